@@ -49,9 +49,10 @@ test-core:
 	$(SETUP) emulators curl
 	$(BIN)/python $(PYTEST) --dist loadfile --core --ignore=tests/beam tests
 
-# What needs no emulator, no browser, no sandbox, and no more than a few processes.
+# What needs no emulator, no browser, no sandbox, and no more than a few processes. `make quick TESTS=tests/unit/test_keys.py`
+TESTS ?= tests/unit tests/local tests/conformance/test_local.py
 quick: python
-	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
+	$(BIN)/python $(PYTEST) --dist loadfile --quick $(TESTS)
 
 # The same on other Pythons, each in an environment of its own. `make test-pythons PYTHONS=python3.12`
 PYTHONS ?= python3.12 python3.13
@@ -73,10 +74,13 @@ test-oldest:
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
 	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns --ignore=tests/templates/test_differential.py
 
-# How much of the package the tests run, by lines and branches; pyproject.toml has the least that is accepted.
-coverage:
-	$(SETUP) emulators
-	$(BIN)/python $(PYTEST) --dist loadfile --quick --cov --cov-report=term tests
+# How much of the package the tests of `make quick` run, by lines and branches; pyproject.toml has the least that is
+# accepted. `make coverage TESTS=tests` counts with all tests that need no emulator.
+coverage: python
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(PYTEST) --dist loadfile --quick $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
 # Needs root, and Debian's packages from where this machine has them.

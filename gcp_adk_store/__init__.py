@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gcp_adk_store.artifacts.service import GcsArtifactService
     from gcp_adk_store.artifacts.url_methods import SignedUpload
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+    from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+    from gcp_adk_store.envelope import KmsEnvelope
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
         ForkedProcessError,
         InitialStateUnknownError,
         InvalidInputError,
+        KeyDestroyedError,
         NotProvisionedError,
         OutcomeUnknownError,
         OverloadedError,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
     from gcp_adk_store.model.retention import PruneReport
+    from gcp_adk_store.model.rotation import RotationReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
@@ -85,6 +89,9 @@ __all__ = [
     "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
+    "KeyDestroyedError",
+    "KmsEnvelope",
+    "LocalKeyWrapper",
     "MemoryLimits",
     "MemoryPage",
     "ModelUsage",
@@ -99,6 +106,7 @@ __all__ = [
     "PruneReport",
     "Recovery",
     "ReindexedMemories",
+    "RotationReport",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -147,12 +155,15 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "encryption.local_keys": ("LocalKeyWrapper",),
+        "envelope": ("KmsEnvelope",),
         "fsck.faults": ("Fault",),
         "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.retention": ("PruneReport",),
+        "model.rotation": ("RotationReport",),
         "model.proofs": ("HistoryBreak", "HistoryProof"),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),

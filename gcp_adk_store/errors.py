@@ -26,7 +26,8 @@
     ├── ForkedProcessError       fork earlier, or close before the fork; nothing was sent
     ├── NotProvisionedError      create the database or bucket that the message names
     └── StoredDataError          this release cannot read the stored data
-        └── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
+        ├── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
+        └── KeyDestroyedError    nobody can read the data any more
 
 ``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: a refused write is safe to
 repeat, a write whose answer was lost is not. Every error pickles, and carries ``operation``, ``key`` (ids,
@@ -230,3 +231,7 @@ class StoredDataError(StoreError):
 
 class PayloadMissingError(StoredDataError):
     """A payload that a document refers to is missing or damaged."""
+
+
+class KeyDestroyedError(StoredDataError):
+    """Stored data are encrypted with a key that does not exist any more, such as that of an erased user."""

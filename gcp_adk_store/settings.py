@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import quote
 
+from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.errors import InvalidInputError
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
@@ -76,6 +77,8 @@ class StoreSettings:
     """Project whose quota the requests use; ``None`` takes that of the credentials."""
     universe_domain: str | None = None
     """``None`` takes that of the credentials, usually ``googleapis.com``."""
+    encryption: KmsEnvelope | None = None
+    """How content is encrypted; ``None`` stores it as it is."""
 
     def __post_init__(self) -> None:
         require_forms({name: getattr(self, name) for name in FORMS})
@@ -89,12 +92,14 @@ class StoreSettings:
         """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET``, ``_PREFIX``, ``_LOCAL`` and the identity.
 
         ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
-        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity. An unset or empty variable means the
-        default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
+        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity, ``ADK_STORE_ENCRYPTION_KEY``, ``_KEYS_DATABASE``
+        and ``_ACCEPT_PLAINTEXT`` the encryption. An unset or empty variable means the default; the project of
+        a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
         """
         env = os.environ if environ is None else environ
         local = env.get("ADK_STORE_LOCAL") or None
         return cls(
+            encryption=KmsEnvelope.from_variables(env),
             local=local,
             project=env.get("ADK_STORE_PROJECT") or (not local and env.get("GOOGLE_CLOUD_PROJECT")) or None,
             database=env.get("ADK_STORE_DATABASE") or "(default)",
@@ -247,6 +252,8 @@ class SessionOptions(TypedDict, total=False):
     (default) keeps them for good."""
     limits: SessionLimits | None
     """Sizes and deadlines."""
+    encryption: KmsEnvelope | None
+    """Encrypts content in the process, with a key for each user; ``None`` (default) stores it as it is."""
 
 
 class StoreOptions(TypedDict, total=False):
@@ -256,6 +263,7 @@ class StoreOptions(TypedDict, total=False):
     on_missing_payload: Literal["raise", "placeholder"]
     durability: Literal["event", "turn"]
     default_ttl_seconds: float | None
+    encryption: KmsEnvelope | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
     memory_limits: MemoryLimits | None

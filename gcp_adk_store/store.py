@@ -16,7 +16,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.doctor.recovery import recoverable
 from gcp_adk_store.erasure.eraser import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
@@ -65,6 +65,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         self._turns = Turns(sessions)
         self._options = options
         self._recovery: RecoveryOf = _kept_where_unknown
+        self._recovery_of_keys: RecoveryOf = _kept_where_unknown
         extract = options.get("extract")
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
@@ -129,9 +130,20 @@ class Store(StoreMethods, OfOneProcess, Closing):
         artifact_limits = options.get("artifact_limits") or ArtifactLimits()
         backend = open_backend(os.fspath(path), session_limits, artifact_limits)
         layout = Layout(place.prefix)
-        storage = SessionStorage(
-            backend.documents, Payloads(backend.documents, backend.objects, layout), layout
-        )
+        envelope = options.get("encryption")
+        if envelope is None:
+            payloads = Payloads(backend.documents, backend.objects, layout)
+            storage = SessionStorage(backend.documents, payloads, layout)
+        else:
+            from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
+
+            storage = encrypted_storage(
+                backend.documents,
+                backend.objects,
+                layout,
+                envelope,
+                open_keys=lambda _: open_keys(os.fspath(path), session_limits),
+            )
         store = cls(
             sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
             artifacts=GcsArtifactService.over(
@@ -139,7 +151,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             ),
             **options,
         )
-        store._recovery = _kept_nowhere
+        store._recovery = store._recovery_of_keys = _kept_nowhere
         return store
 
     @classmethod
@@ -169,6 +181,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         **options: Unpack[StoreOptions],
     ) -> Self:
         """Return the store that *place* names, with its identity unless *credentials* are given."""
+        options.setdefault("encryption", place.encryption)
         if place.local is not None:
             return cls.local(place.local, prefix=place.prefix, **options)
         return cls.connect(
@@ -229,6 +242,9 @@ class Store(StoreMethods, OfOneProcess, Closing):
         )
         store = cls(sessions=sessions, artifacts=artifacts or None, **options)
         store._recovery = partial(recoverable, place, credentials)
+        if (envelope := options.get("encryption")) is not None:
+            of_keys = replace(place, database=envelope.keys_database, bucket=None)
+            store._recovery_of_keys = partial(recoverable, of_keys, credentials)
         return store
 
     def through(self, documents: Callable[[Documents], Documents]) -> Self:
@@ -238,10 +254,13 @@ class Store(StoreMethods, OfOneProcess, Closing):
         """
         storage = self._sessions.storage
         made = documents(storage.documents)
-        over = replace(storage, documents=made, payloads=storage.payloads.over(made))
+        as_stored = None if storage.as_stored is None else documents(storage.as_stored)
+        payloads = storage.payloads.over(made)
+        over = replace(storage, documents=made, payloads=payloads, as_stored=as_stored)
         sessions = FirestoreSessionService.over(over, **_of_sessions(**self._options))
         store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
         store._recovery = self._recovery  # noqa: SLF001  # its own class
+        store._recovery_of_keys = self._recovery_of_keys  # noqa: SLF001
         return store
 
     @property

@@ -1,6 +1,6 @@
 """Do what concerns the sessions and the artifacts of a store together."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -19,6 +19,7 @@ from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.model.retention import PruneReport, Retention
+from gcp_adk_store.model.rotation import RotationReport
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.fork_methods import fork_key
 from gcp_adk_store.sessions.restores import PutBack
@@ -34,6 +35,7 @@ class StoreMethods:
     _sessions: FirestoreSessionService
     _artifacts: GcsArtifactService | None
     _recovery: RecoveryOf
+    _recovery_of_keys: RecoveryOf
 
     @property
     def sessions(self) -> FirestoreSessionService:
@@ -256,13 +258,31 @@ class StoreMethods:
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
         """
-        erasure = UserErasure(self._sessions, self._artifacts, self._recovery)
+        erasure = UserErasure(self._sessions, self._artifacts, self._recovery, self._recovery_of_keys)
         given = erasure.erase_user(
             app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
         )
         async with aclosing(given) as steps:
             async for step in steps:
                 yield step
+
+    async def rotate_keys(
+        self, *, on_progress: Callable[[RotationReport], None] | None = None
+    ) -> RotationReport:
+        """Wrap all data keys with the newest version of the key that wraps them; return a report.
+
+        Interrupted calls leave nothing to mend: call it again. Content stays as it is. Takes 1 read a data
+        key, and 2 operations of the wrapping key and 1 write for each that is wrapped anew.
+
+        Raises:
+            InvalidInputError: the store has no encryption.
+        """
+        encryption = self._sessions.storage.encryption
+        if encryption is None:
+            raise InvalidInputError("this store has no encryption, so it has no keys to rotate")
+        from gcp_adk_store.encryption.rotation import rotate  # noqa: PLC0415  # with its ciphers
+
+        return await rotate(encryption.keys, on_progress)
 
     async def prune(
         self,

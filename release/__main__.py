@@ -13,14 +13,14 @@ import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
+
+from packaging.requirements import Requirement
 
 from gcp_adk_store import __version__
 from release import changelog, files, trial
+from setup.environments import LOCK
 from setup.tools import ROOT
-
-_OWN_EXTRAS: Final = frozenset({"dev"})
-"""Extras that are of use in a clone alone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,17 +42,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if found:
         return 1
     sys.stdout.write(f"{wheel.name} and its sources have the package as git knows it\n")
-    if not options.without_trial:
-        with tempfile.TemporaryDirectory() as folder:
+    return 0 if options.without_trial else try_out(wheel)
+
+
+def try_out(wheel: Path) -> int:
+    """Use *wheel* in an environment of its own, and say what worked; return the exit status."""
+    about = project()
+    listed = map(Requirement, about["optional-dependencies"]["dev"])
+    # An extra that is not for development needs other versions than the rest.
+    extras = sorted(extra for each in listed if each.name == about["name"] for extra in each.extras)
+    lock = (ROOT / LOCK).read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
             for worked in trial.run(
-                wheel,
-                version=__version__,
-                extras=sorted(set(project()["optional-dependencies"]) - _OWN_EXTRAS),
-                lock=(ROOT / "requirements-dev.txt").read_text(),
-                folder=Path(folder),
+                wheel, version=__version__, extras=extras, lock=lock, folder=Path(folder)
             ):
                 sys.stdout.write(f"{worked}\n")
                 sys.stdout.flush()
+        except trial.TrialError as exc:
+            sys.stderr.write(f"{exc}\n")
+            return 1
     return 0
 
 

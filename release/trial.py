@@ -32,9 +32,9 @@ import gcp_adk_store.inspector
 import gcp_adk_store.memory.service
 import gcp_adk_store.tasks
 import gcp_adk_store.testing.plugin
-import numpy, pyarrow, uvloop
+import numpy, pyarrow
 """
-"""A module of each extra."""
+"""Modules that need an extra."""
 _WITHOUT_EXTRA: Final = "gcp-adk-store needs its extra"
 _WITHIN_S: Final = 900
 
@@ -76,9 +76,7 @@ def run(wheel: Path, *, version: str, extras: Sequence[str], lock: str, folder: 
     _do([*install, f"{wheel}[{','.join(extras)}]"], folder)
     _do([str(programs / "python"), "-I", "-c", _EXTRAS], folder)
     _do([str(programs / "gcp-adk-store"), "sessions", "--help"], folder)
-    fixtures = _do(
-        [str(programs / "python"), "-m", "pytest", "--fixtures", "-q", str(folder)], folder, status=5
-    )
+    fixtures = _do([str(programs / "python"), "-m", "pytest", "--fixtures", "-q"], folder)
     if "adk_store_local" not in fixtures:
         raise TrialError(f"pytest does not know the fixtures: {fixtures}")
     yield f"with the extras {', '.join(extras)}: each is imported, the command and the fixtures are there"

@@ -244,6 +244,8 @@ def _service(
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
+        if kind is not GcsArtifactService:  # those of the environment's store
+            asked.setdefault("encryption", StoreSettings.from_env().encryption)
         if "local" not in asked and asked.get("credentials") is None:
             asked["credentials"] = _credentials()
         made = make(asked)
@@ -272,7 +274,8 @@ def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
 
 
 def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
-    if "local" not in asked:
+    encryption = asked.pop("encryption")
+    if "local" not in asked and encryption is None:
         from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
 
         return FirestoreTaskStore(**asked)
@@ -281,8 +284,12 @@ def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
         "session_limits": asked.get("limits"),
         "task_ttl_seconds": asked.get("ttl_seconds"),
         "task_owner_resolver": asked.get("owner_resolver"),
+        "encryption": encryption,
     }
-    return Store.local(asked["local"], **named).tasks
+    if "local" in asked:
+        return Store.local(asked["local"], **named).tasks
+    place = {name: asked[name] for name in ("project", "database", "credentials") if name in asked}
+    return Store.connect(**place, **named).tasks
 
 
 def _arguments(makes: Callable[..., Any]) -> set[str]:

@@ -26,6 +26,7 @@ _PARTS: Final = (
     "inspect",
     "memory",
     "prune",
+    "rotate-keys",
     "sessions",
     "template",
     "verify",

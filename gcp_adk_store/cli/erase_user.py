@@ -73,6 +73,11 @@ def _lines(receipt: ErasureReceipt) -> list[RenderableType]:
     return [
         table if receipt.erased else "nothing of the user",
         f"erased what was stored before {_time(receipt.empty_at)}, in {receipt.passes} passes",
+        *(
+            [f"no copy can be read from {_time(receipt.unreadable_from)} on: its key is destroyed"]
+            if receipt.unreadable_from is not None
+            else []
+        ),
         *(f"can be recovered until {_time(time)}: {what}" for what, time in until if time is not None),
         *(f"unknown whether it can be recovered: {in_one_line(what)}" for what in recovery.unknown),
         *(f"not erased: {in_one_line(what)}" for what in receipt.not_covered),

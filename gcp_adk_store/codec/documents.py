@@ -215,6 +215,7 @@ class Layout:
                     **({"ttl_s": expiry.ttl_s, **times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
+                life=epoch,
             ),
             *self.shared_state(key, state),
         ]
@@ -263,6 +264,7 @@ class Layout:
                 union=union,
                 increment={"tail_bytes": sum(len(text.encode()) for text in append.texts)},
                 must=marker.update_time,
+                life=marker.epoch,
             ),
             *self.shared_state(key, append.delta),
         ]
@@ -290,11 +292,11 @@ class Layout:
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
             header |= times(stored.expiry.with_part_until(parts_at))
-        (path,) = self.segments(stored.key, stored.epoch, [number])
-        initial = initial_fields(segment.initial)
+        (part,) = self.segments(stored.key, stored.epoch, [number])
+        path, initial = self.session(stored.key), initial_fields(segment.initial)
         return [
-            update(self.session(stored.key), header, must=stored.update_time, without=initial),
-            segment_write(path, segment, parts_at=parts_at),
+            update(path, header, must=stored.update_time, without=initial, life=stored.epoch),
+            segment_write(part, segment, parts_at=parts_at),
         ]
 
     def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
@@ -302,7 +304,7 @@ class Layout:
         marker = stored.marker
         fields = {**first_heads(marker), "chain": marker.head, **description_fields(title, labels)}
         path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
-        return update(path, fields, must=stored.update_time, without=sorted(absent))
+        return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
@@ -318,11 +320,8 @@ class Layout:
         deletion = Delete(path=self.session(stored.key), must=stored.update_time)
         if not stored.sealed and not stored.spilled:
             return [deletion]
-        fields: dict[str, FieldValue] = {
-            "format": UNCHANGED_FORMAT,
-            "epoch": stored.epoch,
-            "sealed": stored.sealed,
-        }
+        fields: dict[str, FieldValue] = {"format": UNCHANGED_FORMAT, "epoch": stored.epoch}
+        fields["sealed"] = stored.sealed
         note = Write(path=self.note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
         return [deletion, note]
 

@@ -14,9 +14,16 @@ FORMAT: Final = 2
 """Number of the layout of sessions and segments that this release writes."""
 
 
-def update(path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of one document, and removes those of the names *without*."""
-    return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
+def update(
+    path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = (), life: str = ""
+) -> Write:
+    """Return the write that sets *fields* of one document, and removes those of the names *without*.
+
+    *life* is the epoch of a session.
+    """
+    return Write(
+        path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must, life=life
+    )
 
 
 def first_heads(marker: Marker) -> dict[str, FieldValue]:

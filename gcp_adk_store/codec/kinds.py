@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.values import kind_of
+from gcp_adk_store.codec.values import error_of, kind_of
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 
@@ -73,8 +73,8 @@ def read_fields(kind: type[Kind], document: Document) -> Kind:
     if problem["type"] == "missing":
         raise StoredDataError(f"{document.path} lacks {where}")
     if problem["type"].endswith("_type"):
-        found = kind_of(problem["input"])
-        raise StoredDataError(f"{document.path} has a field of a wrong kind: {where} is {found}")
+        found, error = problem["input"], error_of(problem["input"])
+        raise error(f"{document.path} has a field of a wrong kind: {where} is {kind_of(found)}")
     raise wrong(document, where)
 
 

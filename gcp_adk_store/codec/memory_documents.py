@@ -198,9 +198,9 @@ class MemoryLayout:
         if after.until is not None:
             fields["expire_at"] = time_after(after.until)
         if before is None:
-            return Write(path=path, fields=fields, must=Must.BE_ABSENT)
+            return Write(path=path, fields=fields, must=Must.BE_ABSENT, life=after.epoch)
         if not _only_grows(before, after):
-            return Write(path=path, fields=fields, must=before.update_time)
+            return Write(path=path, fields=fields, must=before.update_time, life=after.epoch)
         # What is there already is not sent again.
         mask: list[FieldPath] = [("rev",), ("until",), ("expire_at",)]
         tail = list(after.tail[len(before.tail) :])
@@ -211,6 +211,7 @@ class MemoryLayout:
             mask=mask,
             union={"tail": tail, **({"fresh": fresh} if fresh else {})},
             must=before.update_time,
+            life=after.epoch,
         )
 
 

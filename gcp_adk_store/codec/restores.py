@@ -104,7 +104,8 @@ def restore(
         header["chain_from"] = rewound.chain_from
     else:
         without.append("chain_from")
-    writes = [update(layout.session(stored.key), header, must=stored.update_time, without=without)]
+    path = layout.session(stored.key)
+    writes = [update(path, header, must=stored.update_time, without=without, life=stored.epoch)]
     if not left.is_done:
         note: dict[str, FieldValue] = {
             "format": UNCHANGED_FORMAT,

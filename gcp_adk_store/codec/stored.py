@@ -340,7 +340,7 @@ def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:
     try:
         return decode_state(state)
     except StoredDataError as exc:
-        raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
+        raise type(exc)(f"{document.path}: {exc}") from exc.__cause__
 
 
 def _key(document: Document, fields: _Header) -> SessionKey:

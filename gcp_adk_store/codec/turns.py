@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from gcp_adk_store.codec.fields import first_heads
+from gcp_adk_store.codec.fields import first_heads, update
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -92,4 +92,4 @@ def write_inbox(path: str, stored: StoredSession, inbox: Sequence[str]) -> Write
 
 
 def _update(path: str, stored: StoredSession, fields: Mapping[str, FieldValue]) -> Write:
-    return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)
+    return update(path, dict(fields), must=stored.update_time, life=stored.epoch)

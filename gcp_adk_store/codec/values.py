@@ -26,7 +26,9 @@ class Foreign:
     """A field, or a part of one, of a kind that this library never writes."""
 
     kind: str
-    """Firestore's name, such as ``geo_point_value`` or ``reference_value``."""
+    """Firestore's name, such as ``geo_point_value`` or ``reference_value``; or what cannot be decrypted."""
+    error: type[StoredDataError] = StoredDataError
+    """What a reader that needs the field raises."""
 
 
 _JSON: Final = "json"
@@ -66,6 +68,11 @@ def kind_of(field: object) -> str:
     return field.kind if isinstance(field, Foreign) else type(field).__name__
 
 
+def error_of(field: object) -> type[StoredDataError]:
+    """Return the error of a reader that finds *field* where it needs another kind."""
+    return field.error if isinstance(field, Foreign) else StoredDataError
+
+
 def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
     """Return the value that :func:`encode_value` encoded as *field*; a spilled value as its reference."""
     if field is None or isinstance(field, (bool, int, float, str)):
@@ -74,7 +81,7 @@ def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
     if isinstance(ref := form.get(_PAYLOAD), dict):
         return decode_ref(ref, what=what)
     if not isinstance(text := form.get(_JSON), str):
-        raise StoredDataError(f"{what} is stored in a form unknown to this release: {kind_of(field)}")
+        raise error_of(field)(f"{what} is stored in a form unknown to this release: {kind_of(field)}")
     try:
         return from_json(text)
     except (ValueError, RecursionError) as exc:

@@ -34,6 +34,8 @@ class Write:
     increment: Mapping[str, int] = field(default_factory=dict)
     must: Must | str | None = None
     """A condition, or the required update time of the document."""
+    life: str = field(default="", compare=False)
+    """The epoch of a document that may be made anew, to which encryption binds content; it is not written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Examine a deployment: ask the APIs and run the probes."""
 
 import asyncio
+import os
 from dataclasses import replace
 from typing import Final
 
@@ -11,13 +12,18 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.findings import Facts, Place
+from gcp_adk_store.doctor.findings import Facts, KeysFacts, Place
 from gcp_adk_store.doctor.probes import probe_document, probe_object
+from gcp_adk_store.encryption.wrapping import wrapper_of
+from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 DEADLINE_S: Final = 15.0
 SAMPLES: Final = 20
+
+_KEY_BYTES: Final = 32
+_CONTEXT: Final = b"gcp-adk-store/1/doctor"
 
 
 async def examine(
@@ -51,7 +57,36 @@ async def examine(
         facts = replace(facts, place=replace(place, project=project))
     else:
         facts = await _asked(facts, chosen, endpoint)
-    return await _probed(facts, chosen, samples=samples, deadline_s=deadline_s)
+    facts = await _probed(facts, chosen, samples=samples, deadline_s=deadline_s)
+    if chosen.encryption is None:
+        return facts
+    return replace(facts, keys=await _of_keys(facts, chosen, chosen.encryption, endpoint))
+
+
+async def _of_keys(
+    facts: Facts, chosen: StoreSettings, envelope: KmsEnvelope, endpoint: str | None
+) -> KeysFacts:
+    """Return what is known of the keys: the key wraps and unwraps once, and the APIs are asked."""
+    key = envelope.key if isinstance(envelope.key, str | os.PathLike) else type(envelope.key).__name__
+    found = KeysFacts(key=os.fspath(key), database=envelope.keys_database)
+    try:
+        wrapper = wrapper_of(envelope, StoreCredentials.from_settings(chosen))
+        try:
+            wrapped = await wrapper.wrap(bytes(_KEY_BYTES), _CONTEXT)
+            await wrapper.unwrap(wrapped, _CONTEXT)
+        finally:
+            await wrapper.close()
+    except StoreError as exc:
+        found = replace(found, failure=str(exc))
+    if facts.on_firestore_emulator or facts.refusal:
+        return found
+    credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
+    place = replace(facts.place, database=envelope.keys_database, bucket=None)
+    token = await credentials.ready()
+    answers = await asyncio.to_thread(
+        admin_api.look_at_recovery, token, place, at_database=True, at_bucket=False, endpoint=endpoint
+    )
+    return replace(found, answers=answers)
 
 
 async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> Facts:

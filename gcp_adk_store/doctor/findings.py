@@ -95,6 +95,20 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeysFacts:
+    """What is known of the keys of an encrypted store."""
+
+    key: str
+    """The key that wraps data keys."""
+    database: str
+    """The database of data keys."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """As those of :func:`~gcp_adk_store.doctor.admin_api.look_at_recovery`; empty on an emulator."""
+    failure: str = ""
+    """Why the key does not wrap and unwrap."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """All known facts of a deployment."""
 
@@ -109,6 +123,8 @@ class Facts:
     """The APIs' answers by the names of :func:`~gcp_adk_store.doctor.admin_api.look`."""
     documents: Probe | None = None
     objects: Probe | None = None
+    keys: KeysFacts | None = None
+    """Of an encrypted store."""
     emulated_bucket: bool | None = None
     """Whether the emulator has the bucket; ``None`` if unknown."""
 

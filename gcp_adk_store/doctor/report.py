@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from gcp_adk_store.doctor import access, bucket, database, measures
+from gcp_adk_store.doctor import access, bucket, database, keys, measures
 from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
@@ -24,11 +24,15 @@ class _Check:
 
 
 def findings_of(facts: Facts) -> list[Finding]:
-    """Return one finding for each check, in the order of the checks."""
-    return [
+    """Return one finding for each check, in the order of the checks; of an encrypted store two more."""
+    found = [
         replace(check.look(facts) or _not_looked_at(name, check, facts), check=name)
         for name, check in _CHECKS.items()
     ]
+    if facts.keys is not None:
+        of_keys = keys.encryption_key(facts.keys), keys.keys_database(facts.keys, facts.place)
+        found += [replace(each, check=name) for name, each in zip(CHECKS_OF_KEYS, of_keys, strict=True)]
+    return found
 
 
 def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:
@@ -169,3 +173,5 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 }
 CHECKS: Final = tuple(_CHECKS)
 """The names of all checks, in the order of the report."""
+CHECKS_OF_KEYS: Final = ("encryption key", "keys database")
+"""The names of the checks of encrypted stores, which come last."""

@@ -23,6 +23,7 @@ from gcp_adk_store.codec.erasures import (
 from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.erasure.counting import counted, refers_to_bucket
+from gcp_adk_store.erasure.key_erasure import KeyErasure
 from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
@@ -65,10 +66,12 @@ class UserErasure:
         sessions: FirestoreSessionService,
         artifacts: GcsArtifactService | None,
         recovery: RecoveryOf,
+        recovery_of_keys: RecoveryOf,
     ) -> None:
         self._storage = sessions.storage
         self._artifacts = artifacts
         self._recovery = recovery
+        self.recovery_of_keys = recovery_of_keys
         self.bounds = Bounds(
             UserErasure,
             system=telemetry.FIRESTORE,
@@ -142,12 +145,15 @@ class _Run:
     def __init__(self, erasure: UserErasure, key: UserKey, task_owner: str | None) -> None:
         self._erasure = erasure
         self._storage = erasure._storage  # noqa: SLF001  # of one module
-        self._documents = self._storage.documents
+        # As they are stored: what cannot be decrypted is removed, too.
+        self._documents = self._storage.as_stored or self._storage.documents
         self._key = key
         layout = self._storage.layout
         self._user = layout.user(key)
         self._tasks = TaskLayout(layout.prefix)
         self._owner = None if task_owner is None else self._tasks.owner(task_owner)
+        roots = [self._user] if self._owner is None else [self._user, self._owner]
+        self._keys = KeyErasure(self._storage.encryption, roots, erasure.recovery_of_keys)
         artifacts = erasure._artifacts  # noqa: SLF001
         self._objects = None if artifacts is None else artifacts.objects_of(key.app, key.user)
         self._layout = ErasureLayout(layout.prefix)
@@ -188,6 +194,7 @@ class _Run:
         await self._documents.scrub()
         ended_at = clock.now()
         recovery = await self._erasure._recovery(ended_at)  # noqa: SLF001
+        unreadable_from, recovery = await self._keys.judge(recovery)
         await self._documents.commit(
             [self._layout.remove_intent(self._subject)], repeatable_when_unanswered=True
         )
@@ -201,11 +208,15 @@ class _Run:
             empty_at=empty_at,
             passes=self._intent.passes + 1,
             recovery=recovery,
+            unreadable_from=unreadable_from,
             not_covered=self.not_covered,
         )
 
     async def find(self) -> AsyncIterator[Found]:
-        """Yield what there is: where, how much, and what removes it."""
+        """Yield what there is: where, how much, and what removes it; keys come first."""
+        if scopes := await self._keys.find():
+            told = {"keys": Erased(len(scopes))}
+            yield "keys", told, self._removal(told, partial(self._keys.destroy, scopes))
         for root in (self._user, *([self._owner] if self._owner is not None else [])):
             async for each in self._documents_below(root):
                 yield each

@@ -16,6 +16,9 @@ from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 DATABASE: Final = "store.sqlite3"
 """Name of the database in the folder of a store."""
 
+KEYS: Final = "keys.sqlite3"
+"""Name of the database of data keys, which backups must leave out."""
+
 OBJECTS: Final = "objects"
 """Name of the folder with the bytes of objects."""
 
@@ -47,6 +50,11 @@ def open_backend(path: str, session_limits: SessionLimits, artifact_limits: Arti
         uploads=LocalUploads(objects, contents),
         signer=LocalSigner(),
     )
+
+
+def open_keys(path: str, limits: SessionLimits) -> LocalDocuments:
+    """Return the database of the data keys of the store in the folder *path*, or in memory; without I/O."""
+    return LocalDocuments(Database(None if path == MEMORY else Path(path).absolute() / KEYS), limits)
 
 
 def contents_of(database: Database, limits: ArtifactLimits) -> Contents:

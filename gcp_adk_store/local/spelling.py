@@ -23,6 +23,9 @@ _CONTENT_STEP: Final = 16 * 1024
 """Sizes to which a row with an array of texts is filled up. SQLite writes the changed pages alone of a row
 whose size stays, so an append to 100 kB writes 3 pages instead of 51."""
 
+_OF_ONE_KIND: Final = ({str}, {bytes})
+_ARRAYS: Final = ("a", "l")
+
 _FILLER: Final = b"\xff"  # in no text
 
 # Firestore reserves such names, so no map of a document has one.
@@ -42,7 +45,7 @@ class Spelled(NamedTuple):
     """JSON of the fields that are not in *content*."""
     pieces: str | None
     """JSON of the lengths in bytes of what *content* holds, by field: ``t`` for a text, ``b`` for bytes,
-    ``a`` for an array of texts."""
+    ``a`` for an array of texts, ``l`` for one of bytes."""
     content: bytes | None
     """Long texts and bytes, one after the other; then a filler."""
 
@@ -59,16 +62,16 @@ def spell(fields: Mapping[str, Any]) -> Spelled:
         elif type(value) is str and len(value) > _LONG:
             content.append(value.encode())
             pieces[name] = ("t", len(content[-1]))
-        elif type(value) is list and value and {*map(type, value)} == {str}:
-            texts = [text.encode() for text in value]
-            content += texts
-            pieces[name] = ("a", [*map(len, texts)])
+        elif type(value) is list and value and (kinds := {*map(type, value)}) in _OF_ONE_KIND:
+            items = value if kinds == {bytes} else [text.encode() for text in value]
+            content += items
+            pieces[name] = ("l" if kinds == {bytes} else "a", [*map(len, items)])
         else:
             shown[name] = value
     if not pieces:
         return Spelled(_json(shown), None, None)
     joined = b"".join(content)
-    if all(kind != "a" for kind, _ in pieces.values()):
+    if all(kind not in _ARRAYS for kind, _ in pieces.values()):
         return Spelled(_json(shown), _json(pieces), joined)
     return Spelled(
         _filled(_json(shown), " ", _JSON_STEP),
@@ -141,9 +144,10 @@ def _read_fields(text: str) -> dict[str, Any]:
 def _read_pieces(pieces: Mapping[str, Any], content: bytes, fields: dict[str, Any]) -> None:
     at = 0
     for name, (kind, length) in pieces.items():
-        if kind == "a":
+        if kind in _ARRAYS:
             ends = [*accumulate(length, initial=at)]
-            fields[name] = [content[start:end].decode() for start, end in pairwise(ends)]
+            items = [content[start:end] for start, end in pairwise(ends)]
+            fields[name] = items if kind == "l" else [item.decode() for item in items]
             at = ends[-1]
         else:
             piece = content[at : at + length]

@@ -88,7 +88,7 @@ class ErasureProgress:
     """How far an erasure is."""
 
     stage: str
-    """``documents``, ``payloads``, ``artifacts``, ``uploads``, or ``waiting`` before a last look."""
+    """``keys``, ``documents``, ``payloads``, ``artifacts``, ``uploads``; ``waiting`` before a last look."""
     passes: int
     """Number of the pass, from 1."""
     found: Tally
@@ -112,6 +112,10 @@ class ErasureReceipt:
     """The begin of the last pass, which found nothing: all that was stored before is gone."""
     passes: int
     recovery: Recovery = field(default_factory=Recovery)
+    unreadable_from: float | None = None
+    """From then on nothing that was encrypted for the user can be read, wherever a copy of it is: their key
+    is gone from every process, and from every history and backup of the keys' database that is known.
+    ``None`` if no key was destroyed."""
     not_covered: tuple[str, ...] = NOT_COVERED
 
     def to_json(self) -> dict[str, Any]:
@@ -136,6 +140,7 @@ class ErasureReceipt:
             "empty_at": self.empty_at,
             "passes": self.passes,
             "recovery": {**recovery, "unknown": list(self.recovery.unknown)},
+            "unreadable_from": self.unreadable_from,
             "not_covered": list(self.not_covered),
         }
 

@@ -18,6 +18,8 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.envelope import KmsEnvelope
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -28,6 +30,7 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.operation import Operation
+from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.appending import AppendMethods
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
@@ -132,8 +135,31 @@ class FirestoreSessionService(
             )
             objects = Objects(calls)
         layout = Layout(place.prefix)
-        payloads = Payloads(documents, objects, layout)
-        self._begin(SessionStorage(documents, payloads, layout), **options)
+        envelope = options.get("encryption")
+        if envelope is None:
+            self._begin(SessionStorage(documents, Payloads(documents, objects, layout), layout), **options)
+            return
+        if client is not None or envelope.keys_database == place.database:
+            raise InvalidInputError(
+                "encryption keeps its keys in a database of its own: leave out client=, and let "
+                "keys_database differ from database"
+            )
+        from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
+
+        def open_keys(database: str) -> Documents:
+            return open_documents(
+                project=place.project,
+                database=database,
+                credentials=credentials,
+                client=None,
+                interceptors=interceptors,
+                limits=limits,
+            )
+
+        storage_of = encrypted_storage(
+            documents, objects, layout, envelope, open_keys=open_keys, credentials=credentials
+        )
+        self._begin(storage_of, **options)
 
     @classmethod
     def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:
@@ -155,6 +181,7 @@ class FirestoreSessionService(
         durability: Literal["event", "turn"] = "event",
         default_ttl_seconds: float | None = None,
         limits: SessionLimits | None = None,
+        encryption: KmsEnvelope | None = None,  # noqa: ARG002  # the storage encrypts
     ) -> None:
         require_either("on_conflict", on_conflict, "raise", "merge")
         require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")

@@ -1,12 +1,16 @@
 """Hold where the sessions of one prefix are stored."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
+
+if TYPE_CHECKING:
+    from gcp_adk_store.encryption.encryption import Encryption
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,10 @@ class SessionStorage:
     documents: Documents
     payloads: Payloads
     layout: Layout
+    encryption: "Encryption | None" = None
+    """What encrypts both; ``None`` for a store in the clear."""
+    as_stored: Documents | None = None
+    """With *encryption*, the documents with their content as it is stored."""
 
     async def put(self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None) -> None:
         """Write payloads before what refers to them; those of the session expire at *parts_at*, if at all."""

@@ -33,6 +33,7 @@ RUN = {
         "gcp-adk-store template lint prompt.txt",
         "gcp-adk-store template lint my_agents.support:root_agent --session app/user/id",
     ),
+    "test_the_page_of_encryption_is_run": ("gcp-adk-store rotate-keys",),
     "test_the_benchmark_measures_every_subject_of_every_scenario": (
         "make bench",
         "make bench OPTIONS=--quick",
@@ -127,6 +128,7 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/encryption.md": 1,
     "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
@@ -142,9 +144,10 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/beam that of bulk.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md,
-tests/ces those of ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server
-those of following.md, and test_documents_for_readers.py all others."""
+memory.md, tests/beam that of bulk.md, tests/erasure that of erasure.md, tests/encryption that of
+encryption.md, tests/inspector that of inspector.md, tests/ces those of ces-*.md, tests/tasks that of tasks.md,
+tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all
+others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",

@@ -17,12 +17,14 @@ PINS = [Requirement(line) for line in re.findall(r"^([\w.\[\]-]+==[^\\\n]*)", TE
 
 
 def required() -> list[Requirement]:
-    """Return what this package and its extras require, but for the package itself."""
-    listed = [
-        *PROJECT["dependencies"],
-        *(each for extra in PROJECT["optional-dependencies"].values() for each in extra),
-    ]
-    return [each for each in map(Requirement, listed) if each.name != PROJECT["name"]]
+    """Return what this package requires, alone and for development, but for the package itself."""
+    extras = PROJECT["optional-dependencies"]
+    listed, waiting = list(map(Requirement, PROJECT["dependencies"])), ["dev"]
+    while waiting:
+        found = list(map(Requirement, extras[waiting.pop()]))
+        listed += [each for each in found if each.name != PROJECT["name"]]
+        waiting += [extra for each in found if each.name == PROJECT["name"] for extra in each.extras]
+    return listed
 
 
 def test_the_lock_file_names_no_place() -> None:

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def distribution(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+@cache
 def is_installed(name: str) -> bool:
     """Return whether there is such a distribution: some are of other systems."""
     try:

@@ -76,11 +76,13 @@ def _pieces(content: bytes, pieces: dict[str, Any]) -> Iterator[tuple[str, Any]]
     at = 0
     for name, (kind, lengths) in pieces.items():
         parts = []
-        for length in lengths if kind == "a" else [lengths]:
+        for length in lengths if kind in "al" else [lengths]:
             parts.append(content[at : at + length])
             at += length
         if kind == "b":
             yield name, parts[0]
+        elif kind == "l":
+            yield name, parts
         else:
             texts = [part.decode() for part in parts]
             yield name, texts if kind == "a" else texts[0]

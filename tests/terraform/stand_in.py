@@ -60,6 +60,8 @@ class StandIn:
             "ConfigureProvider": lambda _, __: pb.ConfigureProvider.Response(),
             "ValidateResourceConfig": self.validate_resource,
             "ValidateDataResourceConfig": self.validate_data_source,
+            "UpgradeResourceState": self.upgrade,
+            "ReadResource": lambda request, _: pb.ReadResource.Response(new_state=request.current_state),
             "PlanResourceChange": self.plan,
             "ReadDataSource": self.read,
             "StopProvider": lambda _, __: pb.StopProvider.Response(),
@@ -105,6 +107,12 @@ class StandIn:
         del context
         wrong = _wrong(self._data_sources[request.type_name], _decoded(request.config))
         return pb.ValidateDataResourceConfig.Response(diagnostics=[_error(*each) for each in wrong])
+
+    def upgrade(self, request: Any, context: Any) -> Any:
+        """Return a resource as a state file has it; what it leaves out is null."""
+        del context
+        state = _whole(self._resources[request.type_name], json.loads(request.raw_state.json))
+        return pb.UpgradeResourceState.Response(upgraded_state=_encoded(state))
 
     def plan(self, request: Any, context: Any) -> Any:
         """Return what was proposed; what the provider would compute is unknown."""
@@ -190,6 +198,16 @@ def _completed(block: Block, values: Any, made_up: Mapping[str, Any]) -> Any:
         if isinstance(found, list):
             completed[name] = [_completed(nested, one, made_up) for one in found]
     return completed
+
+
+def _whole(block: Block, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *values* with every argument and block of a schema."""
+    names = (name for kind in _KINDS for name in block.get(kind, {}))
+    blocks = {
+        name: [_whole(nested, one) for one in values.get(name) or []]
+        for name, nested in block.get("blocks", {}).items()
+    }
+    return {name: values.get(name) for name in names} | blocks
 
 
 def _decoded(value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from setup.tools import ROOT
 from tests.terraform.command import Terraform
+from tests.terraform.conftest import REQUIRED
 from tests.terraform.declared import FOLDERS
 
 MODULE = "modules/adk_store"
@@ -218,6 +220,36 @@ def test_the_provider_may_be_of_two_major_versions(
 
     assert taken == (told.returncode == 0), told.stdout + told.stderr
     assert taken or "no available releases match the given constraints" in told.stderr.replace("\n", " ")
+
+
+def test_what_an_earlier_release_made_is_kept(
+    terraform: Terraform, plans: Callable[..., Mapping[str, Any]], module: Path
+) -> None:
+    """Its database and its bucket had no number; an apply that made them anew would lose all data."""
+    kinds = ("google_firestore_database", "google_storage_bucket")
+    made = plans(MODULE)["planned_values"]["root_module"]["resources"]
+    resources = [
+        {
+            "mode": "managed",
+            "type": each["type"],
+            "name": "this",
+            "provider": 'provider["registry.terraform.io/hashicorp/google"]',
+            "instances": [{"schema_version": 0, "attributes": each["values"]}],
+        }
+        for each in made
+        if each["type"] in kinds
+    ]
+    state = {"version": 4, "terraform_version": "1.5.0", "serial": 1, "lineage": "l", "resources": resources}
+    (module / "terraform.tfstate").write_text(json.dumps(state))
+    plan = terraform.plan(module, **REQUIRED[MODULE])
+    changes = {each["address"]: each for each in plan["resource_changes"] if each["type"] in kinds}
+
+    assert {f"{kind}.this[0]": f"{kind}.this" for kind in kinds} == {
+        address: each["previous_address"] for address, each in changes.items()
+    }
+    assert {("update",)} == {
+        tuple(each["change"]["actions"]) for each in changes.values()
+    }  # what is computed
 
 
 def test_stand_ins_make_nothing(terraform: Terraform, configurations: Path) -> None:

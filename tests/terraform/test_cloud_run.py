@@ -95,6 +95,28 @@ def test_the_command_of_the_document_has_the_variables_that_it_needs(
     assert re.search(r'name += "notes-gc"', told.stdout)
 
 
+def test_the_commands_of_the_documents_name_jobs_and_arguments_that_are_there(
+    plan: Mapping[str, Any],
+) -> None:
+    """With the guide's name of the service, and for the job's own program."""
+    jobs = {job["name"].replace("agent", "notes") for job in made(plan, "google_cloud_run_v2_job")}
+    text = "\n".join(
+        line
+        for document in ("docs/deploying.md", "docs/doctor.md")
+        for block in all_blocks(document)
+        for line in block.lines
+    )
+    named = re.findall(r'(?:jobs (?:execute|pause|resume) |job_name=")([\w-]+)', text)
+    given = [each.split(",") for each in re.findall(r"--args=(\S+)", text)]
+
+    assert {"notes-gc"} == {*named} == jobs
+    assert ["doctor"] == [name for name, *_ in given]
+    for name, *arguments in given:
+        part = command.get_command(click.Context(command), name)
+        assert part is not None
+        assert part.make_context(name, arguments).params["as_json"]
+
+
 def test_a_shell_takes_the_environment(plan: Mapping[str, Any], tmp_path: Path) -> None:
     """As docs/deploying.md does, with parentheses in it; what terraform prints comes from a file here."""
     outputs = plan["planned_values"]["outputs"]

@@ -22,6 +22,8 @@ AS_WHOM = {
     "GOOGLE_CLOUD_UNIVERSE_DOMAIN",
 }
 """Variables for whoever is not where the service account is attached: the module cannot know them."""
+OF_ENCRYPTION = {"ADK_STORE_ENCRYPTION_KEY", "ADK_STORE_KEYS_DATABASE"}
+"""What the environment has with ``encryption`` alone."""
 ORIGIN = "https://app.example.com"
 PREFIXES = ("adk", "Support-2")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -163,7 +165,8 @@ def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
     StoreSettings.from_env(asked)
     environment = declared.outputs["environment"]["value"]
 
-    assert asked.names == {*environment, *AS_WHOM, "GOOGLE_CLOUD_PROJECT", "ADK_STORE_LOCAL"}
+    assert {*environment} <= asked.names
+    assert asked.names <= {*environment, *AS_WHOM, *OF_ENCRYPTION, "GOOGLE_CLOUD_PROJECT", "ADK_STORE_LOCAL"}
     assert StoreSettings.from_env(environment) == StoreSettings(
         project="my-project",
         database="agents",

@@ -2,20 +2,17 @@
 
 import ast
 import re
-import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from gcp_adk_store.ces.apps.findings import Finding, finding
-from gcp_adk_store.ces.apps.names import undefined
-from gcp_adk_store.ces.apps.platform_modules import GLOBALS, missing_module
+from gcp_adk_store.ces.apps.names import bound_names, undefined
+from gcp_adk_store.ces.apps.parsed import Function, Parsed
+from gcp_adk_store.ces.apps.platform_modules import GLOBALS, NOT_MEASURED, missing_module
+from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_response, check_use
 from gcp_adk_store.ces.guest import guardrails
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
-from gcp_adk_store.ces.guest.scanning import Scan, scan
-from gcp_adk_store.ces.sandbox.interpreters import PLATFORM_VERSION
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from gcp_adk_store.ces.guest.namespace import CLASSES
 
 CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
     "before_agent": ("callback_context",),
@@ -39,62 +36,26 @@ _ANNOTATIONS: Final = {
 }
 """Of parameters that callbacks have; those of tools are any."""
 
-_ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
-_CODE: Final = re.compile(r"CES\d{3}")
+_SNAKE: Final = re.compile(r"[a-z_][a-z0-9_]*")
+_SYSTEM_TOOLS: Final = {
+    "end_session": "Part.from_end_session(reason=...)",
+    "transfer_to_agent": "Part.from_agent_transfer(agent)",
+    "customize_response": "Part.from_customized_response(content=...)",
+}
+"""Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
+_OVERRIDES: Final[Mapping[Callback, str]] = {
+    "before_agent": "Content",
+    "after_agent": "Content",
+    "before_model": "LlmResponse",
+    "after_model": "LlmResponse",
+    "before_tool": "dict",
+    "after_tool": "dict",
+}
+"""What a callback returns that overrides."""
 _CATCH_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
-_REQUEST_METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
-_REQUEST_KEYWORDS: Final = frozenset({"method", "url", "params", "headers", "data", "json"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
-    """A file of user code."""
-
-    path: str
-    """As findings name it."""
-    tree: ast.Module
-    scanned: Scan
-    allowed: Mapping[int, frozenset[str]]
-    """Codes that a comment ``# noqa: CES104`` lets pass, by line."""
-
-    @classmethod
-    def of(cls, source: str, path: str) -> Self | Finding:
-        """Return *source*, parsed; or what is wrong with it.
-
-        Args:
-            source: The text of the file.
-            path: As findings name it.
-        """
-        try:
-            tree = ast.parse(source, path)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-            line, column = getattr(exc, "lineno", None) or 1, getattr(exc, "offset", None) or 1
-            reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-            says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or str(exc) or type(exc).__name__}"
-            fix = "the platform drops the tool or callback: mend the syntax"
-            if sys.version_info < PLATFORM_VERSION:
-                fix += "; if it is of Python 3.12, run lint with that"
-            return finding("CES002", says, fix, path=path, line=line, column=column)
-        return cls(path=path, tree=tree, scanned=scan(tree), allowed=dict(_allowed(source)))
-
-    @property
-    def functions(self) -> list[Function]:
-        """Those of the module, in order."""
-        return [node for node in self.tree.body if isinstance(node, Function)]
-
-    def found(self, code: str, says: str, fix: str, node: ast.AST | None = None) -> Finding:
-        """Return a finding at *node*."""
-        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
-        return finding(code, says, fix, path=self.path, line=line, column=column)
-
-
-def _allowed(source: str) -> Iterator[tuple[int, frozenset[str]]]:
-    for number, line in enumerate(source.split("\n"), start=1):
-        if comment := _ALLOWS.search(line):
-            yield number, frozenset(_CODE.findall(comment[0]))
-
-
-def check_tool(parsed: Parsed, name: str) -> Iterator[Finding]:
+def check_tool(parsed: Parsed, name: str, *, asynchronous: bool = False) -> Iterator[Finding]:
     """Yield what is wrong with the code of the tool *name*; names of tools apart."""
     functions = parsed.functions
     if not functions:
@@ -108,12 +69,18 @@ def check_tool(parsed: Parsed, name: str) -> Iterator[Finding]:
         says = f"the platform calls this tool {first.name}, after its first function"
         yield parsed.found("CES102", says, fix, first)
     entry = next((function for function in functions if function.name == name), first)
+    if not _SNAKE.fullmatch(entry.name):
+        says = f"{entry.name} is not snake_case, as names of tools are on the platform"
+        yield parsed.found("CES108", says, "write it in lower case, with _ between words", entry)
     if not ast.get_docstring(entry):
         fix = "say in a docstring what it does, when to call it, and what each parameter is"
         yield parsed.found("CES104", f"{entry.name} has no docstring, by which models choose it", fix, entry)
     yield from _check_async(parsed, entry)
     yield from _check_parameters(parsed, entry)
     yield from _check_annotations(parsed, "CES201", "the platform refuses the code")
+    yield from _check_measured(parsed)
+    if not asynchronous:
+        yield from check_sleep(parsed)
     yield from _check_code(parsed)
 
 
@@ -134,6 +101,9 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
         says = f"{name}({', '.join(given)}) is called with {', '.join(wanted)}, by these names"
         yield parsed.found("CES106", says, f"name them: {signature}", found)
     yield from _check_async(parsed, found)
+    yield from _check_returns(parsed, found, callback)
+    if callback == "after_tool":
+        yield from check_tool_response(parsed, found)
     yield from _check_annotations(parsed, "CES205", "the platform refuses such tools")
     yield from _check_code(parsed, frozenset(guardrails.GLOBALS) if callback in GUARDRAILS else frozenset())
 
@@ -147,10 +117,12 @@ def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]
     """
     for named in parsed.scanned.tools:
         if named.name not in known and not named.name.startswith("_"):
+            others = f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}"
+            system = _SYSTEM_TOOLS.get(named.name)
             yield finding(
                 "CES401",
                 f"{named.owner}.{named.name}: the app has no tool of that name",
-                f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}",
+                others if system is None else f"return {system} from a callback: models call this tool",
                 path=parsed.path,
                 line=named.line,
             )
@@ -176,14 +148,77 @@ def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
     ]
     for argument, default in defaults:
         if isinstance(default, ast.Constant) and default.value is None:
-            says = (
-                f"{argument.arg} of {entry.name} is None by default: the platform refuses or drops the tool"
+            code, may = (
+                ("CES206", "may refuse or drop") if _is_optional(argument) else ("CES202", "refuses or drops")
             )
-            yield parsed.found("CES202", says, 'take a default of its type, such as "", 0 or []', argument)
+            says = f"{argument.arg} of {entry.name} is None by default: the platform {may} the tool"
+            yield parsed.found(code, says, 'take a default of its type, such as "", 0 or []', argument)
     for argument in (*positional, *arguments.kwonlyargs):
         if argument.arg == "context":
             says = f"{entry.name} has a parameter context, which the model would be asked for"
             yield parsed.found("CES204", says, "take it out: context is a global", argument)
+
+
+def _is_optional(argument: ast.arg) -> bool:
+    """Whether the annotation says that None is a value; examples of the platform have such parameters."""
+    match argument.annotation:
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional")):
+            return True
+        case ast.BinOp(op=ast.BitOr(), right=ast.Constant(value=None)):
+            return True
+        case ast.Constant(value=str() as text):
+            return text.startswith("Optional[") or text.endswith("| None")
+        case _:
+            return False
+
+
+def _check_measured(parsed: Parsed) -> Iterator[Finding]:
+    """Yield documented names that were missing among the globals of a tool."""
+    doubtful = set(NOT_MEASURED - bound_names(parsed.tree))
+    for node in ast.walk(parsed.tree):
+        if isinstance(node, ast.Name) and node.id in doubtful:
+            doubtful.remove(node.id)
+            says = f"{node.id} is documented, and was missing among the globals of a tool on the platform"
+            fix = f"write: from ces_public import {node.id}, in a try, or do without it"
+            yield parsed.found("CES305", says, fix, node)
+
+
+def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterator[Finding]:
+    """Yield what *callback* returns that is of another type than its kind may return."""
+    wanted = _OVERRIDES.get(kind)
+    waiting: list[ast.AST] = [*callback.body] if wanted else []  # guardrails have results of their own
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Return) and node.value is not None:
+            found = _type_of(node.value)
+            if found not in {None, wanted}:
+                says = f"{callback.name} returns {found}; the platform takes {wanted} or None"
+                yield parsed.found("CES109", says, f"return {wanted}", node)
+
+
+_DISPLAYS: Final[Mapping[type[ast.expr], str]] = {
+    ast.Dict: "dict",
+    ast.DictComp: "dict",
+    ast.List: "list",
+    ast.ListComp: "list",
+    ast.JoinedStr: "str",
+}
+
+
+def _type_of(node: ast.expr) -> str | None:
+    """Return the name of the type of *node*, or None where only a run would tell, or it is None."""
+    match node:
+        case ast.Constant(value=value):
+            return None if value is None else type(value).__name__
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="LlmResponse" | "Part" as name))):
+            return name
+        case ast.Call(func=ast.Name(id=name)):
+            return name if name in CLASSES else None
+        case _:
+            return _DISPLAYS.get(type(node))
 
 
 def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[Finding]:
@@ -196,13 +231,20 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
     for node in undefined(parsed.tree):
         if node.id in more:
             continue
+        if node.id == "logger":
+            says = (
+                "logger is not imported: the platform's examples use it, and it was missing among the globals"
+            )
+            fix = "write: import logging; logger = logging.getLogger(__name__), or print"
+            yield parsed.found("CES304", says, fix, node)
+            continue
         fix = (
             f"write: import {node.id}"
             if missing_module(node.id) is None
             else "define it, or mend its spelling"
         )
         yield parsed.found("CES303", f"nothing defines {node.id}: it raises NameError", fix, node)
-    yield from _check_calls(parsed)
+    yield from check_use(parsed)
 
 
 def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[Finding]:
@@ -249,25 +291,3 @@ def _tried(tree: ast.Module) -> Iterator[ast.AST]:
 def _catches_imports(handler: ast.ExceptHandler) -> bool:
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(each is None or (isinstance(each, ast.Name) and each.id in _CATCH_IMPORTS) for each in caught)
-
-
-def _check_calls(parsed: Parsed) -> Iterator[Finding]:
-    bound = {
-        node.arg if isinstance(node, ast.arg) else node.id
-        for node in ast.walk(parsed.tree)
-        if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    }
-    for node in ast.walk(parsed.tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        owner, method = node.func.value, node.func.attr
-        if not isinstance(owner, ast.Name) or owner.id in bound:
-            continue
-        if owner.id == "ces_requests" and method.removeprefix("async_") in _REQUEST_METHODS:
-            for keyword in node.keywords:
-                if keyword.arg is not None and keyword.arg not in _REQUEST_KEYWORDS:
-                    says = f"ces_requests.{method}() has no keyword {keyword.arg}: it raises TypeError"
-                    yield parsed.found("CES403", says, "there are params, headers, data and json", keyword)
-        elif owner.id in {"tools", "async_tools"} and (node.keywords or len(node.args) > 1):
-            says = f"{owner.id}.{method}(...) takes its arguments as one dict"
-            yield parsed.found("CES402", says, f'write: {owner.id}.{method}({{"name": value}})', node)

@@ -25,6 +25,8 @@ RULES: Final[dict[str, Rule]] = {
     "CES105": Rule(severity="error", looks_for="the function is an `async def`"),
     "CES106": Rule(severity="error", looks_for="a callback's parameters are not those it is called with"),
     "CES107": Rule(severity="error", looks_for="`executionType` is neither `SYNCHRONOUS` nor `ASYNCHRONOUS`"),
+    "CES108": Rule(severity="warning", looks_for="the tool's name is not snake_case"),
+    "CES109": Rule(severity="warning", looks_for="a callback returns another type than its kind may return"),
     "CES201": Rule(
         severity="error", looks_for="a parameter of a tool's file has no annotation, of helpers too"
     ),
@@ -32,12 +34,27 @@ RULES: Final[dict[str, Rule]] = {
     "CES203": Rule(severity="error", looks_for="a tool takes `*args` or `**kwargs`"),
     "CES204": Rule(severity="warning", looks_for="a tool has a parameter `context`, which is a global"),
     "CES205": Rule(severity="warning", looks_for="a parameter of a callback's file has no annotation"),
+    "CES206": Rule(
+        severity="warning", looks_for="a tool's parameter is `None` by default, as its annotation allows"
+    ),
     "CES301": Rule(severity="error", looks_for="the platform has no such module"),
     "CES302": Rule(severity="warning", looks_for="a name of typing is not imported"),
     "CES303": Rule(severity="error", looks_for="nothing defines the name"),
+    "CES304": Rule(severity="warning", looks_for="`logger` is used without an import"),
+    "CES305": Rule(severity="warning", looks_for="a documented class was not among the globals of a tool"),
+    "CES306": Rule(severity="warning", looks_for="the platform does not set the environment variable"),
     "CES401": Rule(severity="error", looks_for="the code names an unknown tool"),
     "CES402": Rule(severity="warning", looks_for="`tools.X` is called with anything but one dict"),
     "CES403": Rule(severity="error", looks_for="`ces_requests` does not know the keyword"),
+    "CES404": Rule(severity="warning", looks_for="an `ExternalResponse` has no such attribute"),
+    "CES405": Rule(severity="warning", looks_for="the code does not call what `async_tools` returned"),
+    "CES406": Rule(severity="error", looks_for="`ces_requests` has no such method"),
+    "CES407": Rule(severity="error", looks_for="`data=` of `ces_requests` is bytes"),
+    "CES408": Rule(severity="warning", looks_for="the address of a request is not public"),
+    "CES409": Rule(severity="warning", looks_for="a class of the runtime has no such attribute or keyword"),
+    "CES410": Rule(severity="warning", looks_for="a synchronous tool waits 5 seconds or more"),
+    "CES501": Rule(severity="warning", looks_for="a change inside a variable"),
+    "CES502": Rule(severity="warning", looks_for="an `after_tool_callback` ignores the key `result`"),
 }
 """By code; a code keeps its meaning for ever."""
 

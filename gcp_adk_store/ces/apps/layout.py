@@ -27,12 +27,12 @@ from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of
 from gcp_adk_store.ces.apps.files import Files, config_file, folders, listed, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, code_of, guardrail_of
+from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.apps.toolsets import OtherTool, Toolset, merged, names_of, other_tool, other_toolset
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.errors import InvalidInputError
 
-CODE_FILE: Final = "python_code.py"
 FILLED_IN: Final = "$env_var"
 """What stands for a value of ``environment.json``."""
 _EXTRA_CALLS: Final = (

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from gcp_adk_store.ces.apps.code_rules import Parsed, check_callback, check_tool, check_tool_names
+from gcp_adk_store.ces.apps.code_rules import check_callback, check_tool, check_tool_names
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
+from gcp_adk_store.ces.apps.parsed import Parsed
 
 
 def lint_app(app: AgentApp) -> list[Finding]:
@@ -20,7 +21,7 @@ def lint_app(app: AgentApp) -> list[Finding]:
             continue
         parsed_tools.append((tool, parsed))
         allowed[parsed.path] = parsed.allowed
-        found += check_tool(parsed, tool.name)
+        found += check_tool(parsed, tool.name, asynchronous=tool.asynchronous)
         found += check_tool_names(parsed, app.tool_names)
     found += _duplicates(parsed_tools)
     for callback in app.callbacks:

@@ -10,6 +10,8 @@ from typing import Final
 
 from gcp_adk_store.errors import InvalidInputError
 
+CODE_FILE: Final = "python_code.py"
+"""The name of each file of code in an export."""
 _CONFIGURATIONS: Final = ("app.json", "app.yaml", "app.yml")
 _PROJECT: Final = "cxas_app"
 UNPACKED: Final = "gcp-adk-store-ces-"

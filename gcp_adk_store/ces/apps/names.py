@@ -37,6 +37,11 @@ def undefined(tree: ast.Module) -> list[ast.Name]:
     return list(found.values())
 
 
+def bound_names(tree: ast.Module) -> frozenset[str]:
+    """Return every name that *tree* binds anywhere, in whichever scope."""
+    return frozenset(_bound([*ast.walk(tree)]))
+
+
 def _may_define_any(node: ast.AST) -> bool:
     match node:
         case ast.ImportFrom(names=[ast.alias(name="*")]):

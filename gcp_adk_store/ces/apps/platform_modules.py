@@ -4,6 +4,7 @@ import sys
 from typing import Final
 
 from gcp_adk_store.ces.guest import imports
+from gcp_adk_store.ces.guest import namespace as guest_names
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
 from gcp_adk_store.ces.guest.namespace import CLASSES
 
@@ -23,6 +24,8 @@ GLOBALS: Final = frozenset(
     | {"tools"}
 )
 """Names that are there without an import."""
+NOT_MEASURED: Final = guest_names.NOT_MEASURED & frozenset(CLASSES)
+"""Documented classes that were missing among the globals of a tool on the platform."""
 
 
 def missing_module(name: str, members: tuple[str, ...] = ()) -> str | None:

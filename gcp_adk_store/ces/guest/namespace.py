@@ -44,7 +44,7 @@ CLASSES: Final[dict[str, type]] = {
 }
 
 # Documented, and yet absent where the globals of a tool were listed on the platform.
-_NOT_MEASURED: Final = frozenset(
+NOT_MEASURED: Final = frozenset(
     {
         *("AsyncTools", "Event", "EventActions", "FunctionDeclaration", "Requests", "ToolContext"),
         *("ToolDeclaration", "Tools", PUBLIC_MODULE),
@@ -108,7 +108,7 @@ def runtime_names(
 def module_globals(names: dict[str, Any], settings: RunSettings) -> dict[str, Any]:
     """Return those of *names* that are globals where *settings* hold, and names of typing beside them."""
     typed = {} if settings.strict_typing else {name: getattr(typing, name) for name in TYPING_NAMES}
-    hidden = _NOT_MEASURED if settings.measured_globals else frozenset()
+    hidden = NOT_MEASURED if settings.measured_globals else frozenset()
     return {**typed, **{name: value for name, value in names.items() if name not in hidden}}
 
 

@@ -28,6 +28,7 @@ from .contract import (
     RunSettings,
 )
 from .failures import describe
+from .first_runs import FIRST_REPLY, FIRST_RUNS
 from .host_calls import CallHost, HostCalls
 from .models import from_wire, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
@@ -35,6 +36,7 @@ from .plain import plain, same_json, sendable
 from .source import Source, finished, shown_in_tracebacks
 from .subjects import Subjects
 from .tools import AsyncTools, ToolCaller, Tools
+from .tracing import RanLines
 from .variables import Variables
 from .web import Requests
 
@@ -57,6 +59,15 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = Non
         answer["error"] = describe(exc, ())
         return answer
     return job.run(call_host, show)
+
+
+def warm_up() -> None:
+    """Do once what most runs do; processes that are forked later have it done.
+
+    Python and pydantic prepare themselves at a first use, each process anew: a third of the time of a run.
+    """
+    for request in FIRST_RUNS * 2:  # Python prepares code that it has run before
+        run(request, lambda _call: FIRST_REPLY, len)
 
 
 class Warnings:
@@ -90,6 +101,8 @@ class Job:
     subjects: Subjects | None
     """Of callbacks."""
     tools: frozenset[str]
+    lines: RanLines | None
+    """Notes the lines of the code that run."""
     warnings: Warnings
 
     @classmethod
@@ -105,14 +118,16 @@ class Job:
         context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
         settings = RunSettings.of(request.get("settings", {}))
         unwrap = settings.unwrap_tool_response
+        code = _code(request, kind)
         return cls(
             kind=kind,
             settings=settings,
-            code=_code(request, kind),
+            code=code,
             variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
             args=plain(request.get("args", {}), "args"),
             subjects=Subjects.of(callback, request, warnings.add, unwrap=unwrap) if callback else None,
             tools=frozenset(request.get("tools", ())),
+            lines=RanLines(code[0]["filename"]) if request.get("lines") and len(code) == 1 else None,
             warnings=warnings,
         )
 
@@ -133,13 +148,18 @@ class Job:
         printed = Capture(show or kept.append, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):
             try:
-                with standard_streams(printed) if self.settings.capture else nullcontext():
+                with (
+                    standard_streams(printed) if self.settings.capture else nullcontext(),
+                    self.lines.noted() if self.lines else nullcontext(),
+                ):
                     answer = self._succeeded(sources, calls, printed)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
                 error = describe(calls.ending or exc, [source.filename for source in sources])
                 answer = self._failed(error)
         answer["stdout"] = "".join(kept)
+        if self.lines:
+            answer["lines"] = sorted(self.lines.numbers)
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
@@ -252,6 +272,7 @@ def _empty(warnings: Warnings) -> Answer:
         "llm_response": None,
         "stdout": "",
         "warnings": warnings.texts,
+        "lines": [],
         "error": None,
     }
 

@@ -15,7 +15,7 @@ TYPING_NAMES: Final = frozenset(
 )
 """What samples of the platform use without an import, and their like."""
 
-_OWNERS: Final = ("tools", "async_tools")
+OWNERS: Final = ("tools", "async_tools")
 _MODULES: Final = ("ces_public", "ces_internal")
 
 
@@ -80,9 +80,9 @@ def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str |
     """Return which of the two globals *node* is, or None; code that binds the name itself hides it."""
     if isinstance(node, ast.Name) and node.id in aliases:
         return aliases[node.id]
-    if isinstance(node, ast.Name) and node.id in _OWNERS and node.id not in bound:
+    if isinstance(node, ast.Name) and node.id in OWNERS and node.id not in bound:
         return node.id
-    if isinstance(node, ast.Attribute) and node.attr in _OWNERS:
+    if isinstance(node, ast.Attribute) and node.attr in OWNERS:
         module = node.value
         return node.attr if isinstance(module, ast.Name) and module.id in _MODULES else None
     return None

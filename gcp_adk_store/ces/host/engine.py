@@ -1,10 +1,10 @@
 """Run requests in the sandbox, with everything that their code asks for."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gcp_adk_store.ces.guest.contract import VERSION
 from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
@@ -28,6 +28,10 @@ from gcp_adk_store.ces.sandbox.limits import Limits
 _MOST_WARNINGS: Final = 100
 _WARNING_CHARACTERS: Final = 1000
 
+NoteLines: TypeAlias = Callable[[str, Sequence[int]], None]
+"""Gets the name of a file of code, and the numbers of its lines that ran. Untrusted code reports the numbers,
+and only for its own file: its process has no other one."""
+
 
 class Engine:
     """Runs requests, in bounded numbers and to a bounded depth."""
@@ -39,12 +43,16 @@ class Engine:
         http: HttpAccess,
         settings: RuntimeSettings,
         room: Room,
+        *,
+        note_lines: NoteLines | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._toolbox = toolbox
         self._http = http
         self._settings = settings
+        self._guest_settings = asdict(settings.guest)
         self._room = room
+        self._note_lines = note_lines
         self._limits = replace(settings.limits or Limits(), memory_bytes=room.memory_bytes)
         self._overlaps = overlaps(sandbox)
         self._places = places_of(sandbox)
@@ -86,7 +94,8 @@ class Engine:
         whole = {
             "version": VERSION,
             "tools": self._toolbox.names(situation.mocks),
-            "settings": asdict(self._settings.guest),
+            "settings": self._guest_settings,
+            "lines": self._note_lines is not None,
             **request,
         }
         printed: list[str] = []
@@ -102,6 +111,8 @@ class Engine:
                     whole, host.answer, on_output=printed.append, limits=self._limits, clock=clock
                 )
                 answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
+                if self._note_lines is not None and len(request["code"]) == 1:
+                    self._note_lines(request["code"][0]["filename"], answer.lines)
                 _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
                     answer = _with(await self._finished(host, clock), answer, request)

@@ -10,7 +10,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces.host.admission import Machine, Room
 from gcp_adk_store.ces.host.callbacks import callback_request, subjects_after
-from gcp_adk_store.ces.host.engine import Engine
+from gcp_adk_store.ces.host.engine import Engine, NoteLines
 from gcp_adk_store.ces.host.invocation import Invocation, RunOptions
 from gcp_adk_store.ces.host.keys import SessionKeyLike
 from gcp_adk_store.ces.host.late import LateRuns
@@ -82,6 +82,7 @@ class PythonRuntime:
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
+        note_lines: NoteLines | None = None,
     ) -> None:
         """Create a runtime; the sandbox starts with the first run.
 
@@ -96,6 +97,9 @@ class PythonRuntime:
             settings: Choices where the platform's behaviour is not known, and limits.
             mocks: Answers to calls of tools, in every run.
             fakes: Code that answers calls of tools if no mock does.
+            note_lines: Called after each run, called tools included, with the name of its file and the lines
+                that ran, as the code's process tells them. Runs are slower then. A run of several files, or
+                one that is killed, reports nothing.
 
         Raises:
             InvalidInputError: two tools have one name, or the name of the sandbox is unknown.
@@ -106,7 +110,7 @@ class PythonRuntime:
         room = Room.of(settings, sandbox, Machine.here())
         self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
-        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
+        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room, note_lines=note_lines)
         self._sessions = SessionRuns(session_service, artifact_service, settings)
         self._late = LateRuns(per_session=settings.waiting_per_session)
 

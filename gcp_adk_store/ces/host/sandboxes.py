@@ -20,7 +20,7 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
     """
     match chosen:
         case None | "bubblewrap":
-            return BubblewrapSandbox(runs_at_once=runs_at_once), True
+            return BubblewrapSandbox(runs_at_once=runs_at_once, has_spare=True), True
         case "gvisor":
             return GvisorSandbox(runs_at_once=runs_at_once), True
         case "inprocess":

@@ -1,5 +1,6 @@
 """Show a session to code, as the platform does."""
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ _EVENT_FIELDS: Final = frozenset(
     }
 )
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
+_EVENTS_OF_A_STEP: Final = 200
+"""Short events, of which each takes some 30 us; a session may have ten thousands of them."""
 _WITHHELD_BYTES: Final = 1024 * 1024  # Of a run's request, for names of variables that it does not have.
 
 
@@ -57,10 +60,10 @@ def variables_of(
     return sent, sorted(withheld)
 
 
-def events_of(
+async def events_of(
     session: Session, *, media: bool, most_bytes: int | None, warnings: list[str]
 ) -> list[dict[str, Any]]:
-    """Return the session's latest events as code sees them, in order.
+    """Return the session's latest events as code sees them, in order; other tasks run in between.
 
     Args:
         session: Whose events.
@@ -72,7 +75,9 @@ def events_of(
     turn = None if latest is None else latest.invocation_id
     left = math.inf if most_bytes is None else most_bytes
     made: list[dict[str, Any]] = []
-    for event in reversed(session.events):
+    for number, event in enumerate(reversed(session.events), start=1):
+        if number % _EVENTS_OF_A_STEP == 0:
+            await asyncio.sleep(0)
         wire = _event(event)
         if not media and event.author == _USER and event.invocation_id != turn:
             _strip(wire)

@@ -184,7 +184,7 @@ class SessionRuns:
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
             **to_object(self.settings.context, "settings.context"),
-            "events": events_of(
+            "events": await events_of(
                 session,
                 media=self.settings.history_media,
                 most_bytes=self.settings.history_bytes,

@@ -35,8 +35,8 @@ from gcp_adk_store.operations.limiter import Limiter
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
 _ZONES: Final = "/usr/share/zoneinfo"
 _SYS_ADMIN: Final = 1 << 21
-_ATTEMPTS: Final = 3
-"""If a zygote has ended, a first process does not begin, a second is refused, and a third works."""
+_ATTEMPTS: Final = 4
+"""If a zygote has ended, its spare process does not begin, nor does a second; a third is refused."""
 _STARTS_AT_ONCE: Final = 64
 """Far fewer than fill the queue of a socket, or are more descriptors on their way than the kernel allows."""
 _TO_INSTALL: Final = """\
@@ -56,22 +56,26 @@ class BubblewrapSandbox(IsolatedSandbox):
         runs_at_once: int = 8,
         patience_s: float = 30.0,
         bwrap: str | None = None,
+        has_spare: bool = False,
     ) -> None:
         """Create a sandbox, which starts with its first run.
 
         Args:
             entry: ``package.module:function`` that runs inside; its package is carried there alone.
             environment: Folder that ``gcp-adk-store ces install`` made; by default the user's.
-            preload: Modules that every run finds loaded, beside the entry's own.
+            preload: Modules that each run after the first finds loaded, beside the entry's own.
             runs_at_once: Runs at a time; further ones wait for their turn, before their time begins.
             patience_s: Seconds that a start may take.
             bwrap: Path of bubblewrap; by default the one on ``PATH``.
+            has_spare: From the first run on, one process with its limits is ready for the next run, which
+                then takes a third of the time. It has run no user code, and serves one run as any other.
         """
         super().__init__(
             entry=entry, environment=environment, runs_at_once=runs_at_once, patience_s=patience_s
         )
         self._preload = preload
         self._bwrap = bwrap
+        self._has_spare = has_spare
         self._starts = Limiter(at_once=_STARTS_AT_ONCE)
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
@@ -79,7 +83,7 @@ class BubblewrapSandbox(IsolatedSandbox):
     @asynccontextmanager
     async def _process(self, limits: Limits, clock: Clock) -> AsyncIterator[ZygoteProcess]:
         # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
-        process = await self._started(replace(limits, wall_s=limits.wall_s + clock.longest_stop_s))
+        process = await self._started(limits, wall_s=limits.wall_s + clock.longest_stop_s)
         try:
             yield process
         finally:
@@ -102,23 +106,26 @@ class BubblewrapSandbox(IsolatedSandbox):
         if zygote is not None and zygote.is_ours:
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 
-    async def _started(self, limits: Limits) -> ZygoteProcess:
+    async def _started(self, limits: Limits, *, wall_s: float) -> ZygoteProcess:
+        alike = replace(limits, wall_s=1)
         for _ in range(_ATTEMPTS):
             zygote = self._current_zygote()
             await _version(zygote)
             async with self._starts.permit():
-                process = _new_process(zygote, limits)
-                if process is not None and await self._begins(process):
+                process = _new_process(zygote, alike)
+                if process is not None and await self._begins(process, wall_s):
+                    if self._has_spare:  # made after the request is on its way, while the code runs
+                        asyncio.get_running_loop().call_later(0, zygote.make_spare, alike)
                     return process
             if process is None:
                 zygote.close()
         raise SandboxUnavailableError("the sandbox ends right after its start")
 
-    async def _begins(self, process: ZygoteProcess) -> bool:
+    async def _begins(self, process: ZygoteProcess, wall_s: float) -> bool:
         begins = False
         try:
             async with asyncio.timeout(self._patience_s):
-                begins = await process.began()
+                begins = await process.is_ready() and process.begin(wall_s)
         except TimeoutError as exc:
             raise SandboxUnavailableError(
                 f"the sandbox did not start a process within the {self._patience_s:g} s of patience_s"
@@ -156,7 +163,7 @@ class BubblewrapSandbox(IsolatedSandbox):
 def _new_process(zygote: Zygote, limits: Limits) -> ZygoteProcess | None:
     """Return a new process, or None if the zygote has ended."""
     try:
-        return zygote.spawn(limits)
+        return zygote.process(limits)
     except ConnectionError:
         return None
     except OSError as exc:

@@ -4,11 +4,12 @@ A frame is JSON in UTF-8 after four bytes of length, the highest first. A call's
 frames, which the host answers by their id in any order, and one ``result`` or ``failed``.
 """
 
+import asyncio
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
@@ -16,11 +17,18 @@ from gcp_adk_store.ces.sandbox.errors import REASONS, SandboxOutputError, Sandbo
 from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.errors import InvalidInputError
 
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
+"""Work with a result; between two of its steps, other work may be done."""
+
 HEADER_BYTES: Final = 4
 _LARGEST_ID: Final = 2**31
 _MESSAGE_CHARACTERS: Final = 4000
 _BYTES_OF_A_VALUE: Final = 80
 """Outside of texts: Python reads a number of 4,000 digits in the time of 200 short ones."""
+
+_VALUES_OF_A_STEP: Final = 20_000
+"""Some 5 ms; a request has as many values as a session has, and no step of the host may be long."""
 
 _SCALARS: Final = (str, int, type(None))
 _LISTS: Final = (list, tuple)
@@ -145,8 +153,34 @@ def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
     Raises:
         InvalidInputError: *frame* is not JSON, or is larger than ``frame_bytes``.
     """
+    return _result_of(_spelling(kind, frame, limits))
+
+
+async def spelled_in_steps(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
+    """Return a frame of the host, which may be large, while other tasks run; raises as :func:`spelled`."""
+    steps, results = _spelling(kind, frame, limits), []
+
+    def taken() -> Iterator[None]:
+        results.append((yield from steps))
+
+    for _ in taken():
+        await asyncio.sleep(0)
+    return results[0]
+
+
+def _result_of(steps: Steps[T]) -> T:
+    """Return the result of *steps*, taken at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+def _spelling(kind: str, frame: Mapping[str, Any], limits: Limits) -> Steps[bytes]:
     try:
-        text = _text({"kind": kind, **frame})
+        text = yield from _text({"kind": kind, **frame})
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the {kind} is not JSON: {exc}") from exc
     if len(text) > limits.frame_bytes:
@@ -170,17 +204,23 @@ def _value(text: bytes, depth: int) -> object:
     return value
 
 
-def _text(frame: dict[str, Any]) -> bytes:
+def _text(frame: dict[str, Any]) -> Steps[bytes]:
     """Return *frame* as JSON, as the package json writes it, five times as fast."""
     try:
         text = to_json(frame)
     except PydanticSerializationError:  # also of a lone surrogate, which code may send
         return json.dumps(frame, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    _levels(frame)
+    yield
+    yield from _counting(frame)
     return text
 
 
 def _levels(value: object) -> int:
+    """Return the depth of *value*; raises as :func:`_counting`."""
+    return _result_of(_counting(value))
+
+
+def _counting(value: object) -> Steps[int]:
     """Return the depth of *value*; a text has the depth 1.
 
     Raises:
@@ -190,7 +230,9 @@ def _levels(value: object) -> int:
     level, levels = [value], 0
     while level:
         below: list[object] = []
-        for each in level:
+        for number, each in enumerate(level, start=1):
+            if number % _VALUES_OF_A_STEP == 0:
+                yield
             if isinstance(each, _SCALARS):
                 continue
             if isinstance(each, dict):

@@ -13,7 +13,7 @@ from gcp_adk_store.ces.sandbox.environment import (
     installed_folder,
     open_environment,
 )
-from gcp_adk_store.ces.sandbox.frames import spelled
+from gcp_adk_store.ces.sandbox.frames import spelled_in_steps
 from gcp_adk_store.ces.sandbox.interface import Answer
 from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.ces.sandbox.supervision import Process, supervise
@@ -49,7 +49,7 @@ class IsolatedSandbox(ABC):
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
-        first = spelled("request", {"request": request}, limits)
+        first = await spelled_in_steps("request", {"request": request}, limits)
         clock = clock or Clock()
         async with self._limiter.permit(), self._process(limits, clock) as process:
             return await supervise(process, first, answer, limits=limits, on_output=on_output, clock=clock)

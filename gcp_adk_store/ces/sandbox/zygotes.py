@@ -40,7 +40,7 @@ class ZygoteConfig:
     paths: tuple[str, ...]
     """Folders, as seen inside, where modules are looked for first."""
     preload: tuple[str, ...]
-    """Modules that every process has loaded already."""
+    """Modules that each process after the first has loaded already."""
     uid: int | None
     """User outside of the namespaces, where the zygote is root."""
     program: bytes
@@ -62,7 +62,9 @@ class ZygoteConfig:
 class ZygoteProcess:
     """A call's process, which a zygote forked."""
 
-    def __init__(self, frames: socket.socket, output: int, status: socket.socket) -> None:
+    def __init__(self, limits: Limits, frames: socket.socket, output: int, status: socket.socket) -> None:
+        self.limits = limits
+        """All but its wall time, which :meth:`begin` has."""
         self.frames = Channel(frames.detach())
         self.output = Channel(output)
         self._control = status
@@ -74,7 +76,15 @@ class ZygoteProcess:
         with contextlib.suppress(OSError):  # the keeper is gone, and so is its process
             self._control.shutdown(socket.SHUT_WR)
 
-    async def began(self) -> bool:
+    def begin(self, wall_s: float) -> bool:
+        """Have the keeper kill it *wall_s* seconds from now; return False if it has ended already."""
+        try:
+            self._control.send(str(wall_s).encode())
+        except OSError:
+            return False
+        return True
+
+    async def is_ready(self) -> bool:
         """Wait until it is about to run the entry; return False if the zygote has ended.
 
         Raises:
@@ -102,6 +112,10 @@ class ZygoteProcess:
     def close(self) -> None:
         """Close the connections, and kill a process that still runs."""
         self.kill()  # what a fork of the host has copies of is not closed
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the connections alone: those of a fork of the host are copies."""
         self._control.detach()
         for each in (self.frames, self.output, self._status):
             each.close()
@@ -115,6 +129,8 @@ class Zygote:
 
         *prepare* may block, and returns the command, without the number of the zygote's socket.
         """
+        self._spare: ZygoteProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._prepare = prepare
         self._patience_s = patience_s
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -169,6 +185,7 @@ class Zygote:
                 env={},
                 cwd="/",
             )
+        self._process = process
         with process:
             assert process.stderr is not None  # noqa: S101  # a pipe was asked for
             try:
@@ -196,13 +213,39 @@ class Zygote:
         self._control.setblocking(False)
         return str(told["python"])
 
-    def spawn(self, limits: Limits) -> ZygoteProcess:
-        """Start a process, which waits for its request.
+    def process(self, limits: Limits) -> ZygoteProcess:
+        """Return a process that waits for its request: the spare one if it has *limits*, or a new one.
 
         Raises:
             ConnectionError: the zygote is gone.
             OSError: this process or the zygote lacks descriptors or processes; other runs go on.
         """
+        with self._guard:
+            spare = self._spare
+            if spare is not None and spare.limits == limits:
+                self._spare = None
+                return spare
+        return self._spawn(limits)
+
+    def make_spare(self, limits: Limits) -> None:
+        """Start a spare process, unless there is one; runs of other limits leave it where it is."""
+        if not self._wants_spare():
+            return
+        try:
+            made = self._spawn(limits)
+        except OSError:  # the next run needs the same, and says so
+            return
+        with self._guard:
+            if self._wants_spare():
+                self._spare = made
+                return
+        made.close()
+
+    def _wants_spare(self) -> bool:
+        """Whether it has no spare process, and is not closed."""
+        return self._spare is None and self._control.fileno() >= 0
+
+    def _spawn(self, limits: Limits) -> ZygoteProcess:
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             frames, their_frames = socket.socketpair()
             ours.callback(frames.close)
@@ -220,7 +263,7 @@ class Zygote:
                     raise ConnectionResetError("the zygote was closed")
                 socket.send_fds(self._control, [_packet(limits.as_json())], handles)
             ours.pop_all()
-            return ZygoteProcess(frames, output, status)
+            return ZygoteProcess(limits, frames, output, status)
 
     def close(self) -> None:
         """End it and all of its processes, without waiting."""
@@ -228,7 +271,12 @@ class Zygote:
             if self.is_ours:
                 with contextlib.suppress(OSError):  # the zygote ended first
                     self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
+                if self._process is not None:
+                    self._process.kill()  # it may load modules, which nobody waits for
             self._control.close()
+            spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.close() if self.is_ours else spare.let_go()
 
 
 def _packet(value: Mapping[str, Any]) -> bytes:

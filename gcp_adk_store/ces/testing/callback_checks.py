@@ -21,8 +21,9 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
-from gcp_adk_store.ces.apps.layout import CODE_FILE, AgentApp
+from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
+from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import RuntimeSettings
@@ -30,6 +31,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.testing.coverage import Coverage
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.pytest_process import start_pytest
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
@@ -67,6 +69,14 @@ class Asked:
     subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanLines:
+    """Lines of a callback that a process of pytest ran."""
+
+    path: str
+    numbers: list[int]
+
+
 class _PytestError(Exception):
     """The process of pytest broke the protocol."""
 
@@ -86,6 +96,8 @@ class CallbackChecks:
     settings: RuntimeSettings
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
+    coverage: Coverage | None = None
+    """Notes which lines run."""
 
     async def run(self) -> list[Outcome]:
         """Return what becomes of the tests.
@@ -120,6 +132,7 @@ class _File:
                 self.file.absolute(),
                 theirs.fileno(),
                 walled=self.checks.walled,
+                lines=self.checks.coverage is not None,
             )
             theirs.close()
             wrong: str | None = "the run was cancelled"
@@ -165,6 +178,8 @@ class _File:
                 self._begun = self._outcome(told)
             case {"outcome": told}:
                 self._outcomes.append(self._outcome(told))
+            case {"lines": told}:
+                self._note(_valid(_RAN_LINES, told))
             case {"callback": told}:
                 await self._serve(_valid(_ASKED, told), reader, writer)
             case {"done": int() as status}:
@@ -238,6 +253,7 @@ class _File:
             http=checks.http,
             sandbox=checks.sandbox,
             settings=checks.settings,
+            note_lines=None if checks.coverage is None else checks.coverage.note,
         ) as runtime:
             ran = await runtime.run_callback(
                 self._kind(folder / CODE_FILE),
@@ -247,6 +263,12 @@ class _File:
                 **asked.subjects,
             )
         return asdict(ran)
+
+    def _note(self, ran: RanLines) -> None:
+        """Note lines of the callback that this file tests; the process has no say in another one's."""
+        tested = tested_code(self.checks.app, self.file)
+        if self.checks.coverage is not None and ran.path == str(tested.resolve()):
+            self.checks.coverage.note(tested, ran.numbers)
 
     def _kind(self, code: Path) -> str:
         """Return which callback *code* is: as the app's configuration has it, else by its folder."""
@@ -277,6 +299,16 @@ class _File:
         )
 
 
+def tested_code(app: AgentApp, file: Path) -> Path:
+    """Return the callback that a *file* of tests is for: beside it, or by its last three folders.
+
+    These are ``{agent}/{kind}_callbacks/{name}``, of files in ``callback_tests/tests``.
+    """
+    beside = file.parent / CODE_FILE
+    names = file.absolute().parent.parts[-3:]
+    return beside if beside.is_file() else app.folder.joinpath("agents", *names, CODE_FILE)
+
+
 def _functions(file: Path) -> int:
     """Return how many functions *file* has that are tests, as its text says, and at least 1."""
     try:
@@ -302,6 +334,7 @@ async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
 
 _ASKED: Final = TypeAdapter(Asked)
 _OUTCOME: Final = TypeAdapter(Outcome)
+_RAN_LINES: Final = TypeAdapter(RanLines)
 
 
 def _valid(adapter: TypeAdapter[Valid], told: object) -> Valid:

@@ -32,7 +32,7 @@ bubblewrap is not installed, and tests of callbacks run in it. Install Debian's 
 
 
 async def start_pytest(
-    folder: Path, file: Path, channel: int, *, walled: bool
+    folder: Path, file: Path, channel: int, *, walled: bool, lines: bool = False
 ) -> tuple[asyncio.subprocess.Process, asyncio.Task[str]]:
     """Start the tests of *file*; return the process, and what will have been the end of its output.
 
@@ -41,6 +41,7 @@ async def start_pytest(
         file: Of tests, in it, likewise.
         channel: Number of the socket that it talks over.
         walled: In namespaces; else as anything that the user starts, which protects nothing.
+        lines: Report the lines of the callback that ran.
 
     Raises:
         SandboxUnavailableError: bubblewrap is not installed.
@@ -50,6 +51,7 @@ async def start_pytest(
         *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
         "--continue-on-collection-errors",
         *(f"--ces-channel={channel}", *(["--ces-walled"] if walled else [])),
+        *(["--ces-lines"] if lines else []),
         str(file),
     ]
     packages = os.pathsep.join(map(str, _packages()))

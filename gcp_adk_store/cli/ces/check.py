@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.ces.apps.locating import UNPACKED
+from gcp_adk_store.cli.ces.coverage import coverage_report, show_coverage
 from gcp_adk_store.cli.ces.junit import junit_xml
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
+from gcp_adk_store.cli.ces.watching import again_and_again, saved_files
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import cell, show
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
     from gcp_adk_store.ces.apps.layout import AgentApp
     from gcp_adk_store.ces.sandbox import Sandbox
+    from gcp_adk_store.ces.testing.coverage import Coverage, FileCoverage
     from gcp_adk_store.ces.testing.outcomes import Outcome
 
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
@@ -51,31 +55,82 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Write JUnit's XML too.",
 )
+@click.option("--coverage", is_flag=True, help="Show which lines of tools and callbacks the tests ran.")
+@click.option(
+    "--coverage-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write the coverage for lcov, or for Cobertura if FILE ends with .xml.",
+)
+@click.option("--watch", is_flag=True, help="Run again what a saved file concerns, until Ctrl-C.")
 def test(
-    folder: Path, app_name: str | None, tests: Path | None, only: str | None, junit: Path | None, **given: Any
+    folder: Path,
+    app_name: str | None,
+    tests: Path | None,
+    only: str | None,
+    junit: Path | None,
+    *,
+    coverage: bool,
+    coverage_file: Path | None,
+    watch: bool,
+    **given: Any,
 ) -> None:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
     test_*.py beside their python_code.py, which pytest runs in a sandbox that shows it the app. Ends
     with 1 if a test fails or is malformed, with 2 if no test is found or the tests cannot run.
+    With --watch, the last run decides.
     """
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
     if tests is not None and not tests.is_dir():
         raise CannotLookError(f"the folder {tests} does not exist")
-    with app_in(folder, app_name) as app:
-        chosen = Chosen(tools=app, **given)
-        whole = folder if folder.is_dir() else unpacked_folder(app)
-        outcomes = _run(app, chosen, whole=whole, tests=tests, only=only, variables=variables, shown=folder)
-    if junit is not None:
-        write_junit(junit, outcomes)
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
-    else:
-        show_outcomes(outcomes)
-    sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+
+    def once(saved: frozenset[Path] | None) -> bool:
+        with app_in(folder, app_name) as app:
+            told = _run(
+                app,
+                Chosen(tools=app, **given),
+                _Selection(tests=tests, only=only, saved=saved),
+                whole=folder if folder.is_dir() else unpacked_folder(app),
+                variables=variables,
+                shown=folder,
+                coverage=coverage or coverage_file is not None,
+            )
+        if junit is not None:
+            write_junit(junit, told.outcomes)
+        if coverage_file is not None:
+            _write(coverage_file, coverage_report(told.covered or [], coverage_file))
+        _tell(told, as_json=as_json)
+        return any(each.status in {"failed", "error"} for each in told.outcomes)
+
+    if not watch:
+        sys.exit(once(None))
+    if not folder.is_dir():
+        raise CannotLookError(f"{folder} is not a folder; --watch waits until files in it are saved")
+    with saved_files(*filter(None, (folder, tests))) as saved:
+        sys.exit(again_and_again(once, saved))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Selection:
+    """Which tests to run."""
+
+    tests: Path | None
+    """The folder of those of tools."""
+    only: str | None
+    saved: frozenset[Path] | None
+    """Only those that these files concern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Told:
+    """What became of the tests, and of the code that they ran."""
+
+    outcomes: "list[Outcome]"
+    covered: "list[FileCoverage] | None"
 
 
 def unpacked_folder(app: Path) -> Path:
@@ -87,14 +142,15 @@ def unpacked_folder(app: Path) -> Path:
 def _run(
     app: Path,
     chosen: Chosen,
+    selection: _Selection,
     *,
     whole: Path,
-    tests: Path | None,
-    only: str | None,
     variables: dict[str, Any],
     shown: Path,
-) -> "list[Outcome]":
-    """Return what became of the tests in *tests*, or in *whole*, whose paths begin with *shown* then."""
+    coverage: bool,
+) -> _Told:
+    """Return what became of the tests in a folder, or in *whole*, whose paths begin with *shown* then."""
+    tests, only = selection.tests, selection.only
     of_tools = [] if only == "callbacks" else _tool_files(tests or whole)
     of_callbacks = [] if only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):
@@ -105,17 +161,29 @@ def _run(
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     try:
-        outcomes = asyncio.run(_outcomes(app, of_tools, of_callbacks, variables, chosen))
+        told = asyncio.run(
+            _outcomes(
+                app,
+                of_tools,
+                of_callbacks,
+                variables,
+                chosen=chosen,
+                selection=selection,
+                coverage=coverage,
+            )
+        )
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
-    if all(each.status == "skipped" for each in outcomes):
+    if told.outcomes and all(each.status == "skipped" for each in told.outcomes):
         raise CannotLookError(f"every test in {tests or shown} was skipped")
-    return [
-        dataclasses.replace(each, path=str(shown / Path(each.path).relative_to(whole)))
-        if Path(each.path).is_relative_to(whole)
-        else each
-        for each in outcomes
-    ]
+
+    def named(path: str) -> str:
+        return str(shown / Path(path).relative_to(whole)) if Path(path).is_relative_to(whole) else path
+
+    return _Told(
+        outcomes=[dataclasses.replace(each, path=named(each.path)) for each in told.outcomes],
+        covered=told.covered and [dataclasses.replace(each, path=named(each.path)) for each in told.covered],
+    )
 
 
 def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
@@ -124,10 +192,14 @@ def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test")
     Raises:
         CannotLookError: the file cannot be written.
     """
+    _write(junit, junit_xml(outcomes, suite))
+
+
+def _write(file: Path, content: bytes) -> None:
     try:
-        junit.write_bytes(junit_xml(outcomes, suite))
+        file.write_bytes(content)
     except OSError as exc:
-        raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
+        raise CannotLookError(f"{file} cannot be written: {exc.strerror}") from exc
 
 
 def _tool_files(folder: Path) -> list[Path]:
@@ -149,18 +221,31 @@ def _callback_files(folder: Path) -> list[Path]:
 
 
 async def _outcomes(
-    folder: Path, of_tools: list[Path], of_callbacks: list[Path], variables: dict[str, Any], chosen: Chosen
-) -> "list[Outcome]":
+    folder: Path,
+    of_tools: list[Path],
+    of_callbacks: list[Path],
+    variables: dict[str, Any],
+    *,
+    chosen: Chosen,
+    selection: _Selection,
+    coverage: bool,
+) -> _Told:
     from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.coverage import Coverage  # noqa: PLC0415  # likewise
 
     app, settings = chosen.read_app(folder), chosen.settings()
     outcomes = [of_problem(folder, each) for each in app.problems]
+    if selection.saved is not None:
+        of_tools = tool_tests_of(app, of_tools, selection.saved)
+        of_callbacks = callback_tests_of(app, of_callbacks, selection.saved)
+    measured = Coverage(_measured(app, selection.only)) if coverage else None
     room = Room.of(settings, chosen.sandbox, Machine.here())
     sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
     try:
-        outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
+        outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox=sandbox, measured=measured)
         if of_callbacks:
             outcomes += await CallbackChecks(
                 app=app,
@@ -170,10 +255,17 @@ async def _outcomes(
                 http=chosen.http(),
                 settings=settings,
                 variables=variables,
+                coverage=measured,
             ).run()
     finally:
         await sandbox.close()
-    return outcomes
+    return _Told(outcomes=outcomes, covered=None if measured is None else measured.files())
+
+
+def _measured(app: "AgentApp", only: str | None) -> list[Path]:
+    """Return the code whose coverage is wanted."""
+    of_tools = [] if only == "callbacks" else [tool.path for tool in app.tools]
+    return of_tools if only == "tools" else [*of_tools, *(callback.path for callback in app.callbacks)]
 
 
 def of_problem(folder: Path, problem: "Finding") -> "Outcome":
@@ -191,7 +283,13 @@ def of_problem(folder: Path, problem: "Finding") -> "Outcome":
 
 
 async def _tool_outcomes(
-    app: "AgentApp", files: list[Path], variables: dict[str, Any], chosen: Chosen, sandbox: "Sandbox"
+    app: "AgentApp",
+    files: list[Path],
+    variables: dict[str, Any],
+    chosen: Chosen,
+    *,
+    sandbox: "Sandbox",
+    measured: "Coverage | None",
 ) -> "list[Outcome]":
     from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
 
@@ -206,7 +304,12 @@ async def _tool_outcomes(
         return outcomes
     sessions = InMemorySessionService()
     async with PythonRuntime(
-        sessions, tools=load_tools(app), http=chosen.http(), sandbox=sandbox, settings=chosen.settings()
+        sessions,
+        tools=load_tools(app),
+        http=chosen.http(),
+        sandbox=sandbox,
+        settings=chosen.settings(),
+        note_lines=None if measured is None else measured.note,
     ) as runtime:
         checks = ToolChecks(runtime=runtime, sessions=sessions, app=app, variables=variables)
         for file in files:
@@ -217,6 +320,24 @@ async def _tool_outcomes(
                 continue
             outcomes += [await checks.run(each) for each in tests]
     return outcomes
+
+
+def _tell(told: _Told, *, as_json: bool) -> None:
+    if not (as_json or told.outcomes):
+        click.echo("no test concerns the saved files")
+    elif not as_json:
+        show_outcomes(told.outcomes)
+        if told.covered is not None:
+            click.echo()
+            show_coverage(told.covered)
+    if not as_json:
+        return
+    outcomes = [dataclasses.asdict(each) for each in told.outcomes]
+    if told.covered is None:
+        click.echo(json.dumps(outcomes))
+        return
+    covered = [{**dataclasses.asdict(each), "percent": round(each.percent, 1)} for each in told.covered]
+    click.echo(json.dumps({"tests": outcomes, "coverage": covered}))
 
 
 def show_outcomes(outcomes: "list[Outcome]") -> None:

@@ -29,21 +29,22 @@ def junit_xml(outcomes: "Sequence[Outcome]", suite_name: str = "ces test") -> by
         case = ET.SubElement(
             suite,
             "testcase",
-            classname=_text(each.subject or each.path),
-            name=_text(each.name),
-            file=_text(each.path),
+            classname=xml_text(each.subject or each.path),
+            name=xml_text(each.name),
+            file=xml_text(each.path),
             line=str(each.line),
             time=f"{each.duration_s:.3f}",
         )
         if each.status in _ELEMENTS:
-            says = _text("\n".join(each.says))
+            says = xml_text("\n".join(each.says))
             ET.SubElement(case, _ELEMENTS[each.status], message=says.partition("\n")[0]).text = says
         if each.stdout:
-            ET.SubElement(case, "system-out").text = _text(each.stdout)
+            ET.SubElement(case, "system-out").text = xml_text(each.stdout)
     root = ET.Element("testsuites")
     root.append(suite)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Return *text* without characters that XML cannot have, or that control a terminal."""
     return visible(text).translate(_NO_XML)

@@ -134,6 +134,18 @@ class StoreCredentials:
             scopes=scopes,
         )
 
+    def scoped(self, scopes: Sequence[str]) -> "StoreCredentials":
+        """Return the same identity with a token of its own for other *scopes*."""
+        return StoreCredentials(
+            self._given,
+            file=self._file,
+            impersonate_service_account=self._impersonate,
+            quota_project=self._quota_project,
+            universe_domain=self._universe_domain,
+            iam_endpoint=self._iam_endpoint,
+            scopes=scopes,
+        )
+
     @property
     def is_named(self) -> bool:
         """Whether the caller passed credentials or a file, instead of using the environment's."""

@@ -67,7 +67,7 @@ variable "iap_members" {
 
   validation {
     condition     = alltrue([for member in values(var.iap_members) : can(regex("^((user|group|serviceAccount|domain):|principal(Set)?://)[^[:space:]]+$", member))])
-    error_message = "Members start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is none."
+    error_message = "Members start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is refused."
   }
 }
 
@@ -102,7 +102,7 @@ variable "inspectors" {
 
   validation {
     condition     = alltrue([for member in values(var.inspectors) : can(regex("^((user|group|serviceAccount|domain):|principal(Set)?://)[^[:space:]]+$", member))])
-    error_message = "Inspectors start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is none."
+    error_message = "Inspectors start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is refused."
   }
 }
 
@@ -114,7 +114,7 @@ variable "invokers" {
 
   validation {
     condition     = alltrue([for member in values(var.invokers) : can(regex("^((user|group|serviceAccount|domain):|principal(Set)?://)[^[:space:]]+$", member))])
-    error_message = "Invokers start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is none, because who calls the service reads everything."
+    error_message = "Invokers start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://; everybody (allUsers) is refused, because who calls the service reads everything."
   }
 }
 
@@ -232,7 +232,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.region))
-    error_message = "A region of Cloud Run, such as europe-west1; multi-regions are none."
+    error_message = "A region of Cloud Run, such as europe-west1; multi-regions are refused."
   }
 }
 

@@ -286,7 +286,7 @@ variable "members" {
 
   validation {
     condition     = alltrue([for member in values(var.members) : can(regex("^((user|group|serviceAccount):[^[:space:]]+@|principal(Set)?://)[^[:space:]]+$", member))])
-    error_message = "Members start with user:, group:, serviceAccount:, principal:// or principalSet://; everybody (allUsers) is none."
+    error_message = "Members start with user:, group:, serviceAccount:, principal:// or principalSet://; everybody (allUsers) is refused."
   }
 }
 

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from google.adk.sessions import BaseSessionService
+from google.adk.events import Event, EventActions
+from google.adk.sessions import BaseSessionService, Session
+from google.genai import types
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxError, SandboxOutputError
+from gcp_adk_store.ces.host.session_context import events_of
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxError, SandboxOutputError
+from gcp_adk_store.ces.sandbox.frames import spelled_in_steps
 from tests.ces.host.runs import MakeRuntime, ran, stored
 from tests.ces.host.web import Web
 
@@ -145,6 +149,30 @@ async def test_no_step_of_the_host_is_long(
             await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
         if steps.longest < _LONGEST:
             break
+    assert steps.longest < _LONGEST
+
+
+async def test_a_long_session_is_shown_to_code_in_short_steps(steps: Steps) -> None:
+    """Its events are made JSON, and are sent, while other sessions are served."""
+    content = types.Content(role="user", parts=[types.Part(text="hello")])
+    events = [
+        Event(
+            author=author, invocation_id="turn", content=content, actions=EventActions(state_delta={"n": n})
+        )
+        for n in range(2500)
+        for author in ("user", "agent")
+    ]
+    session = Session(id="s1", app_name="shop", user_id="ada", events=events)
+    for _ in range(_TRIES):
+        await asyncio.sleep(0)
+        steps.longest_s = 0.0
+        shown = await events_of(session, media=False, most_bytes=None, warnings=[])
+        sent = await spelled_in_steps("request", {"request": {"events": shown}}, Limits())
+        await asyncio.sleep(0)
+        if steps.longest < _LONGEST:
+            break
+
+    assert 5000 == len(shown) == sent.count(b'"invocationId"')
     assert steps.longest < _LONGEST
 
 

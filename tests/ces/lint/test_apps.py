@@ -128,7 +128,9 @@ def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
     write(app, {callback: CALLBACK.replace("tools.first", "tools.end_session")})
 
     assert [("CES401", callback, 2), ("CES401", tool, 4)] == codes(app)
-    assert "Bank_findAccount, first, second, web_search" in lint_app(read_app(app))[0].fix
+    of_callback, of_tool = lint_app(read_app(app))
+    assert "Bank_findAccount, first, second, web_search" in of_tool.fix
+    assert "Part.from_end_session" in of_callback.fix
 
 
 def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from gcp_adk_store.ces.apps.code_rules import CALLBACK_PARAMETERS, Parsed, check_callback, check_tool
+from gcp_adk_store.ces.apps.code_rules import CALLBACK_PARAMETERS, check_callback, check_tool
 from gcp_adk_store.ces.apps.findings import Finding
+from gcp_adk_store.ces.apps.parsed import Parsed
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
 from gcp_adk_store.ces.guest.subjects import _PARAMETERS
 
@@ -68,6 +69,9 @@ def test_good_code_passes() -> None:
         ("name: Optional[str]", "name", "CES201", 10),
         ("limit: int = 3", "limit: int = None", "CES202", 5),
         ("limit: int = 3", "*, limit: int = None", "CES202", 5),
+        ("limit: int = 3", "limit: Optional[int] = None", "CES206", 5),
+        ("limit: int = 3", "limit: int | None = None", "CES206", 5),
+        ("limit: int = 3", "limit: 'Optional[int]' = None", "CES206", 5),
         ("limit: int = 3", "limit: int = 3, **more: str", "CES203", 5),
         ("limit: int = 3", "*more: str, limit: int = 3", "CES203", 5),
         ("limit: int", "context: dict, limit: int", "CES204", 5),
@@ -81,6 +85,8 @@ def test_good_code_passes() -> None:
         ("from typing import Optional\n", "\n", "CES302", 10),
         ("import json", "_LIMITS = json.loads('{}')", "CES303", 2),
         ("[name]", "[nmae]", "CES303", 11),
+        ("[name]", "[logger.name]", "CES304", 11),
+        ("[name]", "[Event]", "CES305", 11),
         ('tools.note({"text": name})', "tools.note(text=name)", "CES402", 7),
         ('tools.note({"text": name})', 'async_tools.note({"text": name}, 1)()', "CES402", 7),
         ('tools.note({"text": name})', "ces_requests.get(name, timeout=3)", "CES403", 7),

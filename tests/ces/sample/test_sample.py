@@ -27,6 +27,7 @@ SHOWN = {
     "ces eval": "2 passed",
     "ces lint": "10 tools and callbacks: 0 errors, 0 warnings",
     "ces test": "21 passed",
+    "ces test --coverage": "together",
     "ces run-callback": '"session_escalated": true',
     "ces run-tool --name arrange_payment": "8217",
     "ces run-tool --args": '"name": "Ada"',
@@ -51,6 +52,7 @@ def of_command(line: str) -> str:
     options = [word for place, word in enumerate(words) if word.startswith("--")]
     name = words[words.index("--name") + 1] if "--name" in words else ""
     first = f" {options[0]} {name}".rstrip() if words[1] == "run-tool" else ""
+    first = " --coverage" if "--coverage" in options else first
     return f"{' '.join(words[:2])}{first}"
 
 
@@ -62,6 +64,7 @@ OURS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize("line", OURS, ids=of_command)
 def test_documented_commands_run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +77,31 @@ def test_documented_commands_run(line: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert (0, "") == (result.exit_code, result.stderr)
     assert SHOWN[of_command(line)] in result.stdout
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_documented_debugger_stops_in_the_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And shows its lines and values."""
+    monkeypatch.chdir(ROOT)
+    (line,) = (each for each in OURS if "inprocess" in each)
+    words = shlex.split(line)[1:]
+    code = next(word for word in words if word.endswith("python_code.py"))
+    stops = (ROOT / code).read_text().replace("    asked = ", "    breakpoint()\n    asked = ", 1)
+    assert "breakpoint()" in stops
+    (tmp_path / "python_code.py").write_text(stops)
+    words[words.index(code)] = str(tmp_path / "python_code.py")
+    done = subprocess.run(  # pytest has a debugger of its own in this process
+        [sys.executable, "-W", "ignore", "-m", "gcp_adk_store.cli", *words],
+        input="p get_variable('wants_human') + 40\nlist\ncontinue\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "(Pdb) 41\n" in done.stdout
+    assert "    breakpoint()\n" in done.stdout
+    assert '"session_escalated": true' in done.stdout
 
 
 @pytest.mark.usefixtures("ces_environment")

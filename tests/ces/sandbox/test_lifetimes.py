@@ -202,17 +202,17 @@ async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_n
     sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where memory runs out for its keeper."""
-    began = ZygoteProcess.began
+    is_ready = ZygoteProcess.is_ready
     ended: list[ZygoteProcess] = []
 
     async def once_ended(process: ZygoteProcess) -> bool:
         if ended:
-            return await began(process)
+            return await is_ready(process)
         ended.append(process)
         return False
 
     other = await begun(sandbox)
-    monkeypatch.setattr(ZygoteProcess, "began", once_ended)
+    monkeypatch.setattr(ZygoteProcess, "is_ready", once_ended)
 
     assert 2 == await run_in(sandbox, "result = 1 + 1")
     assert 1 == len(ended)
@@ -260,7 +260,7 @@ HOST = """
 import asyncio, os, sys
 from pathlib import Path
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox
-box = BubblewrapSandbox(entry={entry!r}, environment=Path({folder!r}), preload=())
+box = BubblewrapSandbox(entry={entry!r}, environment=Path({folder!r}), preload=(), has_spare=True)
 async def run(answer=None):
     code = "call_host({{}})" if answer else "import os; result = os.getpid()"
     return await box.run({{"code": code}}, answer)

@@ -64,7 +64,7 @@ def keep(
             _become_call(entry, frames=frames, output=output, ready=says, limits=limits, seal=seal)
         for each in (frames, output, says):
             os.close(each)
-        ended = _watch(child, status, said, limits["wall_s"] + _GRACE_S)
+        ended = _watch(child, status, said)
     except OSError as exc:
         ended = {"failed": str(exc)}
     try:
@@ -73,7 +73,7 @@ def keep(
         os._exit(0)
 
 
-def _watch(child: int, status: int, said: int, seconds: float) -> dict[str, Any]:
+def _watch(child: int, status: int, said: int) -> dict[str, Any]:
     word = os.read(said, select.PIPE_BUF)
     os.close(said)
     if word == _OK:
@@ -82,13 +82,24 @@ def _watch(child: int, status: int, said: int, seconds: float) -> dict[str, Any]
         poll = select.poll()
         poll.register(handle, select.POLLIN)
         poll.register(status, select.POLLIN)
-        poll.poll(seconds * 1000)
+        # The host sends the wall time with the request, which may come long after the process is ready.
+        # Read in any case: a socket that is closed with something unread loses what was sent over it.
+        if status in dict(poll.poll()) and (told := _read(status)):
+            poll.poll((float(told) + _GRACE_S) * 1000)
         # Killing what has ended already changes nothing: it is not waited for yet.
     os.kill(child, signal.SIGKILL)
     _, how, used = os.wait4(child, 0)
     if word != _OK:
         return {"failed": word.decode(errors="replace") or "the call's process ended while it was set up"}
     return {"status": how, "cpu_s": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * 1024}
+
+
+def _read(status: int) -> bytes:
+    """Return what the host sent; nothing if it closed its end."""
+    try:
+        return os.read(status, select.PIPE_BUF)
+    except ConnectionResetError:
+        return b""
 
 
 def _become_call(

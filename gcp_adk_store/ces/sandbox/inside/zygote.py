@@ -1,4 +1,4 @@
-"""Load what every call needs, once, and fork a keeper for each call that the host asks for.
+"""Load what calls need, once, and fork a keeper for each call that the host asks for.
 
 No user code ever runs in this process. It has one thread, so that a fork has all of it, and speaks over a
 socket of packets that no call's process holds.
@@ -6,8 +6,9 @@ socket of packets that no call's process holds.
 
 import array
 import base64
+import contextlib
 import gc
-import importlib
+import importlib.util
 import json
 import os
 import platform
@@ -43,12 +44,13 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
         return
     sys.path[:0] = config["paths"]
     entry = running.load(config["entry"])
-    for name in config["preload"]:
-        importlib.import_module(name)
-    gc.collect()
+    absent = [name for name in config["preload"] if importlib.util.find_spec(name.partition(".")[0]) is None]
+    if absent:
+        raise ModuleNotFoundError(f"No module named {absent[0]!r}")
     gc.freeze()  # a collection in a call would copy every page
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped by the kernel
     host.send(json.dumps({"python": platform.python_version()}).encode())
+    is_prepared = False
     while True:
         packet, handles = _receive(host)
         if not packet:
@@ -62,6 +64,19 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
                 )
         for each in handles:
             os.close(each)
+        if not is_prepared:  # now, so that the first call need not wait for it
+            is_prepared = True
+            _prepare(config)
+
+
+def _prepare(config: dict[str, Any]) -> None:
+    """Load and do once what later calls find done."""
+    for name in config["preload"]:
+        with contextlib.suppress(ImportError):  # code that imports it sees why
+            importlib.import_module(name)
+    running.warm_up(config["entry"])
+    gc.collect()
+    gc.freeze()
 
 
 def _fork(status: int) -> int:

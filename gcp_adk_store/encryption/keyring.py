@@ -1,0 +1,203 @@
+"""Make, find, keep and destroy the data keys of users, apps and owners of tasks."""
+
+import asyncio
+import os
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredKey, read_key_document
+from gcp_adk_store.encryption.places import Scope
+from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
+from gcp_adk_store.envelope import KeyWrapper, Wrapped
+from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.refusals import RefusedError, settling
+
+_KNOWN: Final = 10_000
+"""Data keys that a process keeps, of about 1 kB each."""
+
+UNDER_WAY_S: Final = 60.0
+"""How long a write may go on that was encrypted just before its key left the cache."""
+
+
+class _Known(NamedTuple):
+    key: DataKey
+    until: float
+    """On the clock of ``time.monotonic``."""
+
+
+class Keyring:
+    """The data keys of one store; safe from any thread and event loop, also in forked children."""
+
+    def __init__(self, documents: Documents, wrapper: KeyWrapper, prefix: str, *, cache_s: float) -> None:
+        self.documents = documents
+        """The database of the wrapped keys."""
+        self.layout = KeyLayout(prefix)
+        self.wrapper = wrapper
+        """What wraps them."""
+        self.cache_s = cache_s
+        self._known: Lru[Scope, _Known] = Lru(_KNOWN)
+        self._loading: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[tuple[Scope, bool], asyncio.Task[DataKey | None]]
+        ] = WeakKeyDictionary()
+
+    async def to_read(self, scopes: Sequence[Scope]) -> dict[Scope, DataKey | None]:
+        """Return the keys of *scopes*; ``None`` for one that does not exist, or was destroyed."""
+        known = {scope: self._in_cache(scope) for scope in scopes}
+        missing = [scope for scope, key in known.items() if key is None]
+        if missing:
+            found = await fan_out(self._shared(scope, makes=False) for scope in missing)
+            known |= dict(zip(missing, found, strict=True))
+        return known
+
+    async def to_write(self, scopes: Sequence[Scope]) -> dict[Scope, DataKey]:
+        """Return the keys of *scopes*, and make those that do not exist.
+
+        Raises:
+            UnavailableError: a key was destroyed so short a time ago that others may still have it.
+        """
+        known = {scope: key for scope in scopes if (key := self._in_cache(scope)) is not None}
+        missing = [scope for scope in scopes if scope not in known]
+        if missing:
+            made = await fan_out(self._shared(scope, makes=True) for scope in missing)
+            known |= {scope: key for scope, key in zip(missing, made, strict=True) if key is not None}
+        return known
+
+    async def destroy(self, scope: Scope) -> float | None:
+        """Destroy the key of *scope*; return since when it is, in Unix seconds, ``None`` if none ever was.
+
+        From then on processes that do not have it cannot read anything of the scope, nor write to it until
+        ``cache_s`` and a minute have passed: then nobody has it, and a write makes another one.
+
+        Raises:
+            OutcomeUnknownError: not answered; call it again.
+        """
+        rereads = Rereads(self.documents.deadline_s)
+        refused = RefusedError()
+        while True:
+            self._known.forget(lambda known: known == scope)
+            with settling(refused, advice="call it again"):
+                found = await self.state(scope)
+            if found is None:
+                return None
+            if isinstance(found, Destroyed):
+                return found.at
+            now = self.documents.clock.now()
+            note = Destroyed(at=now, free_at=now + self.cache_s + UNDER_WAY_S)
+            try:
+                await self.documents.commit(
+                    [self.layout.destroy(scope, found, note)], repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:  # wrapped anew meanwhile, or this note, whose answer was lost
+                refused = exc
+                await rereads.again(refused)
+            else:
+                self._known.forget(lambda known: known == scope)
+                return note.at
+
+    async def state(self, scope: Scope) -> StoredKey | Destroyed | None:
+        """Return the key of *scope* as it is stored, perhaps damaged, or when it was destroyed; 1 read."""
+        (document,) = await self.documents.get([self.layout.path(scope)])
+        if document is None:
+            return None
+        try:
+            return read_key_document(document)
+        except StoredDataError:
+            return StoredKey(id=b"", wrapped=Wrapped(b"", ""), update_time=document.update_time)
+
+    async def scrub(self) -> None:
+        """Leave nothing of destroyed keys in the files of a local database."""
+        await self.documents.scrub()
+
+    async def close(self) -> None:
+        """Close the connections to the keys' database, and forget the keys."""
+        self._known.forget(lambda _: True)
+        await self.documents.close()
+        await self.wrapper.close()
+
+    def _in_cache(self, scope: Scope) -> DataKey | None:
+        known = self._known.get(scope)
+        return known.key if known is not None and time.monotonic() < known.until else None
+
+    async def _shared(self, scope: Scope, *, makes: bool) -> DataKey | None:
+        """Load a key once for all calls of this event loop that wait for it."""
+        loading = self._loading.setdefault(asyncio.get_running_loop(), {})
+        what = (scope, makes)
+        task = loading.get(what)
+        if task is not None:
+            try:
+                return await asyncio.shield(task)
+            except StoreError:
+                pass  # perhaps by the deadline of the call that began it
+            except asyncio.CancelledError:
+                if not task.cancelled():
+                    raise  # this call is cancelled, and not the one that began
+            task = loading.get(what)
+        if task is None:
+            work: Coroutine[Any, Any, DataKey | None] = self._made(scope) if makes else self._read(scope)
+            task = loading[what] = asyncio.ensure_future(work)
+            task.add_done_callback(lambda done: _forget(loading, what, done))
+        return await asyncio.shield(task)
+
+    async def _read(self, scope: Scope) -> DataKey | None:
+        """Return a key as it is stored; 1 read, and 1 operation of the wrapping key."""
+        since = time.monotonic()
+        found = await self._find(scope)
+        return await self._unwrapped(scope, found, since) if isinstance(found, StoredKey) else None
+
+    async def _made(self, scope: Scope) -> DataKey:
+        """Return the key of *scope*; make it if it does not exist, which takes 1 write more."""
+        rereads = Rereads(self.documents.deadline_s)
+        secret, key_id = os.urandom(DATA_KEY_BYTES), os.urandom(KEY_ID_BYTES)
+        refused = RefusedError()
+        while True:
+            since = time.monotonic()
+            found = await self._find(scope)
+            if isinstance(found, StoredKey):
+                return await self._unwrapped(scope, found, since)
+            now = self.documents.clock.now()
+            if found is not None and now < found.free_at:
+                raise UnavailableError(
+                    f"the {scope.kind}'s data were erased, and other processes may still have the destroyed "
+                    f"key: new data can be stored in {found.free_at - now:.0f} s",
+                    retry_after_s=found.free_at - now,
+                )
+            wrapped = await self.wrapper.wrap(secret, self.layout.context(self.layout.path(scope)))
+            put = self.layout.put(scope, key_id, wrapped, now=now, before=found)
+            try:
+                # What is stored counts: a key that is used before would be lost with its writer.
+                await self.documents.commit([put], repeatable_when_unanswered=True)
+            except RefusedError as exc:  # another process made it, or this one, whose answer was lost
+                refused = exc
+            else:
+                return self._keep(scope, DataKey(key_id, secret), since)
+            await rereads.again(refused)
+
+    async def _unwrapped(self, scope: Scope, stored: StoredKey, since: float) -> DataKey:
+        secret = await self.wrapper.unwrap(stored.wrapped, self.layout.context(self.layout.path(scope)))
+        return self._keep(scope, DataKey(stored.id, secret), since)
+
+    def _keep(self, scope: Scope, key: DataKey, since: float) -> DataKey:
+        """Remember *key*, counted from the begin of its read: a destruction after that is learned in time."""
+        self._known.put(scope, _Known(key, since + self.cache_s))
+        return key
+
+    async def _find(self, scope: Scope) -> StoredKey | Destroyed | None:
+        (document,) = await self.documents.get([self.layout.path(scope)])
+        return None if document is None else read_key_document(document)
+
+
+def _forget(
+    loading: dict[tuple[Scope, bool], "asyncio.Task[DataKey | None]"],
+    what: tuple[Scope, bool],
+    done: "asyncio.Task[DataKey | None]",
+) -> None:
+    if loading.get(what) is done:
+        del loading[what]
+    if not done.cancelled():
+        done.exception()  # every caller got it, or was cancelled

@@ -1,0 +1,163 @@
+"""Encrypt payloads around another backend's objects."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from gcp_adk_store.codec.documents import OWNER
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.encryption.keyring import Keyring
+from gcp_adk_store.encryption.places import Places, Scope
+from gcp_adk_store.encryption.sealing import NotForHereError, OtherKeyError
+from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.refusals import ObjectGoneError
+
+_MAGIC: Final = b"adk-sealed/1\n"
+
+SEALED: Final = "adkStoreSealed"
+"""Metadata key of an encrypted payload: bytes that encryption added to it."""
+
+_LIGHT_BYTES: Final = 256 * 1024
+
+
+class SealedPayloadObjects:
+    """The objects of *inner* that hold payloads, whose bytes are encrypted there and plain here.
+
+    An object begins with a line and the path of the document that its key belongs to, in clear, as in its
+    metadata. Its bytes are bound to its name: the digest of its owner, the owner's life and the SHA-256.
+    """
+
+    def __init__(self, inner: Objects, places: Places, keys: Keyring, *, accept_plaintext: bool) -> None:
+        self._objects = inner
+        self._places = places
+        self._keys = keys
+        self._accept_plaintext = accept_plaintext
+
+    @property
+    def bucket(self) -> str:
+        """As the port."""
+        return self._objects.bucket
+
+    @property
+    def kms_key_name(self) -> str | None:
+        """As the port."""
+        return self._objects.kms_key_name
+
+    def uri_of(self, name: str) -> str:
+        """As the port."""
+        return self._objects.uri_of(name)
+
+    async def create(
+        self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
+    ) -> None:
+        """As the port; the owner in the metadata says whose key encrypts."""
+        scope = self._places.scope(upload.metadata[OWNER])
+        key = (await self._keys.to_write([scope]))[scope]
+        header = _header(scope)
+        sealed = await apart(
+            lambda: header + key.seal(upload.data, name.encode()), light=len(upload.data) <= _LIGHT_BYTES
+        )
+        added = {SEALED: f"{len(sealed) - len(upload.data)}"}
+        upload = replace(upload, data=sealed, metadata={**upload.metadata, **added})
+        await self._objects.create(name, upload, marks=None if marks is None else {**marks, **added})
+
+    async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
+        """As the port, but read and written again: ciphertext is bound to its name."""
+        read = await self.read(source.name, generation=source.generation)
+        if read is None:
+            raise ObjectGoneError
+        await self.create(name, replace(fields, data=read[0]))
+
+    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
+        """As the port."""
+        return await self._objects.names(prefix, delimiter=delimiter)
+
+    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
+        """As the port; checksums are those of the stored bytes."""
+        found = await self._objects.infos(prefix, delimiter=delimiter, hashes=hashes)
+        return [replace(each, size=each.size - _added(each.metadata)) for each in found]
+
+    async def greatest(
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
+    ) -> StoredObject | None:
+        """As the port; checksums are those of the stored bytes."""
+        found = await self._objects.greatest(prefix, order, delimiter=delimiter)
+        return found and replace(found, size=found.size - _added(found.metadata))
+
+    async def info(self, name: str) -> StoredObject | None:
+        """As the port; checksums are those of the stored bytes."""
+        found = await self._objects.info(name)
+        return found and replace(found, size=found.size - _added(found.metadata))
+
+    async def read(
+        self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
+    ) -> tuple[bytes, int] | None:
+        """As the port; of a *part*, everything is read.
+
+        Raises:
+            StoredDataError: the object is not encrypted, or was made for another name.
+            KeyDestroyedError: its key does not exist any more.
+        """
+        found = await self._objects.read(name, generation=generation)
+        if found is None:
+            return None
+        data = await self._opened(name, found[0])
+        return data if part is None else data[part[0] : part[1]], found[1]
+
+    async def _opened(self, name: str, stored: bytes) -> bytes:
+        if not stored.startswith(_MAGIC):
+            if self._accept_plaintext:
+                return stored
+            raise StoredDataError(f"object {name!r} is plaintext, which is read only with accept_plaintext")
+        path, _, sealed = stored[len(_MAGIC) :].partition(b"\n")
+        try:
+            scope = self._places.scope(path.decode())
+        except ValueError as exc:
+            raise StoredDataError(f"object {name!r} is encrypted in an unknown way") from exc
+        key = (await self._keys.to_read([scope]))[scope]
+        destroyed = f"object {name!r} is encrypted with a key that does not exist any more"
+        if key is None:
+            raise KeyDestroyedError(destroyed)
+        try:
+            return await apart(lambda: key.open(sealed, name.encode()), light=len(sealed) <= _LIGHT_BYTES)
+        except OtherKeyError as exc:
+            raise KeyDestroyedError(destroyed) from exc
+        except NotForHereError as exc:
+            raise StoredDataError(f"object {name!r} was changed, or made for another place") from exc
+
+    async def keep_until(self, prefix: str, time: datetime) -> None:
+        """As the port."""
+        await self._objects.keep_until(prefix, time)
+
+    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
+        """As the port."""
+        async for page in self._objects.scan(prefix):
+            yield [replace(each, size=each.size - _added(each.metadata)) for each in page]
+
+    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """As the port."""
+        return await self._objects.mark(name, metadata)
+
+    async def delete_unchanged(self, name: str, version: str) -> bool:
+        """As the port."""
+        return await self._objects.delete_unchanged(name, version)
+
+    async def delete(self, name: str, *, generation: int | None) -> None:
+        """As the port."""
+        await self._objects.delete(name, generation=generation)
+
+    async def close(self) -> None:
+        """As the port."""
+        await self._objects.close()
+
+
+def _header(scope: Scope) -> bytes:
+    return _MAGIC + scope.path.encode() + b"\n"
+
+
+def _added(metadata: Mapping[str, str]) -> int:
+    told = metadata.get(SEALED, "")
+    return int(told) if told.isdecimal() and len(told) <= len("999999") else 0

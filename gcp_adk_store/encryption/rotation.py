@@ -1,0 +1,77 @@
+"""Wrap data keys with the newest version of the key that wraps them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.encryption.key_documents import Destroyed, read_key_document
+from gcp_adk_store.encryption.keyring import Keyring
+from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.rotation import RotationReport
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
+
+OnRotated = Callable[[RotationReport], None]
+"""Gets the report so far."""
+
+_AT_ONCE: Final = 100
+"""Documents of one page."""
+
+
+async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> RotationReport:
+    """Wrap all data keys with the newest version; those that it wraps already stay as they are.
+
+    After an interruption the next call goes on. Content stays as it is, because data keys do.
+
+    Raises:
+        UnavailableError, AccessDeniedError, NotProvisionedError: of the key, or of the database of keys.
+    """
+    probe = await keys.wrapper.wrap(bytes(DATA_KEY_BYTES), b"gcp-adk-store/1/rotation")
+    report = RotationReport()
+    page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
+    while True:
+        found = await keys.documents.query("", keys.layout.collection, page=page)
+        for document in found:
+            report = await _rotated(keys, document, probe.version, report)
+        if on_progress is not None:
+            on_progress(report)
+        if len(found) < _AT_ONCE:
+            return report
+        page = replace(page, after=(0.0, found[-1].path))
+
+
+async def _rotated(
+    keys: Keyring, document: Document | None, newest: str, report: RotationReport
+) -> RotationReport:
+    """Return *report* with what became of one document."""
+    rereads = Rereads(keys.documents.deadline_s)
+    path = "" if document is None else document.path
+    refused = RefusedError()
+    while document is not None:
+        try:
+            stored = read_key_document(document)
+            if isinstance(stored, Destroyed):
+                if keys.documents.clock.now() < stored.is_over_at:
+                    return report
+                await keys.documents.commit(
+                    [keys.layout.forget(path, stored)], repeatable_when_unanswered=True
+                )
+                return replace(report, forgotten=report.forgotten + 1)
+            if stored.wrapped.version == newest:
+                return replace(report, keys=report.keys + 1)
+            context = keys.layout.context(path)
+            secret = await keys.wrapper.unwrap(stored.wrapped, context)
+            write = keys.layout.rewrap(path, stored, await keys.wrapper.wrap(secret, context))
+            await keys.documents.commit([write], repeatable_when_unanswered=True)
+        except StoredDataError:
+            return replace(report, keys=report.keys + 1, failed=report.failed + 1)
+        except RefusedError as exc:  # destroyed or wrapped meanwhile, perhaps by this commit itself
+            refused = exc
+        else:
+            return replace(report, keys=report.keys + 1, rewrapped=report.rewrapped + 1)
+        with settling(refused, advice="call it again"):
+            await rereads.again(refused)
+            (document,) = await keys.documents.get([path])
+    return report

@@ -1,0 +1,120 @@
+"""Encrypt and decrypt single values. Pure, but for random numbers.
+
+A ciphertext is one byte, the number of its form; 8 bytes, the id of the data key; then the output of AES-SIV,
+or a nonce of 12 bytes and the output of AES-GCM. What it was made for is its associated data.
+"""
+
+import json
+import os
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+DATA_KEY_BYTES: Final = 32
+KEY_ID_BYTES: Final = 8
+NONCE_BYTES: Final = 12
+_FORM: Final = b"\x01"
+_HEADER: Final = len(_FORM) + KEY_ID_BYTES
+_SIV_KEY_BYTES: Final = 64
+_GCM_KEY_BYTES: Final = 32
+
+_TEXT: Final = b"t"
+_BYTES: Final = b"b"
+_JSON: Final = b"j"
+
+
+class NotForHereError(Exception):
+    """A ciphertext was changed, or made for another place."""
+
+
+class OtherKeyError(NotForHereError):
+    """A ciphertext was made with another data key."""
+
+
+class DataKey:
+    """Encrypts and decrypts with the data key of one scope; safe from any thread."""
+
+    __slots__ = ("_gcm", "_header", "_siv", "id")
+
+    def __init__(self, key_id: bytes, secret: bytes) -> None:
+        """Derive the keys of both ciphers from *secret*, 32 random bytes."""
+        derived = HKDF(SHA256(), _SIV_KEY_BYTES + _GCM_KEY_BYTES, salt=None, info=b"gcp-adk-store/1").derive(
+            secret
+        )
+        self.id = key_id
+        self._header = _FORM + key_id
+        self._siv = AESSIV(derived[:_SIV_KEY_BYTES])
+        self._gcm = AESGCM(derived[_SIV_KEY_BYTES:])
+
+    def made(self, data: bytes) -> bool:
+        """Return whether *data* begin as what this key encrypts."""
+        return data.startswith(self._header)
+
+    def seal(self, data: bytes, made_for: bytes) -> bytes:
+        """Return *data* encrypted with a random nonce: at most 2**32 times with one key."""
+        nonce = os.urandom(NONCE_BYTES)
+        return self._header + nonce + self._gcm.encrypt(nonce, data, made_for)
+
+    def open(self, sealed: bytes, made_for: bytes) -> bytes:
+        """Return the data of :meth:`seal`.
+
+        Raises:
+            OtherKeyError: another key made *sealed*.
+            NotForHereError: it was changed, or made for another place.
+        """
+        self._require_mine(sealed)
+        nonce = sealed[_HEADER : _HEADER + NONCE_BYTES]
+        try:
+            return self._gcm.decrypt(nonce, sealed[_HEADER + NONCE_BYTES :], made_for)
+        except (InvalidTag, ValueError) as exc:
+            raise NotForHereError from exc
+
+    def seal_equally(self, data: bytes, made_for: bytes) -> bytes:
+        """Return *data* encrypted; equal data for equal places are equal."""
+        return self._header + self._siv.encrypt(data, [made_for])
+
+    def open_equal(self, sealed: bytes, made_for: bytes) -> bytes:
+        """Return the data of :meth:`seal_equally`.
+
+        Raises:
+            OtherKeyError, NotForHereError: as :meth:`open`.
+        """
+        self._require_mine(sealed)
+        try:
+            return self._siv.decrypt(sealed[_HEADER:], [made_for])
+        except (InvalidTag, ValueError) as exc:
+            raise NotForHereError from exc
+
+    def _require_mine(self, sealed: bytes) -> None:
+        if sealed[: len(_FORM)] != _FORM:
+            raise NotForHereError
+        if sealed[len(_FORM) : _HEADER] != self.id:
+            raise OtherKeyError
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return a field's *value* as bytes, with its type: text, bytes, or what JSON holds exactly."""
+    if type(value) is str:
+        return _TEXT + value.encode()
+    if type(value) is bytes:
+        return _BYTES + value
+    return _JSON + json.dumps(value, separators=(",", ":")).encode()
+
+
+def from_bytes(data: bytes) -> Any:
+    """Return the value of :func:`to_bytes`.
+
+    Raises:
+        NotForHereError: *data* is nothing of it.
+    """
+    kind = data[:1]
+    if kind == _TEXT:
+        return data[1:].decode()
+    if kind == _BYTES:
+        return data[1:]
+    if kind != _JSON:
+        raise NotForHereError
+    return json.loads(data[1:])

@@ -1,0 +1,121 @@
+"""Say how a store encrypts content before it leaves the process."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Protocol
+
+from gcp_adk_store.errors import InvalidInputError
+
+MAX_CACHE_S: Final = 3600.0
+"""The longest time for which a process may keep data keys: so long a destroyed key can still be in use."""
+
+_KEYS_DATABASE: Final = "adk-keys"
+_DATABASE: Final = re.compile(r"[a-z][a-z0-9-]{2,61}[a-z0-9]")
+_KMS_KEY: Final = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+
+
+class Wrapped(NamedTuple):
+    """A data key, encrypted by the key that wraps data keys."""
+
+    data: bytes
+    version: str
+    """The version of the key that wrapped it; rotation wraps those of other versions anew."""
+
+
+class KeyWrapper(Protocol):
+    """Wraps data keys: encrypts them with a key that never leaves its place."""
+
+    async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+        """Return *data_key*, encrypted by the newest version of the key and bound to *context*.
+
+        Raises:
+            UnavailableError: the key's place does not answer for now.
+            AccessDeniedError: the identity may not use the key.
+            NotProvisionedError: the key does not exist.
+        """
+        ...
+
+    async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
+        """Return the data key that :meth:`wrap` wrapped with the same *context*.
+
+        Raises:
+            UnavailableError, AccessDeniedError, NotProvisionedError: as :meth:`wrap`.
+            StoredDataError: *wrapped* is not what this key wrapped for *context*, or its version is gone.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Close what was opened; a later call opens it again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KmsEnvelope:
+    """Encrypts what users put into a store, with a data key for each user, which one key wraps.
+
+    docs/encryption.md says what is encrypted, and against whom it helps.
+
+    Raises:
+        InvalidInputError: a setting is malformed.
+    """
+
+    key: "str | os.PathLike[str] | KeyWrapper"
+    """The key of Cloud KMS, ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; for a local store also the
+    path of a file with a key, which is made if it is missing; or another :class:`KeyWrapper`."""
+    per: Literal["user"] = "user"
+    """What has a data key of its own: each user of an app, and beside them each app, for its own state, and
+    each owner of A2A tasks."""
+    older_keys: tuple[str, ...] = ()
+    """Keys of Cloud KMS that wrapped data keys before *key* did, until ``rotate-keys`` has run."""
+    keys_database: str = _KEYS_DATABASE
+    """Firestore database of the same project with the wrapped data keys. It must have no backups and no
+    point-in-time recovery: they would keep the keys of erased users. A local store keeps them in the file
+    ``keys.sqlite3`` of its folder instead."""
+    cache_s: float = 300.0
+    """Seconds for which a process keeps a data key; all processes of a store must have the same value."""
+    accept_plaintext: bool = False
+    """Whether content that is not encrypted is read, too, as during a migration; otherwise it is refused."""
+
+    def __post_init__(self) -> None:
+        wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
+        if wrong:
+            raise InvalidInputError(
+                f"key {wrong[0][:80]!r} must be a key of Cloud KMS, "
+                "projects/P/locations/L/keyRings/R/cryptoKeys/K; for a file pass pathlib.Path(...)"
+            )
+        if self.per != "user":
+            raise InvalidInputError(f"per is {self.per!r:.40}, it must be 'user'")
+        if not _DATABASE.fullmatch(self.keys_database):
+            raise InvalidInputError(
+                f"keys_database {self.keys_database[:80]!r} must be the id of a database other than "
+                "the default: 4 to 63 lower-case letters, digits or '-'"
+            )
+        if not 0 <= self.cache_s <= MAX_CACHE_S:
+            raise InvalidInputError(f"cache_s is {self.cache_s}, it must be from 0 to {MAX_CACHE_S:.0f}")
+
+    @classmethod
+    def from_variables(cls, env: Mapping[str, str]) -> "KmsEnvelope | None":
+        """Return the envelope that ``ADK_STORE_ENCRYPTION_KEY`` names in *env*; ``None`` if it names none.
+
+        That is a key of Cloud KMS, or else the path of a file. ``ADK_STORE_KEYS_DATABASE`` names the database
+        of keys, and ``ADK_STORE_ACCEPT_PLAINTEXT`` is ``true`` or ``1`` during a migration.
+
+        Raises:
+            InvalidInputError: a variable is malformed.
+        """
+        key = env.get("ADK_STORE_ENCRYPTION_KEY")
+        if not key:
+            return None
+        return cls(
+            key=key if key.startswith("projects/") else Path(key),
+            keys_database=env.get("ADK_STORE_KEYS_DATABASE") or _KEYS_DATABASE,
+            accept_plaintext=env.get("ADK_STORE_ACCEPT_PLAINTEXT", "").lower() in ("true", "1"),
+        )
+
+
+def is_kms_key(name: str) -> bool:
+    """Return whether *name* has the form of a key of Cloud KMS."""
+    return _KMS_KEY.fullmatch(name) is not None

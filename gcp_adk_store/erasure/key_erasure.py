@@ -1,0 +1,62 @@
+"""Destroy the data keys of a user, and tell from when on nothing can be read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from gcp_adk_store.encryption.encryption import Encryption
+from gcp_adk_store.encryption.key_documents import Destroyed, StoredKey
+from gcp_adk_store.encryption.keyring import UNDER_WAY_S
+from gcp_adk_store.encryption.places import Scope
+from gcp_adk_store.model.erasures import Recovery
+
+
+class KeyErasure:
+    """The data keys of what one erasure removes; each exists at most once."""
+
+    def __init__(
+        self,
+        encryption: Encryption | None,
+        paths: Sequence[str],
+        recovery: Callable[[float], Awaitable[Recovery]],
+    ) -> None:
+        """Take the keys of what lies below the documents at *paths*; without *encryption* none."""
+        self._keys = None if encryption is None else encryption.keys
+        self._scopes = [] if encryption is None else [encryption.places.scope(path) for path in paths]
+        self._recovery = recovery
+
+    async def find(self) -> list[Scope]:
+        """Return the scopes that have a key now."""
+        if self._keys is None:
+            return []
+        states = {scope: await self._keys.state(scope) for scope in self._scopes}
+        return [scope for scope, state in states.items() if isinstance(state, StoredKey)]
+
+    async def destroy(self, scopes: Sequence[Scope]) -> None:
+        """Destroy the keys of *scopes*; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError, UnavailableError: call it again.
+        """
+        if self._keys is not None:
+            for scope in scopes:
+                await self._keys.destroy(scope)
+
+    async def judge(self, recovery: Recovery) -> tuple[float | None, Recovery]:
+        """Return from when on nothing can be read, in Unix seconds, and *recovery* with what is unknown.
+
+        By then no process has a key in its cache, and no history or backup of the keys' database has it.
+        Without a destroyed key it is ``None``.
+        """
+        if self._keys is None:
+            return None, recovery
+        await self._keys.scrub()
+        states = [await self._keys.state(scope) for scope in self._scopes]
+        times = [state.at for state in states if isinstance(state, Destroyed)]
+        if not times:
+            return None, recovery
+        of_keys = await self._recovery(max(times))
+        unknown = tuple(f"keys: {each}" for each in of_keys.unknown)
+        until = (of_keys.firestore_history_until, of_keys.backups_until)
+        gone = max(times) + self._keys.cache_s + UNDER_WAY_S
+        safe = max([gone, *(time for time in until if time is not None)])
+        return safe, replace(recovery, unknown=(*recovery.unknown, *unknown))

@@ -1,0 +1,201 @@
+"""Every feature works on an encrypted store as it does on another one."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.server.tasks import TaskStore
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, FunctionEmbedder, Point, Store
+from gcp_adk_store.moving.copying import copy
+from gcp_adk_store.moving.report import WRONG
+from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
+from gcp_adk_store.testing.conformance.tasks import TaskStoreConformance
+from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
+from tests.erasure.conftest import APP, USER, canary, fill, said
+
+THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
+
+
+@pytest.fixture
+def sealed() -> Iterator[Store]:
+    """A store for any event loop."""
+    store = Store.local(":memory:", session_limits=LIMITS, encryption=envelope())
+    yield store
+    asyncio.run(store.close())
+
+
+class TestEncryptedSessions(SessionServiceConformance):
+    """ADK's contract of sessions."""
+
+    @pytest.fixture
+    def session_service(self, sealed: Store) -> FirestoreSessionService:
+        return sealed.sessions
+
+
+class TestEncryptedMemories(MemoryServiceConformance):
+    """ADK's contract of memories."""
+
+    @pytest.fixture
+    def memory_service(self, sealed: Store) -> FirestoreMemoryService:
+        return sealed.memory
+
+
+class TestEncryptedTasks(TaskStoreConformance):
+    """The contract of A2A tasks."""
+
+    @pytest.fixture
+    def task_store(self) -> contextlib.AbstractAsyncContextManager[TaskStore]:
+        @contextlib.asynccontextmanager
+        async def opened() -> AsyncIterator[TaskStore]:
+            async with Store.local(":memory:", encryption=envelope()) as store:
+                yield store.tasks
+
+        return opened()
+
+
+async def test_an_equal_event_is_stored_once(store: Store) -> None:
+    """Whether it is delivered again, through an old handle, or by another process."""
+    session = await store.sessions.create_session(**THERE)
+    old = await store.sessions.get_session(**THERE)
+    assert old is not None
+    event = said("once", delta={"a": 1})
+    await store.sessions.append_event(session, event)
+    await store.sessions.append_event(session, event)
+    await store.sessions.append_event(old, event.model_copy(deep=True))
+
+    found = await store.sessions.get_session(**THERE)
+
+    assert found is not None
+    assert [event.id] == [each.id for each in found.events]
+
+
+async def test_appends_at_once_share_a_commit(store: Store) -> None:
+    """Each has its place."""
+    session = await store.sessions.create_session(**THERE)
+    events = [said(f"event {number}", delta={f"key{number}": number}) for number in range(30)]
+    await asyncio.gather(*(store.sessions.append_event(session, event) for event in events))
+
+    found = await store.sessions.get_session(**THERE)
+
+    assert session == found
+    proof = await store.sessions.verify_session(**THERE)
+    assert (30, None) == (proof.events, proof.broken)
+
+
+async def test_forks_restores_and_earlier_points_have_the_same_content(store: Store) -> None:
+    """Copies are encrypted for their own place; payloads come along."""
+    session = await store.sessions.create_session(**THERE, state={"a": 0, "large": "x" * 500})
+    for number in range(8):
+        await store.sessions.append_event(
+            session, said(f"{number} " + "x" * 300, data=b"%d" % number * 200, delta={"a": number})
+        )
+    fork = await store.fork_session(**THERE, to_session_id="fork", to_user_id="other", at=Point.position(5))
+    at = await store.sessions.get_session_at(**THERE, at=Point.position(5))
+    restored = await store.restore_session(**THERE, at=Point.position(5), keep_as="kept")
+    kept = await store.sessions.get_session(**{**THERE, "session_id": "kept"})
+
+    assert kept is not None
+    assert session.events == kept.events
+    assert session.events[:5] == fork.events == restored.events
+    assert at is not None
+    assert {"a": 4, "large": "x" * 500} == fork.state == restored.state == at.state
+    read = await store.sessions.get_session(app_name=APP, user_id="other", session_id="fork")
+    assert fork == read
+
+
+async def test_a_check_and_the_collector_find_nothing(store: Store) -> None:
+    """Sizes, digests, chains and references of payloads fit."""
+    await fill(store)
+    await store.restore_session(**THERE, at=Point.position(4))
+
+    faults = [fault async for fault in store.sessions.check(full=True)]
+
+    assert {"FSCK305"} >= {fault.code for fault in faults}, faults  # of the session that was half deleted
+    assert [] == [fault for fault in faults if "gone" not in fault.path and "/gone" not in fault.says]
+
+
+async def test_a_copy_is_the_same_and_has_keys_of_its_own(store: Store, tmp_path: Path) -> None:
+    """Sessions move between encrypted stores, and into one from the clear."""
+    await fill(store)
+    async with Store.local(tmp_path, encryption=envelope(CountingWrapper(b"o" * 32))) as other:
+        report = await copy(store.sessions, other.sessions, app_name=APP, verify=True)
+        expected = await store.sessions.get_session(**THERE)
+        found = await other.sessions.get_session(**THERE)
+
+    assert [] == [note for note in report.notes if note.kind in WRONG]
+    assert report.verified == report.copied > 0
+    assert expected is not None
+    assert found is not None
+    assert expected.events == found.events
+    assert expected.state == found.state
+
+
+async def test_a_follower_gets_what_another_process_appends(tmp_path: Path) -> None:
+    """It decrypts each version of the document."""
+    wrapper = CountingWrapper()
+    async with (
+        Store.local(tmp_path, encryption=envelope(wrapper)) as writer,
+        Store.local(tmp_path, encryption=envelope(wrapper)) as reader,
+    ):
+        session = await writer.sessions.create_session(**THERE)
+        events = [said(f"event {number}") for number in range(3)]
+
+        async def write() -> None:
+            for event in events:
+                await writer.sessions.append_event(session, event)
+
+        async with (
+            aclosing(reader.sessions.iter_events(**THERE, follow=True)) as following,
+            asyncio.TaskGroup() as group,
+        ):
+            group.create_task(write())
+            found = []
+            async for each in following:
+                found.append(each.event.id)
+                if len(found) == len(events):
+                    break
+
+    assert [event.id for event in events] == found
+
+
+async def test_memories_are_found_by_words_and_by_vectors(tmp_path: Path) -> None:
+    """Ranking runs in the process, so neither words nor vectors are stored in the clear."""
+
+    async def embed(texts: Sequence[str], _: str) -> list[list[float]]:
+        return [[1.0 if "cat" in text or "feline" in text else -1.0, 0.5] for text in texts]
+
+    embedder = FunctionEmbedder(embed, name="test", dimensions=2)
+    who: Any = {"app_name": APP, "user_id": USER}
+    async with Store.local(tmp_path, encryption=envelope(), embedder=embedder) as store:
+        entries = [
+            MemoryEntry(content=types.Content(parts=[types.Part(text=text)]))
+            for text in ("a cat", "a dog " + canary("memory"), "x" * 40_000)
+        ]
+        await store.memory.add_memory(**who, memories=entries)
+        by_words = await store.memory.search_memory(**who, query=canary("memory"))
+        by_vectors = await store.memory.search_memory(**who, query="feline")
+
+    def texts(found: Any) -> list[str]:
+        return [each.content.parts[0].text for each in found.memories]
+
+    assert "a dog " + canary("memory") == texts(by_words)[0]
+    assert "a cat" == texts(by_vectors)[0]
+
+
+async def test_titles_and_last_texts_are_listed(store: Store) -> None:
+    """Labels filter; the rest is decrypted for those who ask."""
+    session = await store.sessions.create_session(**THERE)
+    await store.sessions.append_event(session, said("the last text"))
+    await store.sessions.update_session_info(**THERE, title="a title", labels={"kind": "test"})
+
+    page = await store.sessions.list_sessions_page(app_name=APP, labels={"kind": "test"})
+
+    (info,) = page.infos
+    assert ("a title", "the last text", {"kind": "test"}) == (info.title, info.last_text, info.labels)

@@ -1,0 +1,404 @@
+"""Data keys are made once, found by all processes, kept for minutes, and gone for good when destroyed."""
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import (
+    InvalidInputError,
+    KeyDestroyedError,
+    KmsEnvelope,
+    LocalKeyWrapper,
+    OutcomeUnknownError,
+    Store,
+    StoredDataError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.encryption.keyring import Keyring
+from gcp_adk_store.encryption.places import Places, Scope
+from gcp_adk_store.envelope import Wrapped
+from gcp_adk_store.local.backend import open_keys
+from gcp_adk_store.ports.documents import Clock, Documents, Reads
+from gcp_adk_store.settings import SessionLimits
+from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
+from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.traces import in_folder, traces
+
+THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
+SCOPE = Places("adk").scope("adk_apps/app/adk_users/canary-user")
+
+
+def keyring(folder: Path, wrapper: LocalKeyWrapper, *, documents: Documents | None = None) -> Keyring:
+    """Return the keys in *folder*, as a process of its own has them."""
+    return Keyring(documents or open_keys(f"{folder}", SessionLimits()), wrapper, "adk", cache_s=300)
+
+
+async def key_id(ring: Keyring, scope: Scope = SCOPE) -> bytes | None:
+    """Return the id of a key that is there."""
+    found = (await ring.to_read([scope]))[scope]
+    return None if found is None else found.id
+
+
+async def test_a_user_costs_one_operation_and_one_read_a_process_and_cache_time(tmp_path: Path) -> None:
+    """The process that makes a key wraps it once; another unwraps it once."""
+    first, second = CountingWrapper(), CountingWrapper()
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope(first)) as store:
+        session = await store.sessions.create_session(**THERE)
+        for number in range(20):
+            await store.sessions.append_event(session, said(f"event {number} " + "x" * 200))
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope(second)) as store:
+        reads = Counting(store)
+        for _ in range(5):
+            await store.sessions.get_session(**THERE)
+        await asyncio.gather(*(store.sessions.get_session(**THERE) for _ in range(20)))
+
+    assert (1, 0) == (first.wraps, first.unwraps)
+    assert (0, 1) == (second.wraps, second.unwraps)
+    assert (1, 0) == (reads.gets, reads.commits)
+
+
+async def test_calls_at_once_load_a_key_once(tmp_path: Path) -> None:
+    """Cold calls of one event loop wait for the same operation."""
+    wrapper = CountingWrapper()
+    ring = keyring(tmp_path, wrapper)
+
+    made = await asyncio.gather(*(ring.to_write([SCOPE]) for _ in range(50)))
+
+    assert 1 == wrapper.wraps
+    assert 1 == len({keys[SCOPE].id for keys in made})
+    await ring.close()
+
+
+async def test_two_processes_that_make_the_same_key_use_one(tmp_path: Path) -> None:
+    """Both look and find none, both wrap, one commits; the other takes what is stored."""
+    both = asyncio.Barrier(2)
+
+    class Meeting(CountingWrapper):
+        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+            wrapped = await super().wrap(data_key, context)
+            await both.wait()
+            return wrapped
+
+    rings = [keyring(tmp_path, Meeting()) for _ in range(2)]
+
+    one, two = await asyncio.gather(*(ring.to_write([SCOPE]) for ring in rings))
+
+    sealed = one[SCOPE].seal(b"data", b"here")
+    assert b"data" == two[SCOPE].open(sealed, b"here")
+    assert [1, 1] == [ring.wrapper.wraps for ring in rings]  # type: ignore[attr-defined]
+    for ring in rings:
+        await ring.close()
+
+
+class Counting:
+    """Counts the calls to the database of keys."""
+
+    def __init__(self, store: Store) -> None:
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        self.gets = self.commits = 0
+        documents = encryption.keys.documents
+        encryption.keys.documents = Faulty(documents, self.count)
+
+    async def count(self, step: str) -> None:
+        """Count one step before it is sent."""
+        self.gets += step == "get"
+        self.commits += step == "commit"
+
+
+class Faulty:
+    """Documents before and after whose calls *meet* is awaited; it may raise."""
+
+    def __init__(self, inner: Documents, meet: Any) -> None:
+        self._inner = inner
+        self._meet = meet
+
+    @property
+    def clock(self) -> Clock:
+        return self._inner.clock
+
+    @property
+    def deadline_s(self) -> float:
+        return self._inner.deadline_s
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        await self._meet("get")
+        return await self._inner.get(paths, fields=fields)
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        return await self._inner.query(
+            parent, collection, fields=fields, all_descendants=all_descendants, page=page
+        )
+
+    async def commit(
+        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
+    ) -> list[Written]:
+        await self._meet("commit")
+        written = await self._inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        await self._meet("answer")
+        return written
+
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
+        await self._inner.commit_all(writes)
+
+    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
+        return self._inner.snapshot()
+
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        return self._inner.watch(path)
+
+    async def scrub(self) -> None:
+        await self._inner.scrub()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+OF_OTHERS = ("task", "push-config")
+"""What belongs to an owner of tasks."""
+
+STEPS = ("get", "wrap", "commit", "answer")
+
+
+@pytest.mark.parametrize("failing", STEPS)
+async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next_call(
+    tmp_path: Path, failing: str
+) -> None:
+    """The failed call stores no content; what comes later is readable by every process."""
+    left = [failing]
+
+    async def meet(step: str) -> None:
+        if left == [step]:
+            left.clear()
+            lost = "the answer is lost" if step == "answer" else "nothing was sent"
+            raise (OutcomeUnknownError if step == "answer" else UnavailableError)(lost)
+
+    class Failing(CountingWrapper):
+        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+            await meet("wrap")
+            return await super().wrap(data_key, context)
+
+    async with Store.local(tmp_path, encryption=envelope(Failing())) as store:
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        encryption.keys.documents = Faulty(encryption.keys.documents, meet)
+        with pytest.raises(StoreError, match=r"lost|sent"):
+            await store.sessions.create_session(**THERE, state={"a": "b"})
+        assert await store.sessions.get_session(**THERE) is None
+        session = await store.sessions.create_session(**THERE, state={"a": "b"})
+        await store.sessions.append_event(session, said("one"))
+    async with Store.local(tmp_path, encryption=envelope()) as other:
+        found = await other.sessions.get_session(**THERE)
+
+    assert session == found
+    assert [] == left
+
+
+@pytest.mark.parametrize("failing", ["get", "commit", "answer"])
+async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_call(
+    tmp_path: Path, failing: str
+) -> None:
+    """It is destroyed or not, and the next erasure tells."""
+    left = [failing]
+
+    async def meet(step: str) -> None:
+        if left == [step]:
+            left.clear()
+            raise OutcomeUnknownError("lost")
+
+    ring = keyring(tmp_path, CountingWrapper())
+    await ring.to_write([SCOPE])
+    ring.documents = Faulty(ring.documents, meet)
+    with pytest.raises(OutcomeUnknownError):
+        await ring.destroy(SCOPE)
+
+    destroyed_at = await ring.destroy(SCOPE)
+
+    assert destroyed_at is not None
+    assert destroyed_at == await ring.destroy(SCOPE)
+    assert await key_id(keyring(tmp_path, CountingWrapper())) is None
+    await ring.close()
+
+
+async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a process learns that it was destroyed."""
+    ring, other = keyring(tmp_path, CountingWrapper()), keyring(tmp_path, CountingWrapper())
+    await ring.to_write([SCOPE])
+    await other.destroy(SCOPE)
+    in_time = await key_id(ring)
+    now = asyncio.get_running_loop().time()
+    monkeypatch.setattr("gcp_adk_store.encryption.keyring.time.monotonic", lambda: now + 301)
+
+    assert in_time is not None
+    assert await key_id(ring) is None
+    await ring.close()
+    await other.close()
+
+
+async def test_a_new_key_waits_until_nobody_has_the_destroyed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that still has it would write what nobody else can read."""
+    ring = keyring(tmp_path, CountingWrapper())
+    before = (await ring.to_write([SCOPE]))[SCOPE].id
+    await ring.destroy(SCOPE)
+
+    with pytest.raises(UnavailableError, match="erased") as refused:
+        await ring.to_write([SCOPE])
+    now = ring.documents.clock.now()
+    monkeypatch.setattr("google.adk.platform.time.get_time", lambda: now + 361)
+    after = (await ring.to_write([SCOPE]))[SCOPE].id
+
+    assert refused.value.retry_after_s is not None
+    assert 300 < refused.value.retry_after_s <= 360
+    assert before != after
+    await ring.close()
+
+
+async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path: Path) -> None:
+    """It is bound to its place by the wrapper."""
+    ring = keyring(tmp_path, CountingWrapper())
+    other = Places("adk").scope("adk_apps/app/adk_users/somebody-else")
+    await ring.to_write([SCOPE, other])
+    (document,) = await ring.documents.get([ring.layout.path(SCOPE)])
+    assert document is not None
+    fields: Any = document.fields
+    moved = Write(path=ring.layout.path(other), fields=fields)
+    await ring.documents.commit([moved], repeatable_when_unanswered=False)
+
+    with pytest.raises(StoredDataError, match="another place"):
+        await key_id(keyring(tmp_path, CountingWrapper()), other)
+    await ring.close()
+
+
+async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_is_readable(
+    tmp_path: Path,
+) -> None:
+    """A copy of the database from before cannot be read any more; other users go on."""
+    wrapper = CountingWrapper()
+    backup: list[Any] = []
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope(wrapper)) as store:
+        await fill(store)
+        await fill(store, OTHER, "another-owner")
+        stored = store.sessions.storage.as_stored
+        assert stored is not None
+        for root in ("adk_apps/app/adk_users/canary-user", f"adk_owners/{OWNER}"):
+            backup += [each for each in await stored.get([root]) if each is not None]
+            backup += await stored.query(root, "", all_descendants=True)
+
+        progress, receipt = await erase(store, task_owner=OWNER)
+
+        assert "keys" == progress[0].stage
+        assert 2 == receipt.erased["keys"].count
+        assert receipt.unreadable_from is not None
+        assert receipt.begun_at + 300 < receipt.unreadable_from < receipt.ended_at + 361
+        assert receipt.to_json()["unreadable_from"] == receipt.unreadable_from
+        writes = [Write(path=each.path, fields=each.fields) for each in backup]
+        await stored.commit(writes, repeatable_when_unanswered=False)
+        with pytest.raises(KeyDestroyedError):
+            await store.sessions.get_session(**THERE)
+        with pytest.raises(KeyDestroyedError):
+            await store.memory.search_memory(app_name=APP, user_id=USER, query=canary("memory"))
+        there = await store.sessions.get_session(**{**THERE, "user_id": OTHER})
+        assert there is not None
+        again, _ = await erase(store, task_owner=OWNER)
+        assert [] != again
+        assert [] == [each for each in await stored.get([backup[0].path]) if each is not None]
+
+
+@pytest.mark.parametrize("damaged", [False, True], ids=["wrong-key", "damaged-key"])
+async def test_an_erasure_needs_no_key(tmp_path: Path, *, damaged: bool) -> None:
+    """What nobody can decrypt any more is removed all the same, with the rest of its key."""
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
+        await fill(store)
+    async with Store.local(
+        tmp_path, session_limits=LIMITS, encryption=envelope(CountingWrapper(b"x" * 32))
+    ) as store:
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        path = encryption.keys.layout.path(SCOPE)
+        if damaged:
+            write = Write(path=path, fields={"format": 1, "id": "damaged"})
+            await encryption.keys.documents.commit([write], repeatable_when_unanswered=False)
+
+        _, receipt = await erase(store)
+        (document,) = await encryption.keys.documents.get([path])
+
+    assert 1 == receipt.erased["keys"].count
+    assert receipt.unreadable_from is not None
+    assert document is not None
+    assert {"format", "kind", "destroyed_at", "free_at", "expire_at"} == document.fields.keys()
+    assert [] == [
+        name for name in PLACES if traces(in_folder(tmp_path), canary(name)) and name not in OF_OTHERS
+    ]
+
+
+async def test_nothing_of_a_destroyed_key_is_left_in_the_file(tmp_path: Path) -> None:
+    """The file of a local store is written anew."""
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        await store.sessions.create_session(**THERE, state={"a": 1})
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        (document,) = await encryption.keys.documents.get([encryption.keys.layout.path(SCOPE)])
+        assert document is not None
+        wrapped: Any = document.fields["wrapped"]
+        await erase(store)
+
+    files = [path.read_bytes() for path in sorted(tmp_path.glob("keys.sqlite3*"))]  # noqa: ASYNC240
+    assert files
+    assert not any(wrapped in data for data in files)
+
+
+async def test_a_local_key_lies_in_a_file_for_its_owner_alone(tmp_path: Path) -> None:
+    """It is made once; a file with something else is refused."""
+    path = tmp_path / "deep" / "key"
+    async with Store.local(tmp_path / "store", encryption=KmsEnvelope(key=path)) as store:
+        await store.sessions.create_session(**THERE, state={"a": 1})
+    async with Store.local(tmp_path / "store", encryption=KmsEnvelope(key=path)) as store:
+        found = await store.sessions.get_session(**THERE)
+
+    assert found is not None
+    assert {"a": 1} == found.state
+    assert 0o600 == path.stat().st_mode & 0o777
+    assert 32 == len(base64.b64decode(path.read_bytes()))
+    assert ["key"] == [each.name for each in path.parent.iterdir()]
+    path.write_text("not a key")
+    with pytest.raises(InvalidInputError, match="base64"):
+        LocalKeyWrapper.at(path)
+
+
+async def test_a_wrong_local_key_reads_nothing(tmp_path: Path) -> None:
+    """It does not look like an empty store."""
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        await store.sessions.create_session(**THERE, state={"a": 1})
+    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(b"x" * 32))) as store:
+        with pytest.raises(StoredDataError, match="wrapped by a key"):
+            await store.sessions.get_session(**THERE)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"key": "my-key"}, {"key": Path("k"), "per": "app"}, {"key": Path("k"), "cache_s": 3601}],
+    ids=["key", "per", "cache"],
+)
+def test_a_malformed_envelope_is_refused(wrong: dict[str, Any]) -> None:
+    """Before anything is opened."""
+    with pytest.raises(InvalidInputError, match="must be"):
+        KmsEnvelope(**wrong)

@@ -1,0 +1,149 @@
+"""Google's own client of Cloud KMS wraps data keys, against a server that speaks its protocol."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from gcp_adk_store import (
+    AccessDeniedError,
+    KmsEnvelope,
+    NotProvisionedError,
+    RotationReport,
+    SessionLimits,
+    Store,
+    StoredDataError,
+    UnavailableError,
+)
+from gcp_adk_store.cloud.kms import KmsKeyWrapper
+from gcp_adk_store.encryption.wrapping import wrapper_of
+from tests.support.kms import Kms, served
+
+RING = "projects/p/locations/l/keyRings/r/cryptoKeys"
+KEY, OTHER = f"{RING}/k", f"{RING}/other"
+LIMITS = SessionLimits(rpc_timeout_s=2, deadline_s=0.3)
+THERE: Any = {"app_name": "app", "user_id": "user", "session_id": "s"}
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[tuple[Kms, Any]]:
+    """A server and its client."""
+    kms = Kms()
+    with served(kms) as client:
+        yield kms, client
+
+
+@pytest.fixture
+def kms(serving: tuple[Kms, Any]) -> Kms:
+    """The server with two keys."""
+    kms, _ = serving
+    kms.__init__()  # type: ignore[misc]  # as new
+    kms.add_version(KEY)
+    kms.add_version(OTHER)
+    return kms
+
+
+@pytest.fixture
+def wrapper(kms: Kms, serving: tuple[Kms, Any]) -> KmsKeyWrapper:
+    """The wrapper of a key."""
+    assert kms.keys
+    return KmsKeyWrapper(KEY, client=serving[1], limits=LIMITS)
+
+
+async def test_a_data_key_comes_back_in_its_place_alone(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+    """One request each; what was moved or changed is refused."""
+    wrapped = await wrapper.wrap(b"d" * 32, b"here")
+
+    assert f"{KEY}/cryptoKeyVersions/1" == wrapped.version
+    assert b"d" * 32 not in wrapped.data
+    assert b"d" * 32 == await wrapper.unwrap(wrapped, b"here")
+    assert ["encrypt", "decrypt"] == kms.asked
+    with pytest.raises(StoredDataError, match="another place"):
+        await wrapper.unwrap(wrapped, b"there")
+
+
+async def test_a_store_takes_one_request_a_user_and_rotates(
+    tmp_path: Path, kms: Kms, wrapper: KmsKeyWrapper
+) -> None:
+    """A new version wraps what an older one did."""
+    for _ in range(2):
+        async with Store.local(tmp_path, encryption=KmsEnvelope(key=wrapper)) as store:
+            if await store.sessions.get_session(**THERE) is None:
+                await store.sessions.create_session(**THERE, state={"a": 1})
+    before = list(kms.asked)
+    kms.add_version(KEY)
+    async with Store.local(tmp_path, encryption=KmsEnvelope(key=wrapper)) as store:
+        rotated, again = await store.rotate_keys(), await store.rotate_keys()
+        session = await store.sessions.get_session(**THERE)
+
+    assert ["encrypt", "decrypt"] == before
+    assert (RotationReport(keys=1, rewrapped=1), RotationReport(keys=1)) == (rotated, again)
+    assert session is not None
+
+
+async def test_another_key_takes_over_what_the_older_one_wrapped(
+    kms: Kms, serving: tuple[Kms, Any], wrapper: KmsKeyWrapper
+) -> None:
+    """Only keys that the settings name are ever asked."""
+    wrapped = await wrapper.wrap(b"d" * 32, b"here")
+    named = KmsKeyWrapper(OTHER, KEY, client=serving[1], limits=LIMITS)
+    alone = KmsKeyWrapper(OTHER, client=serving[1], limits=LIMITS)
+
+    assert b"d" * 32 == await named.unwrap(wrapped, b"here")
+    assert f"{OTHER}/cryptoKeyVersions/1" == (await named.wrap(b"d" * 32, b"here")).version
+    with pytest.raises(StoredDataError):
+        await alone.unwrap(wrapped, b"here")
+    assert kms.keys
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "says"),
+    [
+        (grpc.StatusCode.PERMISSION_DENIED, AccessDeniedError, "cryptoKeyEncrypterDecrypter"),
+        (grpc.StatusCode.NOT_FOUND, NotProvisionedError, "make the key"),
+        (grpc.StatusCode.FAILED_PRECONDITION, NotProvisionedError, "enable it"),
+        (grpc.StatusCode.UNAVAILABLE, UnavailableError, "try again later"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, UnavailableError, "try again later"),
+    ],
+)
+async def test_each_refusal_says_what_to_do(
+    wrapper: KmsKeyWrapper, kms: Kms, code: grpc.StatusCode, error: type[Exception], says: str
+) -> None:
+    """The message names the key, and never a data key."""
+    kms.refuses = lambda _: code
+
+    with pytest.raises(error, match=says) as refused:
+        await wrapper.wrap(b"d" * 32, b"here")
+
+    assert KEY in str(refused.value)
+    assert "dddd" not in str(refused.value)
+
+
+async def test_a_refusal_for_now_is_tried_again(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+    """A data key is not lost to one bad second."""
+    left = [grpc.StatusCode.UNAVAILABLE]
+    kms.refuses = lambda _: left.pop() if left else None
+
+    wrapped = await wrapper.wrap(b"d" * 32, b"here")
+
+    assert b"d" * 32 == await wrapper.unwrap(wrapped, b"here")
+    assert ["encrypt", "encrypt", "decrypt"] == kms.asked
+
+
+async def test_a_damaged_answer_is_not_used(wrapper: KmsKeyWrapper, kms: Kms) -> None:
+    """The checksum tells."""
+    wrapped = await wrapper.wrap(b"d" * 32, b"here")
+    kms.damages = True
+
+    with pytest.raises(UnavailableError, match="damaged"):
+        await wrapper.unwrap(wrapped, b"here")
+
+
+async def test_a_wrapper_that_was_closed_leaves_a_lent_client_open(wrapper: KmsKeyWrapper) -> None:
+    """And works again."""
+    await wrapper.close()
+
+    assert await wrapper.wrap(b"d" * 32, b"here")
+    assert isinstance(wrapper_of(KmsEnvelope(key=KEY), None), KmsKeyWrapper)

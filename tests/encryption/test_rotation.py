@@ -1,0 +1,171 @@
+"""Keys are wrapped anew by ``rotate-keys``, in steps that can be repeated."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store import InvalidInputError, LocalKeyWrapper, RotationReport, Store, UnavailableError
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.encryption.places import Places
+from gcp_adk_store.envelope import Wrapped
+from tests.encryption.conftest import CountingWrapper, envelope
+from tests.encryption.test_keys import keyring
+from tests.erasure.conftest import erase, said
+
+OLD, NEW = b"o" * 32, b"n" * 32
+USERS = ("one", "two", "three")
+
+
+async def make(folder: Path, wrapper: LocalKeyWrapper) -> None:
+    """Give users keys."""
+    async with Store.local(folder, encryption=envelope(wrapper)) as store:
+        for user in USERS:
+            session = await store.sessions.create_session(app_name="app", user_id=user, session_id="s")
+            await store.sessions.append_event(session, said(user))
+
+
+async def texts(folder: Path, wrapper: LocalKeyWrapper) -> list[str | None]:
+    """Return what each user said."""
+    found = []
+    async with Store.local(folder, encryption=envelope(wrapper)) as store:
+        for user in USERS:
+            session = await store.sessions.get_session(app_name="app", user_id=user, session_id="s")
+            assert session is not None
+            content = session.events[0].content
+            assert content is not None
+            assert content.parts is not None
+            found.append(content.parts[0].text)
+    return found
+
+
+async def test_keys_are_wrapped_by_the_newest_key_and_content_stays(tmp_path: Path) -> None:
+    """A second call finds nothing to do, and the old key is not needed any more."""
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(NEW, OLD))) as store:
+        told: list[RotationReport] = []
+        first = await store.rotate_keys(on_progress=told.append)
+        second = await store.rotate_keys()
+
+    assert RotationReport(keys=3, rewrapped=3) == first == told[-1]
+    assert RotationReport(keys=3) == second
+    assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
+
+
+@pytest.mark.parametrize("failing", range(1, 8))
+async def test_a_rotation_that_is_stopped_at_any_step_goes_on(tmp_path: Path, failing: int) -> None:
+    """What is wrapped anew already stays; all is readable in between."""
+
+    class Failing(LocalKeyWrapper):
+        calls = 0
+
+        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+            self._count()
+            return await super().wrap(data_key, context)
+
+        async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
+            self._count()
+            return await super().unwrap(wrapped, context)
+
+        def _count(self) -> None:
+            self.calls += 1
+            if self.calls == failing:
+                raise UnavailableError("stopped")
+
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    async with Store.local(tmp_path, encryption=envelope(Failing(NEW, OLD))) as store:
+        with pytest.raises(UnavailableError, match="stopped"):
+            await store.rotate_keys()
+        assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW, OLD))
+        report = await store.rotate_keys()
+
+    assert 3 == report.keys
+    assert max(0, (failing - 2) // 2) == 3 - report.rewrapped
+    assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
+
+
+async def test_a_key_that_is_destroyed_meanwhile_stays_destroyed(tmp_path: Path) -> None:
+    """A rotation never brings it back."""
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    scope = Places("adk").scope("adk_apps/app/adk_users/one")
+    other = keyring(tmp_path, CountingWrapper(OLD))
+
+    class Slow(LocalKeyWrapper):
+        async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
+            await other.destroy(scope)
+            return await super().unwrap(wrapped, context)
+
+    async with Store.local(tmp_path, encryption=envelope(Slow(NEW, OLD))) as store:
+        report = await store.rotate_keys()
+
+    assert RotationReport(keys=2, rewrapped=2) == report
+    assert {scope: None} == await other.to_read([scope])
+    await other.close()
+
+
+async def test_notes_of_destroyed_keys_are_removed_after_a_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then they keep a new key from being made too early."""
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(OLD))) as store:
+        await erase(store, "one")
+        early = await store.rotate_keys()
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        now = encryption.keys.documents.clock.now()
+        monkeypatch.setattr("google.adk.platform.time.get_time", lambda: now + 90_000)
+        late = await store.rotate_keys()
+
+    assert (0, 1) == (early.forgotten, late.forgotten)
+
+
+async def test_keys_of_a_version_that_is_gone_are_counted(tmp_path: Path) -> None:
+    """The others are wrapped anew."""
+    await make(tmp_path, LocalKeyWrapper(OLD))
+    async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(NEW))) as store:
+        report = await store.rotate_keys()
+
+    assert RotationReport(keys=3, failed=3) == report
+
+
+async def test_a_store_without_encryption_has_no_keys() -> None:
+    """It says so."""
+    async with Store.local(":memory:") as store:
+        with pytest.raises(InvalidInputError, match="no encryption"):
+            await store.rotate_keys()
+
+
+def run(folder: Path, *words: str) -> Result:
+    """Run a command at the store in *folder*."""
+    return CliRunner().invoke(command, [*words, "--local", str(folder)])
+
+
+def test_the_commands_take_the_key_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new first line in the key's file, then rotate-keys; every other command decrypts as well."""
+    folder, key = tmp_path / "store", tmp_path / "key"
+    asyncio.run(make(folder, LocalKeyWrapper.at(key)))
+    refused = run(folder, "sessions", "show", "--app", "app", "--user", "one", "--session", "s")
+    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", str(key))
+    shown = run(folder, "sessions", "show", "--app", "app", "--user", "one", "--session", "s")
+    fresh = tmp_path / "fresh"
+    LocalKeyWrapper.at(fresh)
+    key.write_bytes(fresh.read_bytes() + key.read_bytes())
+
+    rotated = run(folder, "rotate-keys", "--json")
+    again = run(folder, "rotate-keys")
+    key.write_bytes(b"A" * 43 + b"=")
+    broken = run(folder, "rotate-keys")
+
+    told: Any = json.loads(rotated.stdout)
+    assert 0 != refused.exit_code
+    assert (0, 0, 0, 1) == (shown.exit_code, rotated.exit_code, again.exit_code, broken.exit_code)
+    assert "one" in shown.stdout
+    assert (3, 3, 0) == (told["keys"], told["rewrapped"], told["failed"])
+    assert "wrapped anew: 0 of 3" in again.stdout
+    assert "cannot be unwrapped: 3" in broken.stdout
