@@ -145,9 +145,9 @@ PYTHON = {
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
 memory.md, tests/beam that of bulk.md, tests/erasure that of erasure.md, tests/encryption that of
-encryption.md, tests/inspector that of inspector.md, tests/ces those of ces-*.md, tests/tasks that of tasks.md,
-tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all
-others."""
+encryption.md, tests/inspector that of inspector.md, tests/ces those of ces-*.md, tests/tasks that of
+tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md, and
+test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
