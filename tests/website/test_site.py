@@ -61,7 +61,7 @@ def test_every_public_name_has_a_place_on_a_page(package: str) -> None:
 
 
 def test_every_public_package_has_a_page() -> None:
-    """Those that say what is public; docs/bulk.md describes the names that need Apache Beam, which is apart."""
+    """Those that say what is public; docs/bulk.md describes those that need Apache Beam, which is apart."""
     said = {
         ".".join(path.relative_to(ROOT).parent.parts)
         for path in (ROOT / "gcp_adk_store").rglob("__init__.py")
