@@ -14,10 +14,12 @@ LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py')
 PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
+# Beam warns of its own parts.
+BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -30,16 +32,22 @@ demo:
 # a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
 # longest, which have few, would come last.
 test: ready lint unit
-	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
+	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/beam tests
+	$(BEAM)
+
+# Bulk jobs, in an environment of their own.
+beam:
+	$(SETUP) beam
+	$(BEAM)
 
 # Installs all that the tests need, and runs nothing.
 ready:
-	$(SETUP) emulators chromium curl sandbox terraform
+	$(SETUP) emulators chromium curl sandbox terraform beam
 
 # What needs neither Linux nor Terraform, for other systems.
 test-core:
 	$(SETUP) emulators curl
-	$(BIN)/python $(PYTEST) --dist loadfile --core tests
+	$(BIN)/python $(PYTEST) --dist loadfile --core --ignore=tests/beam tests
 
 # What needs no emulator, no browser, no sandbox, and no more than a few processes. `make quick TESTS=tests/unit/test_keys.py`
 TESTS ?= tests/unit tests/local tests/conformance/test_local.py
@@ -130,6 +138,11 @@ release: python
 bench:
 	$(SETUP) emulators
 	$(BIN)/python -W ignore -m benchmarks --json benchmarks/results/bench.json $(OPTIONS)
+
+# How many sessions a bulk job reads in a second, on a local store. `make bench-bulk OPTIONS=--quick`
+bench-bulk:
+	$(SETUP) beam
+	.venv-beam/bin/python -W ignore -m benchmarks.bulk --json benchmarks/results/bulk.json $(OPTIONS)
 
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: python

@@ -1,6 +1,7 @@
 """Own the services of one deployment and their connections."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
@@ -20,6 +21,7 @@ from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -168,7 +170,17 @@ class Store(StoreMethods, OfOneProcess, Closing):
         Raises:
             InvalidInputError: a variable is malformed.
         """
-        place = StoreSettings.from_env()
+        return cls.from_settings(StoreSettings.from_env(), credentials=credentials, **options)
+
+    @classmethod
+    def from_settings(
+        cls,
+        place: StoreSettings,
+        *,
+        credentials: StoreCredentials | Credentials | None = None,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Return the store that *place* names, with its identity unless *credentials* are given."""
         options.setdefault("encryption", place.encryption)
         if place.local is not None:
             return cls.local(place.local, prefix=place.prefix, **options)
@@ -233,6 +245,22 @@ class Store(StoreMethods, OfOneProcess, Closing):
         if (envelope := options.get("encryption")) is not None:
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
             store._recovery_of_keys = partial(recoverable, of_keys, credentials)
+        return store
+
+    def through(self, documents: Callable[[Documents], Documents]) -> Self:
+        """Return this store with other documents between its services and the database.
+
+        *documents* makes them, such as ones that wait or count. Closing either store closes both.
+        """
+        storage = self._sessions.storage
+        made = documents(storage.documents)
+        as_stored = None if storage.as_stored is None else documents(storage.as_stored)
+        payloads = storage.payloads.over(made)
+        over = replace(storage, documents=made, payloads=payloads, as_stored=as_stored)
+        sessions = FirestoreSessionService.over(over, **_of_sessions(**self._options))
+        store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
+        store._recovery = self._recovery  # noqa: SLF001  # its own class
+        store._recovery_of_keys = self._recovery_of_keys  # noqa: SLF001
         return store
 
     @property

@@ -30,6 +30,8 @@ class Environment:
     """The files that these arguments name."""
     holds: str
     """Its content, for messages."""
+    over: "Environment | None" = None
+    """Another one, made before, whose packages it has where it has none of its own."""
     program: str = ""
     """A program that it adds to the clone; the module of this package with that name runs it."""
 
@@ -66,6 +68,13 @@ STAND_IN: Final = Environment(  # with an older protobuf than Google's clients n
     reads=("tests/terraform/requirements.txt",),
     holds="test providers for Terraform",
 )
+BEAM: Final = Environment(  # with an older protobuf and pyarrow than users without Beam have
+    folder=".venv-beam",
+    installs=(("--no-deps", "--editable", "."), ("apache-beam==2.77.0",)),
+    reads=("pyproject.toml",),
+    over=PYTHON,
+    holds="Apache Beam over .venv, for bulk jobs",
+)
 DOCS: Final = Environment(  # apart from the tests' packages, which it would only burden
     folder=".venv-docs",
     installs=(("--requirement", "website/requirements.txt"),),
@@ -83,7 +92,7 @@ UV: Final = Environment(
     installs=(("uv==0.13.9",),),
     holds="uv, which finds the versions that `make lock` writes",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, DOCS, TERRAFORM, UV)}
+ALL: Final = {each.folder: each for each in (PYTHON, BEAM, OLDEST, STAND_IN, DOCS, TERRAFORM, UV)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
@@ -106,11 +115,25 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
         if wheels:
             *_, wheel = sorted(wheels.rglob("pip-*.whl"))
             _run([str(python), f"{wheel}/pip", "install", "--no-index", str(wheel)], root)
+    if environment.over is not None:
+        lay(environment.over, below=python, root=root)
     for arguments in environment.installs:
         _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)
     if environment.program:
         _lead_to(environment, root)
     stamp.write_text(environment.digest(root))
+
+
+def lay(lower: Environment, *, below: Path, root: Path) -> None:
+    """Let the interpreter *below* find the packages of another environment after its own."""
+    folders = [_packages_of(each) for each in (below, lower.python(root))]
+    (folders[0] / "below.pth").write_text(f"import site; site.addsitedir({str(folders[1])!r})\n")
+
+
+def _packages_of(python: Path) -> Path:
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout
+    return Path(told.strip())
 
 
 def _lead_to(environment: Environment, root: Path) -> None:

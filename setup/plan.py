@@ -15,6 +15,7 @@ UNPACKED: Final = ".cache/tools/debian"
 
 PARTS: Final = {
     "python": "the project with its tests and checks, in .venv",
+    "beam": "the project with Apache Beam, for its bulk jobs, in .venv-beam",
     "oldest": "the same with the oldest ADK that is supported, in .venv-oldest",
     "emulators": "Java into .venv and the Firestore emulator into .cache/emulators, unless they are there",
     "chromium": "Chromium, which opens the page of adk web",
@@ -83,7 +84,7 @@ def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
         return Plan(steps=(), missing=tuple(missing), remedy=_remedy(by_hand, machine))
     steps = [_pip(root)] if without_pip else []
     wheels = () if machine.has_pip else (PIP,)
-    steps += [_environment(each, wheels, frozenset({PIP} if without_pip else ())) for each in made]
+    steps += [_environment(each, wheels, _before(each, made, without_pip=without_pip)) for each in made]
     if tools:
         steps.append(_packages(tools, machine, root))
     after_python = frozenset({_PYTHON} if environments.PYTHON in made else ())
@@ -102,6 +103,7 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
     """Yield the environments to create."""
     wanted = (
         ("python", environments.PYTHON),
+        ("beam", environments.BEAM),
         ("oldest", environments.OLDEST),
         ("docs", environments.DOCS),
         ("terraform", environments.STAND_IN),
@@ -112,6 +114,12 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
         is_there = each is environments.TERRAFORM and machine.has_terraform
         if part in parts and each.folder in machine.outdated and not is_there:
             yield each
+
+
+def _before(environment: Environment, made: list[Environment], *, without_pip: bool) -> frozenset[str]:
+    """Return the names of the steps that an environment waits for."""
+    below = [each.folder for each in made if each is environment.over]
+    return frozenset([*below, *([PIP] if without_pip else [])])
 
 
 def _can_install(tool: Tool, machine: Machine) -> bool:

@@ -12,6 +12,7 @@ from gcp_adk_store.cli import or_end_without_extra
 _PARTS: Final = (
     "adk",
     "artifacts",
+    "bulk",
     "ces",
     "copy",
     "cost",

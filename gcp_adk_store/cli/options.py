@@ -44,7 +44,7 @@ def deletion_options(work: Work) -> Work:
             others = click.get_current_context().params.keys() - {"dry_run", "yes"}
             raise CannotLookError(
                 "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
-                f"{said}: {command_line(only=others)} --dry-run"
+                f"{said}: {command_line(only=others, dry_run=True)}"
             )
         return await work(at, dry_run=dry_run, **given)
 

@@ -120,31 +120,15 @@ async def open_store(
         CannotLookError: the folder of a local store contains none.
     """
     # Imported here: they bring half of ADK and Google's clients.
-    from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
     from gcp_adk_store.store import Store  # noqa: PLC0415
 
     settings = chosen_settings(place)
     limits = _READS_ONCE if reads_once else SessionLimits()
     if settings.local is not None:
-        store = Store.local(
-            existing_folder(settings.local),
-            prefix=settings.prefix,
-            session_limits=limits,
-            encryption=settings.encryption,
-        )
-    else:
-        if needs_project:
-            settings = await _with_project(settings)
-        store = Store.connect(
-            project=settings.project,
-            database=settings.database,
-            bucket=settings.bucket,
-            prefix=settings.prefix,
-            credentials=StoreCredentials.from_settings(settings),
-            session_limits=limits,
-            encryption=settings.encryption,
-        )
-    async with store:
+        existing_folder(settings.local)
+    elif needs_project:
+        settings = await _with_project(settings)
+    async with Store.from_settings(settings, session_limits=limits) as store:
         yield OpenStore(store, where(settings), described(settings))
 
 
@@ -221,7 +205,7 @@ def told_with_remedy() -> Iterator[None]:
         raise error(f"{says}; {remedy}" if remedy else says) from exc
 
 
-def command_line(path: str | None = None, *, only: Iterable[str] | None = None, **changes: str) -> str:
+def command_line(path: str | None = None, *, only: Iterable[str] | None = None, **changes: str | bool) -> str:
     """Return the running command for a shell, or another command for the same place.
 
     Args:
@@ -242,7 +226,9 @@ def command_line(path: str | None = None, *, only: Iterable[str] | None = None, 
                 continue
             value = ctx.params[name]
         if isinstance(parameter, click.Argument):
-            arguments.append(quoted(str(value)))
+            given_last = isinstance(value, tuple) and value
+            arguments += ["--", *map(quoted, given_last)] if given_last else []
+            arguments += [] if isinstance(value, tuple) else [quoted(str(value))]
         elif value is True:
             words.append(parameter.opts[0])
         elif isinstance(value, tuple):

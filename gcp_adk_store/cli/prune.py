@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import click
 
-from gcp_adk_store.cli.options import given_id, json_option
+from gcp_adk_store.cli.options import Command, given_id, json_option
 from gcp_adk_store.cli.place import OpenStore, at_store
 from gcp_adk_store.cli.screen import Result, progress
 from gcp_adk_store.cli.sessions import label_of
@@ -13,23 +13,35 @@ from gcp_adk_store.model.retention import PruneReport
 _DAYS = click.FloatRange(min=0, min_open=True)
 
 
+_CONDITIONS = (
+    click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions without an event for so long."),
+    click.option(
+        "--keep-latest", metavar="N", type=click.IntRange(0), help="Keep so many sessions of each user."
+    ),
+    click.option("--older-than", metavar="DAYS", type=_DAYS, help="Sessions that were created before."),
+    click.option(
+        "--label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
+    ),
+    click.option(
+        "--user-data-idle-days",
+        metavar="N",
+        type=_DAYS,
+        help="Also state and memories, of users without sessions, that nobody changed for so long.",
+    ),
+)
+
+
+def retention_options(command: Command) -> Command:
+    """Add the conditions of what goes to *command*."""
+    for option in reversed(_CONDITIONS):
+        command = option(command)
+    return command
+
+
 @click.command()
 @at_store()
 @given_id("--app", required=True, says="Name of the app.")
-@click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions without an event for so long.")
-@click.option(
-    "--keep-latest", metavar="N", type=click.IntRange(0), help="Keep so many sessions of each user."
-)
-@click.option("--older-than", metavar="DAYS", type=_DAYS, help="Sessions that were created before.")
-@click.option(
-    "--label", "label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
-)
-@click.option(
-    "--user-data-idle-days",
-    metavar="N",
-    type=_DAYS,
-    help="Also state and memories, of users without sessions, that nobody changed for so long.",
-)
+@retention_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @json_option
 async def prune(

@@ -121,6 +121,11 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 }
 
 
+def is_unknown_rpc(exc: BaseException | None) -> bool:
+    """Return whether a server refused an RPC because it does not have it."""
+    return isinstance(exc, grpc.aio.AioRpcError) and exc.code() is Code.UNIMPLEMENTED
+
+
 def firestore_read_error(exc: BaseException, where: str) -> Exception:
     """Return the error for a failed read; a status outside of the table is a StoreError."""
     return _firestore_error(exc, where, _READ, {**_ADVICE, InvalidInputError: "check project and database"})

@@ -4,6 +4,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
 
@@ -66,6 +67,19 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NameRange:
+    """Documents by their names, in Firestore's order; ``None`` is the first or the last one."""
+
+    start: str | None = None
+    """Path of a document, which need not exist: it and all later ones."""
+    end: str | None = None
+    """Path of a document, which need not exist: all earlier ones."""
+
+
+EVERY_NAME: Final = NameRange()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A part of a query's documents, ordered by one field, then by their names."""
 
@@ -77,6 +91,8 @@ class Page:
     """Value and path of the last document of the page before; without a field the value has no meaning."""
     filters: Sequence[Filter] = ()
     """Conditions, all of which must hold; at most one array may be asked what it contains."""
+    within: NameRange = EVERY_NAME
+    """Only these; for an order by names alone, ascending."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +113,11 @@ class Document:
     update_time: str
     read_time: float
     """Time of the read by Firestore's clock, as Unix time in seconds."""
+
+
+def in_order_of_names(path: str) -> list[bytes]:
+    """Return a key by which Python sorts paths as Firestore sorts names."""
+    return [name.encode() for name in path.split("/")]
 
 
 def has_few_keys(fields: Mapping[str, object]) -> bool:

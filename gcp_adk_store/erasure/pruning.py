@@ -11,7 +11,7 @@ from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
 from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header
-from gcp_adk_store.codec.writes import Delete, Document, Page, Write
+from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.retention import PruneReport, Retention
@@ -48,10 +48,16 @@ class Pruner:
 
     @operation
     async def prune(
-        self, *, app_name: str, retention: Retention, dry_run: bool, on_progress: OnPruned | None
+        self,
+        *,
+        app_name: str,
+        retention: Retention,
+        dry_run: bool,
+        on_progress: OnPruned | None = None,
+        within: NameRange = EVERY_NAME,
     ) -> PruneReport:
-        """As :meth:`gcp_adk_store.Store.prune`."""
-        run = _Run(self, app_name, retention, dry_run=dry_run, on_progress=on_progress)
+        """As :meth:`gcp_adk_store.Store.prune`; *within* bounds the users by the paths of their documents."""
+        run = _Run(self, app_name, retention, dry_run=dry_run, on_progress=on_progress, within=within)
         return await run.report()
 
     async def delete(self, info: SessionInfo) -> int | None:
@@ -89,8 +95,10 @@ class _Run:
         *,
         dry_run: bool,
         on_progress: OnPruned | None,
+        within: NameRange,
     ) -> None:
         self._pruner = pruner
+        self._within = within
         self._storage = pruner._storage  # noqa: SLF001  # of one module
         self._memories = pruner._memories  # noqa: SLF001
         self._documents = self._storage.documents
@@ -112,7 +120,9 @@ class _Run:
         """Yield the sessions of each user, each with whether it has a turn now."""
         mine: list[tuple[SessionInfo, bool]] = []
         collection = self._storage.layout.sessions_collection
-        async for documents, _ in pages(self._documents, collection, parent=self._app, fields=HEADER_OF_INFO):
+        async for documents, _ in pages(
+            self._documents, collection, parent=self._app, fields=HEADER_OF_INFO, within=self._within
+        ):
             for document in documents:
                 try:
                     stored = read_header(document, with_state=False)
@@ -155,12 +165,17 @@ class _Run:
             parent=self._app,
             all_descendants=False,
             fields=("format",),
+            within=self._within,
         ):
             for user in users:
                 if self._goes(user) and not await self._has_sessions(user.path):
                     await self._remove([Delete(path=user.path, must=user.update_time)], "pruned_states")
         async for heads, _ in pages(
-            self._documents, self._memories.collection, parent=self._app, fields=("format",)
+            self._documents,
+            self._memories.collection,
+            parent=self._app,
+            fields=("format",),
+            within=self._within,
         ):
             for head in heads:
                 user_path = head.path.rsplit("/", 2)[0]

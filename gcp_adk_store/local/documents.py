@@ -13,6 +13,7 @@ from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, 
 from gcp_adk_store.local import changes, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
+from gcp_adk_store.local.parts import split_points
 from gcp_adk_store.local.queries import Candidate, Query
 from gcp_adk_store.local.snapshots import Reading
 from gcp_adk_store.local.spelling import Spelled
@@ -140,6 +141,16 @@ class LocalDocuments(LocalReads):
             )
         finally:  # also if it is cancelled: a commit that has begun completes
             self._watchers.tell(keys)
+
+    async def split_points(self, collection: str, *, most: int) -> list[str]:
+        """As the port.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
+        return await self._call(
+            self._database.read, partial(split_points, collection=collection, most=most), len(collection)
+        )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port, with 500 writes a commit."""

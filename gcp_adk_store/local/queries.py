@@ -51,6 +51,12 @@ def compile_query(parent: str, collection: str, *, all_descendants: bool, page: 
     if page is not None and page.field is None and page.after is not None:
         conditions.append("key < ?" if page.descending else "key > ?")
         parameters.append(document_key(page.after[1]))
+    if page is not None and page.within.start is not None:
+        conditions.append("key >= ?")
+        parameters.append(document_key(page.within.start))
+    if page is not None and page.within.end is not None:
+        conditions.append("key < ?")
+        parameters.append(document_key(page.within.end))
     direction = "DESC" if page is not None and page.descending else "ASC"
     sql = f"{_SELECT}{' AND '.join(conditions)} ORDER BY key {direction}"
     if page is not None and page.field is None and not page.filters:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,34 +83,45 @@ async def export_parquet(
             digest = Digest()
             async for event in record.events:
                 spelled = canonical_event(event)
-                events.add(_event_row(record, digest.events, event, spelled.decode()), size=len(spelled))
+                events.add(event_row(record, digest.events, event, spelled.decode()), size=len(spelled))
                 digest.add(spelled)
                 on_event(events.rows)
-            sessions.add(_session_row(record, digest), size=len(str(record.header.state)))
+            sessions.add(session_row(record, digest), size=len(str(record.header.state)))
     for table in (events, sessions):
         table.publish()
     return Exported(sessions.rows, events.rows)
+
+
+def schema(columns: Mapping[str, str]) -> Any:
+    """Return the schema of pyarrow for :data:`SESSION_COLUMNS` or :data:`EVENT_COLUMNS`.
+
+    Raises:
+        InvalidInputError: the extra ``parquet`` is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415  # of an extra
+    except ModuleNotFoundError as exc:
+        says = f"Parquet needs pyarrow; install the extra: {how_to_install('parquet')}"
+        raise InvalidInputError(says) from exc
+    kinds = {
+        _TEXT: pa.string(),
+        _TEXTS: pa.list_(pa.string()),
+        _NUMBER: pa.int64(),
+        _TIME: pa.timestamp("us", tz="UTC"),
+    }
+    return pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
 
 
 class _Table:
     """One file, written a group of rows at a time."""
 
     def __init__(self, path: Path, columns: dict[str, str]) -> None:
-        try:
-            import pyarrow as pa  # noqa: PLC0415  # of an extra
-            from pyarrow import parquet  # noqa: PLC0415
-        except ModuleNotFoundError as exc:
-            says = f"Parquet needs pyarrow; install the extra: {how_to_install('parquet')}"
-            raise InvalidInputError(says) from exc
-        kinds = {
-            _TEXT: pa.string(),
-            _TEXTS: pa.list_(pa.string()),
-            _NUMBER: pa.int64(),
-            _TIME: pa.timestamp("us", tz="UTC"),
-        }
+        self._schema = schema(columns)
+        import pyarrow as pa  # noqa: PLC0415  # of an extra
+        from pyarrow import parquet  # noqa: PLC0415
+
         self._path = path
         self._unfinished = path.with_name(f".{path.name}.part")
-        self._schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
         self._to_table = pa.Table.from_pylist
         self._open = parquet.ParquetWriter
         self._writer: Any = None
@@ -147,7 +158,8 @@ class _Table:
         self._unwritten, self._bytes = [], 0
 
 
-def _session_row(record: Record, digest: Digest) -> dict[str, Any]:
+def session_row(record: Record, digest: Digest) -> dict[str, Any]:
+    """Return the row of a session of whose events *digest* is."""
     header = record.header
     return {
         **_ids(record),
@@ -161,7 +173,8 @@ def _session_row(record: Record, digest: Digest) -> dict[str, Any]:
     }
 
 
-def _event_row(record: Record, position: int, event: Event, spelled: str) -> dict[str, Any]:
+def event_row(record: Record, position: int, event: Event, spelled: str) -> dict[str, Any]:
+    """Return the row of an event, which is *spelled* canonically."""
     parts = (event.content and event.content.parts) or []
     usage = event.usage_metadata
     delta = json.loads(spelled).get("actions", {}).get("state_delta", {})

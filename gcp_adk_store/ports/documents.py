@@ -72,6 +72,17 @@ class Reads(Protocol):
 class Documents(Reads, Protocol):
     """The documents of one database. Firestore's limits and order apply in every backend."""
 
+    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
+        """Return paths at which the documents of all collections of an id fall into parts of like numbers.
+
+        At most *most* paths, in the order of names. They may be those of documents that are gone; a small
+        collection has none. ``None`` if the database cannot tell, as the Firestore emulator.
+
+        Raises:
+            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:

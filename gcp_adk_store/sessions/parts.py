@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.writes import Document, Page, Write, Written
+from gcp_adk_store.codec.writes import EVERY_NAME, Document, NameRange, Page, Write, Written
 from gcp_adk_store.errors import NotProvisionedError
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents, Reads
@@ -23,13 +23,14 @@ async def pages(
     all_descendants: bool = True,
     fields: Sequence[str] | None = None,
     limit: int = _SCANNED_AT_ONCE,
+    within: NameRange = EVERY_NAME,
 ) -> AsyncIterator[tuple[list[Document], bool]]:
     """Yield all documents of a *collection*, by name: each page, and whether it is the last.
 
     These are those below *parent*, or of the whole database; of any depth, or directly below it. A page has
-    *limit* documents at most.
+    *limit* documents at most. *within* bounds their names.
     """
-    page = Page(field=None, descending=False, limit=limit, after=None)
+    page = Page(field=None, descending=False, limit=limit, after=None, within=within)
     while True:
         found = await documents.query(
             parent, collection, all_descendants=all_descendants, fields=fields, page=page

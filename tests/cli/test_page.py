@@ -89,7 +89,8 @@ def test_every_command_with_a_place_is_named() -> None:
 def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) -> None:
     """One after the other, in a shell with the variables of a store."""
     asyncio.run(fill(deployment))
-    examples = [text for text in commands("docs/cli.md") if "_COMPLETE" not in text]
+    elsewhere = ("_COMPLETE", "gcp-adk-store bulk ")  # tests/beam runs bulk jobs, which need Beam
+    examples = [text for text in commands("docs/cli.md") if not any(each in text for each in elsewhere)]
     (folder := tmp_path / "reader").mkdir()
     with ready_command(tmp_path) as programs:
         run = subprocess.run(

@@ -164,6 +164,10 @@ class Faulty:
     def watch(self, path: str) -> AsyncGenerator[Document | None]:
         return self._inner.watch(path)
 
+    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
+        """As the port."""
+        return await self._inner.split_points(collection, most=most)
+
     async def scrub(self) -> None:
         await self._inner.scrub()
 

@@ -155,7 +155,7 @@ async def expiring() -> Stored:
     return await _spilled(Stored.empty(SPILLING), ttl_seconds=30 * 86400)
 
 
-async def _as_format_1(stored: Stored) -> None:
+async def as_format_1(stored: Stored) -> None:
     """Rewrite everything as the first releases wrote it."""
     later = {
         "turns",
@@ -178,14 +178,14 @@ async def _as_format_1(stored: Stored) -> None:
 async def format_1() -> Stored:
     """As the first releases wrote it."""
     stored = await sealed()
-    await _as_format_1(stored)
+    await as_format_1(stored)
     return stored
 
 
 async def brought_up() -> Stored:
     """From format 1, with appends and seals since."""
     stored = await sealed()
-    await _as_format_1(stored)
+    await as_format_1(stored)
     held = await stored.service.get_session(**WHO)
     assert held is not None
     for number in range(10, 16):

@@ -30,9 +30,11 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "zizmor --offline --quiet --pedantic",
         "python -m pytest -q",
         "python -m pytest -q",
+        ".venv-beam/bin/python -m pytest -q",
     ] == lines
-    assert ["tests/unit"] == made("test")[-2][-1:]
-    assert ["--ignore=tests/unit", "tests"] == made("test")[-1][-2:]
+    assert ["tests/unit"] == made("test")[-3][-1:]
+    assert ["--ignore=tests/unit", "--ignore=tests/beam", "tests"] == made("test")[-2][-3:]
+    assert ["tests/beam"] == made("test")[-1][-1:]
 
 
 def test_every_file_for_github_is_held_to_its_schema() -> None:

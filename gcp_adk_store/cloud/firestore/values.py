@@ -22,6 +22,8 @@ PbBatchGetRequest: Final = firestore.BatchGetDocumentsRequest.pb()
 PbBatchGetResponse: Final = firestore.BatchGetDocumentsResponse.pb()
 PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
 PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
+PbPartitionQueryRequest: Final = firestore.PartitionQueryRequest.pb()
+PbPartitionQueryResponse: Final = firestore.PartitionQueryResponse.pb()
 PbListenRequest: Final = firestore.ListenRequest.pb()
 PbListenResponse: Final = firestore.ListenResponse.pb()
 
@@ -34,6 +36,7 @@ LARGE_BYTES: Final = 128 * 1024
 
 _SCALARS: Final = frozenset({"string_value", "boolean_value", "integer_value", "double_value", "bytes_value"})
 _ASCENDING: Final = 1
+_PARTITIONS_AT_ONCE: Final = 1000
 _DESCENDING: Final = 2
 _AND: Final = 1
 _OPERATORS: Final = {Operator.OVER: 3, Operator.EQUAL: 5, Operator.CONTAINS: 7}
@@ -189,9 +192,35 @@ def to_page(page: Page, *, root: str) -> dict[str, Any]:
     if page.after is not None:
         value, path = page.after
         found = PbValue(double_value=value) if isinstance(value, float) else to_value(value)
-        at = [found, PbValue(reference_value=f"{root}/{path}")]
+        at = [found, _reference(path, root)]
         query["start_at"] = {"values": at[-len(fields) :], "before": False}
+    elif page.within.start is not None:
+        query["start_at"] = {"values": [_reference(page.within.start, root)], "before": True}
+    if page.within.end is not None:
+        query["end_at"] = {"values": [_reference(page.within.end, root)], "before": True}
     return query
+
+
+def to_partition_query(root: str, collection: str, *, most: int) -> Any:
+    """Return the request for at most *most* paths that split all collections of an id."""
+    return PbPartitionQueryRequest(
+        parent=root,
+        structured_query={
+            "from_": [{"collection_id": collection, "all_descendants": True}],
+            "order_by": [{"field": {"field_path": "__name__"}, "direction": _ASCENDING}],
+        },
+        partition_count=most,
+        page_size=min(most, _PARTITIONS_AT_ONCE),
+    )
+
+
+def from_partitions(answer: Any, *, root: str) -> list[str]:
+    """Return the paths below *root* in the answer to :func:`to_partition_query`."""
+    return [cursor.values[0].reference_value.removeprefix(f"{root}/") for cursor in answer.partitions]
+
+
+def _reference(path: str, root: str) -> Any:
+    return PbValue(reference_value=f"{root}/{path}")
 
 
 def _paths(mask: Sequence[FieldPath]) -> list[str]:

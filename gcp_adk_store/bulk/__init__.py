@@ -1,0 +1,48 @@
+"""Read, export, erase, prune, verify and write anew all sessions of an app, on Apache Beam."""
+
+from typing import TYPE_CHECKING
+
+from gcp_adk_store.imports import importer
+
+if TYPE_CHECKING:
+    from gcp_adk_store.bulk.jobs import counts_of, run
+    from gcp_adk_store.bulk.transforms import (
+        EraseUsers,
+        PruneSessions,
+        ReadEvents,
+        ReadSessions,
+        Reencode,
+        VerifySessions,
+        WriteParquet,
+    )
+    from gcp_adk_store.bulk.workers import BulkStore
+
+__all__ = [
+    "BulkStore",
+    "EraseUsers",
+    "PruneSessions",
+    "ReadEvents",
+    "ReadSessions",
+    "Reencode",
+    "VerifySessions",
+    "WriteParquet",
+    "counts_of",
+    "run",
+]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "jobs": ("counts_of", "run"),
+        "transforms": (
+            "EraseUsers",
+            "PruneSessions",
+            "ReadEvents",
+            "ReadSessions",
+            "Reencode",
+            "VerifySessions",
+            "WriteParquet",
+        ),
+        "workers": ("BulkStore",),
+    },
+)

@@ -1,0 +1,292 @@
+"""The transforms of Beam that read, erase, prune, verify and write anew what a store holds.
+
+The methods ``process`` say ``Any`` of dataclasses: of a named one, Beam would make a schema.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+import apache_beam as beam
+from apache_beam.io.parquetio import WriteToParquet
+
+from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
+from gcp_adk_store.bulk.reencoding import reencode
+from gcp_adk_store.bulk.workers import BulkStore, StoreDoFn, count, tell_unreadable
+from gcp_adk_store.erasure.pruning import Pruner
+from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
+from gcp_adk_store.model.erasures import ErasureReceipt
+from gcp_adk_store.model.retention import Retention
+from gcp_adk_store.moving.parquet import EVENT_COLUMNS, SESSION_COLUMNS, schema
+
+PARTITIONS: Final = 256
+"""Ranges of users that a job begins with, unless it is told otherwise."""
+
+_ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
+_ROWS_AT_ONCE: Final = 100
+"""Rows that a writer collects before it packs them; an event may have megabytes."""
+_DAMAGED: Final = (StoredDataError, PayloadMissingError)
+_PRUNED: Final = ("pruned_sessions", "pruned_artifacts", "pruned_states", "pruned_memories")
+
+
+class ReadSessions(beam.PTransform):
+    """Read the sessions of an app: a :class:`~gcp_adk_store.SessionInfo` each, without events and state.
+
+    Each worker reads ranges of whole users, by name: the sessions of a user follow each other. Sessions that
+    are made or deleted meanwhile may or may not be among them. Takes 1 query for 300 sessions.
+
+    The metric ``sessions`` counts them, ``unreadable`` those whose documents are damaged, which are left out.
+    """
+
+    def __init__(self, at: BulkStore, *, app_name: str, partitions: int = PARTITIONS) -> None:
+        """Prepare; *partitions* is the most ranges, some times the number of threads of all workers."""
+        super().__init__()
+        self._given = (at, app_name, _required(partitions))
+
+    def expand(self, begin: Any) -> Any:
+        """Apply it to the begin of a pipeline."""
+        at, app, _ = self._given
+        return begin | _Ranges(*self._given) | "list sessions" >> beam.ParDo(_ListSessions(at, app))
+
+
+class ReadEvents(beam.PTransform):
+    """Read whole sessions: a mapping of ``events`` and ``sessions`` to rows, as docs/moving.md has them.
+
+    The input is that of :class:`ReadSessions`. Each session is of one moment; its events come in order, as
+    they are read, so that one of any length takes little memory. A session that is gone has no rows. The
+    metric ``unreadable`` counts damaged ones: these have no row in ``sessions``, and perhaps some in
+    ``events``. Takes 2 reads a session, and those of its segments and payloads.
+    """
+
+    def __init__(self, at: BulkStore) -> None:
+        super().__init__()
+        self._at = at
+
+    def expand(self, infos: Any) -> Any:
+        """Apply it to sessions."""
+        rows = infos | "read events" >> beam.ParDo(_ReadRows(self._at)).with_outputs("events", "sessions")
+        return {"events": rows["events"], "sessions": rows["sessions"]}
+
+
+class WriteParquet(beam.PTransform):
+    """Write the rows of :class:`ReadEvents` to Parquet files in a folder, also of a bucket.
+
+    They are ``sessions-*.parquet`` and ``events-*.parquet``, with the schema of ``export --format parquet``.
+    They appear when all are whole; a bundle that runs twice leaves one file.
+    """
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = folder.rstrip("/")
+
+    def expand(self, rows: Any) -> Any:
+        """Apply it to a mapping of rows."""
+        columns = {"events": EVENT_COLUMNS, "sessions": SESSION_COLUMNS}
+        return {
+            name: rows[name]
+            | f"write {name}"
+            >> WriteToParquet(
+                f"{self._folder}/{name}",
+                schema(columns[name]),
+                file_name_suffix=".parquet",
+                codec="zstd",
+                row_group_buffer_size=_ROW_GROUP_BYTES,
+                record_batch_size=_ROWS_AT_ONCE,
+            )
+            for name in rows
+        }
+
+
+class EraseUsers(beam.PTransform):
+    """Erase the users of an app whose ids come in; receipts come out, as their JSON values.
+
+    As :meth:`gcp_adk_store.Store.erase_user`. A user that comes twice, or whose bundle runs twice, has two
+    receipts, the second perhaps of nothing. The metric ``users`` counts them.
+    """
+
+    def __init__(self, at: BulkStore, *, app_name: str, dry_run: bool = False, quiet_s: float = 0.0) -> None:
+        super().__init__()
+        self._fn = _Erase(at, app_name, dry_run=dry_run, quiet_s=quiet_s)
+
+    def expand(self, users: Any) -> Any:
+        """Apply it to ids of users."""
+        return users | "spread users" >> beam.Reshuffle() | "erase" >> beam.ParDo(self._fn)
+
+
+class PruneSessions(beam.PTransform):
+    """Delete sessions of an app that were kept long enough; a report for each range of users comes out.
+
+    As :meth:`gcp_adk_store.Store.prune`. The metrics have the names of the report's counts.
+    """
+
+    def __init__(
+        self,
+        at: BulkStore,
+        *,
+        app_name: str,
+        retention: Retention,
+        dry_run: bool = False,
+        partitions: int = PARTITIONS,
+    ) -> None:
+        super().__init__()
+        self._given = (at, app_name, _required(partitions))
+        self._fn = _Prune(at, app_name, retention, dry_run=dry_run)
+
+    def expand(self, begin: Any) -> Any:
+        """Apply it to the begin of a pipeline."""
+        return begin | _Ranges(*self._given) | "prune" >> beam.ParDo(self._fn)
+
+
+class VerifySessions(beam.PTransform):
+    """Verify sessions by their hash chains; those that are not proven come out, as JSON values.
+
+    As the session service's ``verify_session``. The metrics ``verified``, ``unchained`` and ``broken`` count
+    sessions that are proven, that have events from before their chain, and that are not proven or damaged.
+    """
+
+    def __init__(self, at: BulkStore) -> None:
+        super().__init__()
+        self._at = at
+
+    def expand(self, infos: Any) -> Any:
+        """Apply it to sessions."""
+        return infos | "verify" >> beam.ParDo(_Verify(self._at))
+
+
+class Reencode(beam.PTransform):
+    """Bring the sessions of an app to the newest form; the ids of those that changed come out.
+
+    Sessions in format 1 become those of format 2, which older releases refuse. Safe while agents run. The
+    metrics ``sessions``, ``reencoded``, ``in_use`` and ``unreadable`` count.
+    """
+
+    def __init__(
+        self, at: BulkStore, *, app_name: str, dry_run: bool = False, partitions: int = PARTITIONS
+    ) -> None:
+        super().__init__()
+        self._given = (at, app_name, _required(partitions))
+        self._fn = _Reencode(at, app_name, dry_run=dry_run)
+
+    def expand(self, begin: Any) -> Any:
+        """Apply it to the begin of a pipeline."""
+        return begin | _Ranges(*self._given) | "reencode" >> beam.ParDo(self._fn)
+
+
+class _Ranges(beam.PTransform):
+    """Make ranges of users, each for a worker of its own."""
+
+    def __init__(self, at: BulkStore, app: str, partitions: int) -> None:
+        super().__init__()
+        self._at, self._app, self._partitions = at, app, partitions
+
+    def expand(self, begin: Any) -> Any:
+        split = _Split(self._at, self._partitions)
+        app = begin | "app" >> beam.Create([self._app])
+        return app | "split" >> beam.ParDo(split) | "spread ranges" >> beam.Reshuffle()
+
+
+class _Split(StoreDoFn):
+    def __init__(self, at: BulkStore, partitions: int) -> None:
+        super().__init__(at)
+        self._partitions = partitions
+
+    def process(self, app: str) -> Iterator[Any]:
+        ranges = self.run(ranges_of(self.store.sessions.storage, app, most=self._partitions))
+        count("ranges", len(ranges))
+        yield from ranges
+
+
+class _ListSessions(StoreDoFn):
+    def __init__(self, at: BulkStore, app: str) -> None:
+        super().__init__(at)
+        self._app = app
+
+    def process(self, within: Any) -> Iterator[Any]:
+        found = sessions_within(self.store.sessions.storage, self._app, within, tell_unreadable)
+        for info in self.each(found):
+            count("sessions")
+            yield info
+
+
+class _ReadRows(StoreDoFn):
+    def process(self, info: Any) -> Iterator[Any]:
+        try:
+            for table, row in self.each(rows_of(self.store.sessions, info)):
+                count(f"{table}_read")
+                yield beam.pvalue.TaggedOutput(table, row)
+        except _DAMAGED as exc:
+            tell_unreadable(exc)
+
+
+class _Erase(StoreDoFn):
+    def __init__(self, at: BulkStore, app: str, *, dry_run: bool, quiet_s: float) -> None:
+        super().__init__(at)
+        self._app, self._dry_run, self._quiet_s = app, dry_run, quiet_s
+
+    def process(self, user: str) -> Iterator[Any]:
+        steps = self.store.erase_user(
+            app_name=self._app, user_id=user, dry_run=self._dry_run, quiet_s=self._quiet_s
+        )
+        for step in self.each(steps):
+            if isinstance(step, ErasureReceipt):
+                count("users")
+                yield step.to_json()
+
+
+class _Prune(StoreDoFn):
+    def __init__(self, at: BulkStore, app: str, retention: Retention, *, dry_run: bool) -> None:
+        super().__init__(at)
+        self._app, self._retention, self._dry_run = app, retention, dry_run
+
+    def process(self, within: Any) -> Iterator[Any]:
+        artifacts = self.store.artifacts if self.store.has_artifacts else None
+        pruner = Pruner(self.store.sessions, artifacts)
+        report = self.run(
+            pruner.prune(app_name=self._app, retention=self._retention, dry_run=self._dry_run, within=within)
+        )
+        for name in ("sessions", *_PRUNED, "in_use", "unreadable"):
+            count(name, getattr(report, name))
+        yield report
+
+
+class _Verify(StoreDoFn):
+    def process(self, info: Any) -> Iterator[Any]:
+        key = key_of(info)
+        ids: dict[str, Any] = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+        try:
+            proof = self.run(self.store.sessions.verify_session(**ids))
+        except SessionMissingError:
+            return
+        except _DAMAGED as exc:
+            count("broken")
+            yield {**ids, "broken": {"says": str(exc)}}
+            return
+        count("unchained", int(bool(proof.unchained)))
+        count("verified" if proof.broken is None else "broken")
+        if proof.broken is not None:
+            yield asdict(proof)
+
+
+class _Reencode(StoreDoFn):
+    def __init__(self, at: BulkStore, app: str, *, dry_run: bool) -> None:
+        super().__init__(at)
+        self._app, self._dry_run = app, dry_run
+
+    def process(self, within: Any) -> Iterator[Any]:
+        changed = reencode(
+            self.store.sessions.storage,
+            self._app,
+            within,
+            dry_run=self._dry_run,
+            count=count,
+            on_unreadable=tell_unreadable,
+        )
+        for key in self.each(changed):
+            count("reencoded")
+            yield {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+
+
+def _required(partitions: int) -> int:
+    if partitions < 1:
+        raise InvalidInputError(f"partitions is {partitions}, it must be 1 or more")
+    return partitions

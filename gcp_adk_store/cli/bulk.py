@@ -1,0 +1,277 @@
+"""The commands that run bulk jobs on Apache Beam."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.options import deletion_options, given_id, json_option
+from gcp_adk_store.cli.place import OpenStore, Work, at_store, chosen_settings
+from gcp_adk_store.cli.prune import retention_options
+from gcp_adk_store.cli.screen import Result, waiting
+from gcp_adk_store.cli.sessions import label_of
+from gcp_adk_store.imports import how_to_install
+from gcp_adk_store.model.erasures import MAX_QUIET_S
+from gcp_adk_store.model.retention import Retention
+
+if TYPE_CHECKING:
+    import apache_beam as beam
+
+    from gcp_adk_store.bulk import BulkStore
+
+Job = Callable[..., Awaitable[Result | None]]
+"""A command that gets :class:`_Options` beside its own."""
+
+_PARTITIONS: Final = 256
+
+
+@click.group()
+def bulk() -> None:
+    """Read, export, erase, prune, verify and write anew all sessions of an app, on Apache Beam.
+
+    A job runs in this process, unless options of Beam after -- name another runner, such as
+    -- --runner DataflowRunner --region europe-west1.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What all jobs are given."""
+
+    app_name: str
+    partitions: int
+    processes: int | None
+    beam: Sequence[str]
+
+
+_beam_options = click.argument("beam_options", metavar="[-- BEAM]", nargs=-1, type=click.UNPROCESSED)
+"""Comes last, after all other arguments."""
+
+
+def _job(work: Job) -> Work:
+    """Add the options of all jobs, which *work* gets as *options*."""
+
+    @wraps(work)
+    async def with_options(
+        at: OpenStore,
+        /,
+        *,
+        app_name: str,
+        partitions: int,
+        processes: int | None,
+        beam_options: tuple[str, ...],
+        **given: Any,
+    ) -> Result | None:
+        return await work(at, options=_Options(app_name, partitions, processes, beam_options), **given)
+
+    with_processes = click.option(
+        "--processes",
+        metavar="N",
+        type=click.IntRange(1),
+        help="Processes of all workers, which share Firestore's rate.",
+    )(json_option(with_options))
+    with_partitions = click.option(
+        "--partitions",
+        metavar="N",
+        type=click.IntRange(1),
+        default=_PARTITIONS,
+        show_default=True,
+        help="The most ranges of users, each for one worker.",
+    )(with_processes)
+    return given_id("--app", required=True, says="Name of the app.")(with_partitions)
+
+
+@bulk.command("read")
+@at_store()
+@_job
+@click.argument("out", metavar="OUT")
+@_beam_options
+async def read(at: OpenStore, /, *, options: _Options, out: str) -> Result:
+    """Write a line of JSON for each session, without events and state, to files OUT-*.jsonl.
+
+    OUT is a path, or that of a bucket: gs://BUCKET/PATH.
+    """
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        import apache_beam as beam  # noqa: PLC0415  # of an extra
+
+        from gcp_adk_store.bulk import ReadSessions  # noqa: PLC0415
+
+        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
+        _write(beam, infos, out)
+
+    return await _run(at, options, build)
+
+
+@bulk.command("export")
+@at_store()
+@_job
+@click.argument("out", metavar="OUT")
+@_beam_options
+async def export(at: OpenStore, /, *, options: _Options, out: str) -> Result:
+    """Write all sessions and events as Parquet files, OUT/sessions-*.parquet and OUT/events-*.parquet.
+
+    Each session is of one moment. Ends with 1 if a session cannot be read.
+    """
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        from gcp_adk_store.bulk import ReadEvents, ReadSessions, WriteParquet  # noqa: PLC0415  # of an extra
+
+        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
+        infos | ReadEvents(store) | WriteParquet(out)
+
+    return await _run(at, options, build, bad=("unreadable",))
+
+
+@bulk.command("erase")
+@at_store()
+@_job
+@click.argument("users", metavar="USERS")
+@click.argument("receipts", metavar="RECEIPTS")
+@click.option(
+    "--quiet",
+    metavar="SECONDS",
+    type=click.FloatRange(0, MAX_QUIET_S),
+    default=0.0,
+    show_default=True,
+    help="Wait so long after each pass, for writers that are under way.",
+)
+@deletion_options
+@_beam_options
+async def erase(
+    at: OpenStore, /, *, options: _Options, users: str, receipts: str, quiet: float, dry_run: bool
+) -> Result:
+    """Erase the users in the file USERS, an id a line; write their receipts to files RECEIPTS-*.jsonl.
+
+    After an interruption, run it again: it goes on. End the users' access first.
+    """
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        import apache_beam as beam  # noqa: PLC0415  # of an extra
+
+        from gcp_adk_store.bulk import EraseUsers  # noqa: PLC0415
+
+        ids = pipeline | "read users" >> beam.io.ReadFromText(users)
+        done = (
+            ids
+            | "given" >> beam.Filter(bool)
+            | "once" >> beam.Distinct()
+            | EraseUsers(store, app_name=options.app_name, dry_run=dry_run, quiet_s=quiet)
+        )
+        _write(beam, done, receipts)
+
+    return await _run(at, options, build)
+
+
+@bulk.command("prune")
+@at_store()
+@_job
+@retention_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@_beam_options
+async def prune(
+    at: OpenStore,
+    /,
+    *,
+    options: _Options,
+    dry_run: bool,
+    label: tuple[str, ...],
+    older_than: float | None,
+    **conditions: Any,
+) -> Result:
+    """Delete the sessions of an app that were kept long enough, with their artifacts.
+
+    As the command prune. Ends with 1 if something cannot be read.
+    """
+    retention = Retention(older_than_days=older_than, labels=dict(map(label_of, label)), **conditions)
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        from gcp_adk_store.bulk import PruneSessions  # noqa: PLC0415  # of an extra
+
+        pipeline | PruneSessions(
+            store,
+            app_name=options.app_name,
+            retention=retention,
+            dry_run=dry_run,
+            partitions=options.partitions,
+        )
+
+    return await _run(at, options, build, bad=("unreadable",))
+
+
+@bulk.command("verify")
+@at_store()
+@_job
+@click.argument("broken", metavar="BROKEN")
+@_beam_options
+async def verify(at: OpenStore, /, *, options: _Options, broken: str) -> Result:
+    """Verify all sessions by their hash chains; write those that are not proven to files BROKEN-*.jsonl.
+
+    Ends with 1 if there are any, or a session cannot be read.
+    """
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        import apache_beam as beam  # noqa: PLC0415  # of an extra
+
+        from gcp_adk_store.bulk import ReadSessions, VerifySessions  # noqa: PLC0415
+
+        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
+        _write(beam, infos | VerifySessions(store), broken)
+
+    return await _run(at, options, build, bad=("broken", "unreadable"))
+
+
+@bulk.command("reencode")
+@at_store()
+@_job
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@_beam_options
+async def reencode(at: OpenStore, /, *, options: _Options, dry_run: bool) -> Result:
+    """Bring all sessions to the newest format, which older releases refuse.
+
+    Safe while agents run; sessions that change meanwhile are left for a later run. Ends with 1 if a session
+    cannot be read.
+    """
+
+    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
+        from gcp_adk_store.bulk import Reencode  # noqa: PLC0415  # of an extra
+
+        pipeline | Reencode(store, app_name=options.app_name, dry_run=dry_run, partitions=options.partitions)
+
+    return await _run(at, options, build, bad=("unreadable",))
+
+
+def _write(beam: Any, found: Any, out: str) -> None:
+    """Write values as lines of JSON to files."""
+    from gcp_adk_store.bulk.jobs import as_json_line  # noqa: PLC0415  # of an extra
+
+    found | "as JSON" >> beam.Map(as_json_line) | "write" >> beam.io.WriteToText(out, ".jsonl")
+
+
+async def _run(at: OpenStore, options: _Options, build: Any, *, bad: Sequence[str] = ()) -> Result:
+    """Run a job beside this event loop; the counts *bad* are those that end the command with 1.
+
+    Raises:
+        CannotLookError: Apache Beam is not installed, or the job failed.
+    """
+    try:
+        from gcp_adk_store.bulk import run  # noqa: PLC0415  # of an extra
+    except ModuleNotFoundError as exc:
+        if exc.name != "apache_beam":
+            raise
+        raise CannotLookError(f"bulk jobs need Apache Beam: {how_to_install('beam')}") from exc
+    settings = chosen_settings(at.place)
+    with waiting("running"):
+        counts: Mapping[str, int] = await asyncio.to_thread(
+            run, build, settings, options.beam, processes=options.processes
+        )
+    told = [f"{name.replace('_', ' ')}: {number:,}" for name, number in counts.items()]
+    return Result(
+        {**at.place, "counts": counts},
+        [at.where, ", ".join(told) or "nothing was counted"],
+        status=int(any(counts.get(name) for name in bad)),
+    )

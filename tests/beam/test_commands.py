@@ -1,0 +1,148 @@
+"""The commands of bulk jobs, and what docs/bulk.md and docs/cli.md show of them, run as they are."""
+
+import asyncio
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store import Store
+from gcp_adk_store.cli.command import command
+from tests.beam.conftest import lines
+from tests.moving.hardest import APP, fill, many
+from tests.support.documents import ROOT, blocks, commands
+
+STORE = "support-store"
+
+
+def ran(folder: Path, *arguments: str) -> Result:
+    """Run a job of the command on the store in *folder*."""
+    job, *rest = arguments
+    return CliRunner().invoke(command, ["bulk", job, "--local", str(folder), "--app", APP, *rest])
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the store of the documents, which is the current one."""
+
+    async def make() -> None:
+        async with Store.local(tmp_path / STORE) as store:
+            for user in ("ada", "bob"):
+                await store.sessions.create_session(app_name="support", user_id=user, session_id="s1")
+            await store.sessions.update_session_info(
+                app_name="support", user_id="ada", session_id="s1", labels={"team": "x"}
+            )
+
+    asyncio.run(make())
+    (tmp_path / "users.txt").write_text("bob\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_code_of_bulk_md_exports_what_it_says(here: Path) -> None:
+    """The sessions of one label, to Parquet files."""
+    names: dict[str, Any] = {}
+    exec(blocks("docs/bulk.md", "python")[0], names)  # noqa: S102  # the page's own code
+
+    counts = names["counts"]
+    assert (2, 1) == (counts["sessions"], counts["sessions_read"])
+    assert [".parquet"] * 2 == sorted(path.suffix for path in (here / "support").iterdir())
+
+
+def test_the_commands_of_bulk_jobs_in_the_documents_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One after the other."""
+    monkeypatch.setenv("ADK_STORE_LOCAL", str(here / STORE))
+    pages = "\n".join([*commands("docs/bulk.md"), *commands("docs/cli.md")])
+    shown = [line for line in pages.splitlines() if line.startswith("gcp-adk-store bulk ")]
+    results = [CliRunner().invoke(command, shlex.split(line)[1:]) for line in shown]
+
+    assert [0] * 6 == [each.exit_code for each in results], [each.output for each in results]
+    assert {"support", "sessions-00000-of-00001.jsonl", "broken-00000-of-00001.jsonl"} <= {
+        path.name for path in here.iterdir()
+    }
+
+
+def test_jobs_print_their_counts(folder: Path, tmp_path: Path) -> None:
+    """As text and as JSON; status 0."""
+    read = ran(folder, "read", str(tmp_path / "sessions"))
+    verify = ran(folder, "verify", "--json", "--partitions", "3", str(tmp_path / "broken"))
+    tried = ran(folder, "prune", "--keep-latest", "1", "--dry-run", "--json")
+    erased = ran(folder, "reencode", "--dry-run", "--json")
+
+    assert [0] * 4 == [each.exit_code for each in (read, verify, tried, erased)], read.output + verify.output
+    assert "sessions: 24" in read.stdout
+    assert 24 == len(lines(tmp_path, "sessions"))
+    assert (24, 3) == tuple(json.loads(verify.stdout)["counts"][name] for name in ("verified", "ranges"))
+    assert 11 == json.loads(tried.stdout)["counts"]["pruned_sessions"]
+
+
+def test_an_erasure_needs_a_yes(folder: Path, tmp_path: Path) -> None:
+    """Without one it says what to run; with one it erases the users of the file, once each."""
+    (tmp_path / "users").write_text("u01\n\nu02\nu01\n")
+    given = (str(tmp_path / "users"), str(tmp_path / "receipts"))
+    refused = ran(folder, "erase", *given)
+    tried = ran(folder, "erase", "--dry-run", *given)
+    erased = ran(folder, "erase", "--yes", "--json", *given)
+
+    assert (2, 0, 0) == (refused.exit_code, tried.exit_code, erased.exit_code), tried.output + erased.output
+    assert f"--dry-run {given[0]} {given[1]}" in refused.stderr
+    assert 2 == json.loads(erased.stdout)["counts"]["users"]
+    assert 2 == len(lines(tmp_path, "receipts"))
+
+
+def test_a_session_that_cannot_be_read_ends_with_1(folder: Path, tmp_path: Path) -> None:
+    """And the others are exported."""
+
+    async def damage() -> None:
+        async with Store.local(folder) as store:
+            await fill(store.sessions, [("zoe", "s", many(300))])
+            storage = store.sessions.storage
+            (found,) = await storage.documents.query(
+                f"{storage.layout.app(APP)}/adk_users/zoe/adk_sessions/s", storage.layout.segments_collection
+            )
+            from gcp_adk_store.codec.writes import Delete  # noqa: PLC0415
+
+            await storage.documents.commit([Delete(path=found.path)], repeatable_when_unanswered=True)
+
+    asyncio.run(damage())
+    result = ran(folder, "export", "--json", str(tmp_path / "out"))
+
+    assert 1 == result.exit_code, result.output
+    assert (24, 1) == tuple(
+        json.loads(result.stdout)["counts"][name] for name in ("sessions_read", "unreadable")
+    )
+
+
+def test_beams_options_reach_beam(folder: Path, tmp_path: Path) -> None:
+    """An unknown runner is refused; so is a runner of other machines without the number of processes."""
+    unknown = ran(folder, "read", str(tmp_path / "out"), "--", "--runner", "NoSuchRunner")
+    elsewhere = ran(folder, "read", str(tmp_path / "out"), "--", "--runner", "FlinkRunner")
+
+    assert 2 == elsewhere.exit_code
+    assert "--max_num_workers" in elsewhere.stderr
+    assert 0 != unknown.exit_code
+    assert beam.__version__
+
+
+def test_the_benchmark_of_bulk_jobs_measures_sessions_and_memory(tmp_path: Path) -> None:
+    """In its shortest form."""
+    short = ("--sessions", "30", "--jobs", "export", "--workers", "1", "--json", str(tmp_path / "out"))
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "benchmarks.bulk", *short],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+
+    assert 0 == run.returncode, run.stderr
+    (row,) = json.loads((tmp_path / "out").read_text())
+    assert ("export", 30, 1) == (row["job"], row["sessions"], row["workers"])
+    assert row["sessions_per_s"] > 0
+    assert row["peak_mib"][0] > 0

@@ -1,0 +1,308 @@
+"""Bulk jobs read and change what a store holds, once, in one process and in two."""
+
+import asyncio
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow.parquet as pq
+import pytest
+
+from gcp_adk_store import InvalidInputError, PruneReport, Store, StoreError, StoreSettings
+from gcp_adk_store.bulk import (
+    BulkStore,
+    EraseUsers,
+    PruneSessions,
+    ReadEvents,
+    ReadSessions,
+    Reencode,
+    VerifySessions,
+    WriteParquet,
+    run,
+    workers,
+)
+from gcp_adk_store.bulk.jobs import as_json_line
+from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows, _Reencode
+from gcp_adk_store.codec.writes import EVERY_NAME, Write
+from gcp_adk_store.model.retention import Retention
+from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.moving import export_parquet, records_of
+from gcp_adk_store.testing.conformance.session_examples import event
+from tests.beam.conftest import lines
+from tests.moving.hardest import APP, fill
+
+Counts = Callable[..., dict[str, int]]
+TWO = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
+
+
+def listed(folder: Path, app: str = APP) -> list[tuple[str, str]]:
+    """Return user and id of each session."""
+
+    async def look() -> list[tuple[str, str]]:
+        async with Store.local(folder) as store:
+            found = await store.sessions.list_sessions(app_name=app)
+            return sorted((one.user_id, one.id) for one in found.sessions)
+
+    return asyncio.run(look())
+
+
+def infos_of(folder: Path) -> list[SessionInfo]:
+    """Return what a page says of each session."""
+
+    async def look() -> list[SessionInfo]:
+        async with Store.local(folder) as store:
+            return (await store.sessions.list_sessions_page(app_name=APP, page_size=100)).infos
+
+    return asyncio.run(look())
+
+
+def put(folder: Path, session: tuple[str, str], **fields: Any) -> None:
+    """Set fields of a session document, past the service."""
+
+    async def write() -> None:
+        async with Store.local(folder) as store:
+            storage = store.sessions.storage
+            (info,) = [each for each in infos if (each.user_id, each.session_id) == session]
+            path = storage.layout.session(
+                storage.layout.session_at(
+                    f"adk_apps/{APP}/adk_users/{info.user_id}/adk_sessions/{info.session_id}"
+                )  # type: ignore[arg-type]
+            )
+            mask = [(name,) for name in fields]
+            await storage.documents.commit(
+                [Write(path=path, fields=fields, mask=mask)], repeatable_when_unanswered=True
+            )
+
+    infos = infos_of(folder)
+    asyncio.run(write())
+
+
+@pytest.mark.parametrize("partitions", [1, 5, 256])
+def test_every_session_is_read_once(folder: Path, tmp_path: Path, counts: Counts, partitions: int) -> None:
+    """As a listing shows them, in any number of ranges."""
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        infos = pipeline | ReadSessions(store, app_name=APP, partitions=partitions)
+        infos | beam.Map(as_json_line) | beam.io.WriteToText(str(tmp_path / "out"))
+
+    told = counts(build)
+    found = [json.loads(line) for line in lines(tmp_path, "out")]
+
+    assert listed(folder) == sorted((each["user_id"], each["session_id"]) for each in found)
+    assert {json.dumps(each) for each in found} == {as_json_line(info) for info in infos_of(folder)}
+    assert (24, 1) == (told["sessions"], min(told["ranges"], partitions) if partitions == 1 else 1)
+
+
+def table_of(folder: Path, name: str, keys: list[str]) -> list[dict[str, Any]]:
+    """Return the rows of the Parquet files whose names begin so, in order."""
+    rows = [row for path in folder.glob(f"{name}*.parquet") for row in pq.read_table(path).to_pylist()]
+    return sorted(rows, key=lambda row: [row[key] for key in keys])
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(TWO, marks=pytest.mark.processes)])
+def test_parquet_equals_an_export_and_a_raw_scan(
+    folder: Path, tmp_path: Path, counts: Counts, options: tuple[str, ...]
+) -> None:
+    """Row by row and column by column, with one worker and with two."""
+
+    async def export() -> list[dict[str, Any]]:
+        async with Store.local(folder) as store:
+            await export_parquet(records_of(store.sessions, APP), tmp_path / "one", on_event=lambda _: None)
+            listing = await store.sessions.list_sessions(app_name=APP)
+            scanned = []
+            for each in listing.sessions:
+                found = await store.sessions.get_session(
+                    app_name=APP, user_id=each.user_id, session_id=each.id
+                )
+                assert found is not None
+                scanned += [json.loads(one.model_dump_json(exclude_none=True)) for one in found.events]
+            return scanned
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        pipeline | ReadSessions(store, app_name=APP) | ReadEvents(store) | WriteParquet(str(tmp_path / "job"))
+
+    told = counts(build, options)
+    scanned = asyncio.run(export())
+    tables = {"events": ["user_id", "session_id", "position"], "sessions": ["user_id", "session_id"]}
+    job, one = (
+        {name: table_of(tmp_path / folder, name, keys) for name, keys in tables.items()}
+        for folder in ("job", "one")
+    )
+
+    assert (24, len(scanned)) == (len(job["sessions"]), len(job["events"]))
+    assert one == job
+    assert sorted(json.dumps(each, sort_keys=True) for each in scanned) == sorted(
+        json.dumps(json.loads(row["event"]), sort_keys=True) for row in job["events"]
+    )
+    assert (24, len(scanned)) == (told["sessions_read"], told["events_read"])
+    for path in (tmp_path / "job").iterdir():
+        name = path.name.partition("-")[0]
+        assert pq.read_schema(tmp_path / f"one/{name}.parquet").equals(pq.read_schema(path))
+
+
+def test_users_are_erased_with_receipts(folder: Path, tmp_path: Path, counts: Counts) -> None:
+    """Those that are named, once more without a trace; nobody else."""
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        users = pipeline | beam.Create(["u01", "u02", "b/\u00f6b", "nobody"])
+        receipts = users | EraseUsers(store, app_name=APP)
+        receipts | beam.Map(json.dumps) | beam.io.WriteToText(str(tmp_path / "receipts"))
+
+    before = listed(folder)
+    first = counts(build)
+    receipts = [json.loads(line) for line in lines(tmp_path, "receipts")]
+    second = counts(build)
+
+    assert [each for each in before if each[0] not in ("u01", "u02", "b/\u00f6b")] == listed(folder)
+    assert (4, 4) == (first["users"], second["users"])
+    assert [0, 1, 2, 2] == sorted(each["erased"]["sessions"]["count"] for each in receipts)
+    assert 4 == len({each["subject"] for each in receipts})
+
+
+def test_sessions_are_pruned_user_by_user(folder: Path, counts: Counts) -> None:
+    """A range never splits a user: of each, as many stay as the retention says."""
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        pipeline | PruneSessions(store, app_name=APP, retention=Retention(keep_latest=1), dry_run=dry_run)
+
+    dry_run = True
+    before = listed(folder)
+    would = counts(build)
+    unchanged = listed(folder)
+    dry_run = False
+    did, again = counts(build), counts(build)
+
+    assert before == unchanged
+    assert [11, 11, 0] == [each["pruned_sessions"] for each in (would, did, again)]
+    assert sorted({user for user, _ in before}) == [user for user, _ in listed(folder)]
+
+
+def test_a_broken_session_is_found_and_does_not_stop_the_others(
+    folder: Path, tmp_path: Path, counts: Counts
+) -> None:
+    """One that was rewritten by hand is broken; one that cannot be read is, too, and others are exported."""
+    put(folder, ("u03", "s1"), chain=b"x" * 32)
+    put(folder, ("u05", "s2"), format=99)
+
+    def verify(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        broken = pipeline | ReadSessions(store, app_name=APP) | VerifySessions(store)
+        broken | beam.Map(as_json_line) | beam.io.WriteToText(str(tmp_path / "broken"))
+
+    told = counts(verify)
+    (found,) = [json.loads(line) for line in lines(tmp_path, "broken")]
+
+    assert (22, 1, 1) == (told["verified"], told["broken"], told["unreadable"])
+    assert ("u03", "s1") == (found["user_id"], found["session_id"])
+
+
+def test_sessions_of_format_1_are_brought_up(folder: Path, counts: Counts) -> None:
+    """Once."""
+
+    async def as_format_1() -> None:
+        async with Store.local(folder) as store:
+            storage = store.sessions.storage
+            parent = storage.layout.app(APP)
+            found = await storage.documents.query(
+                parent, storage.layout.sessions_collection, all_descendants=True
+            )
+            for each in [each for each in found if not each.fields["sealed"]][:5]:
+                later = {"chain", "chain_sealed", "chain_from", "initial", "turns", "last_turn", "last_text"}
+                fields: Any = {name: value for name, value in each.fields.items() if name not in later}
+                write = Write(path=each.path, fields={**fields, "format": 1})
+                await storage.documents.commit([write], repeatable_when_unanswered=True)
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        pipeline | Reencode(store, app_name=APP)
+
+    asyncio.run(as_format_1())
+    first, second = counts(build), counts(build)
+
+    assert (24, 5, 5) == (first["sessions"], first["reencoded"], first["documents_written"])
+    assert (24, 0, 0) == (second["sessions"], second.get("reencoded", 0), second.get("documents_written", 0))
+
+
+def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
+    """As a runner repeats it whose worker was lost after its work: the second run finds it done."""
+    at = BulkStore(settings=StoreSettings(local=str(folder)))
+    (info,) = [each for each in infos_of(folder) if each.user_id == "b/\u00f6b"]
+    fns: list[tuple[Any, Any]] = [
+        (_ReadRows(at), info),
+        (_Erase(at, APP, dry_run=False, quiet_s=0.0), "u01"),
+        (_Prune(at, APP, Retention(keep_latest=1), dry_run=False), EVERY_NAME),
+        (_Reencode(at, APP, dry_run=False), EVERY_NAME),
+    ]
+    twice = []
+    for fn, element in fns:
+        fn.setup()
+        first = [*fn.process(element)]
+        left = listed(folder)
+        twice.append((first, [*fn.process(element)]))
+        fn.teardown()
+        assert left == listed(folder)
+    (rows, again), (receipt, second), ((pruned,), (nothing,)), _ = twice
+
+    assert [(each.tag, each.value) for each in rows] == [(each.tag, each.value) for each in again]
+    assert 2 == receipt[0]["erased"]["sessions"]["count"]
+    assert {0} == {each["count"] for each in second[0]["erased"].values()}
+    assert isinstance(pruned, PruneReport)
+    assert (10, 0) == (pruned.pruned_sessions, nothing.pruned_sessions)
+
+
+@pytest.mark.parametrize(("sessions", "events"), [((8, 24), (1, 1)), ((1, 1), (24, 72))])
+def test_memory_does_not_grow_with_sessions_and_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: tuple[int, int], events: tuple[int, int]
+) -> None:
+    """Three times as many take less than half as much again; each event has 66 kB, and a segment."""
+    monkeypatch.setattr(workers, "_AT_ONCE", 2)
+
+    def peak(sessions: int, events: int) -> int:
+        folder = tmp_path / f"{sessions}-{events}"
+        large = [event(chr(33 + number) * 66_000) for number in range(events)]
+
+        async def make() -> None:
+            async with Store.local(folder) as store:
+                await fill(store.sessions, [(f"u{number}", "s", large) for number in range(sessions)])
+
+        asyncio.run(make())
+        at = BulkStore(settings=StoreSettings(local=str(folder)))
+        listing, reading = _ListSessions(at, APP), _ReadRows(at)
+        listing.setup()
+        reading.setup()
+        tracemalloc.start()
+        try:
+            rows = sum(1 for info in listing.process(EVERY_NAME) for _ in reading.process(info))
+            assert sessions * (events + 1) == rows
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            reading.teardown()
+            listing.teardown()
+
+    peak(2, 2)  # what is imported and cached once
+    small, large = (peak(*each) for each in zip(sessions, events, strict=True))
+
+    assert large < 1.5 * small + 50_000
+
+
+def test_the_number_of_processes_is_required_where_it_decides(folder: Path) -> None:
+    """A runner of other machines has to name it; a store in memory has no workers."""
+    with pytest.raises(InvalidInputError, match="--max_num_workers"):
+        run(lambda _pipeline, _store: None, StoreSettings(local=str(folder)), ["--runner", "FlinkRunner"])
+    with pytest.raises(InvalidInputError, match="in memory"):
+        BulkStore(settings=StoreSettings(local=":memory:"))
+    with pytest.raises(InvalidInputError, match="partitions is 0"):
+        ReadSessions(BulkStore(settings=StoreSettings(local=str(folder))), app_name=APP, partitions=0)
+
+
+def test_a_store_that_fails_fails_the_job(tmp_path: Path) -> None:
+    """With the store's error in it."""
+    (tmp_path / "file").write_text("no folder")
+
+    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
+        pipeline | ReadSessions(store, app_name=APP)
+
+    with pytest.raises((StoreError, RuntimeError), match="file"):
+        run(build, StoreSettings(local=str(tmp_path / "file")))

@@ -1,0 +1,108 @@
+"""Copies, exports and imports take as much memory for many sessions and long ones as for few."""
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.moving import (
+    copy,
+    export_jsonl,
+    export_parquet,
+    import_jsonl,
+    parquet,
+    records_of,
+)
+from gcp_adk_store.moving.own import OwnStore
+from gcp_adk_store.moving.records import Record
+from gcp_adk_store.sessions import exporting
+from gcp_adk_store.sessions.importing import SessionHeader
+from tests.moving.hardest import APP, many
+from tests.support.lengths import at_length
+
+LIMITS = SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0)
+"""Segments of some 4 events."""
+
+
+async def each(events: list[Any]) -> AsyncIterator[Any]:
+    """Yield them."""
+    for event in events:
+        yield event
+
+
+async def fill(store: Store, sessions: int, events: int) -> None:
+    """Make sessions of so many events, each of a user of its own."""
+    target, made = OwnStore(store.sessions, closes=False), many(events)
+    for number in range(sessions):
+        key = SessionKey(app=APP, user=f"u{number:05}", session="s")
+        header = SessionHeader(key=key, state={}, last_update_time=1.0)
+        record = Record(header=header, shared=ScopedState(), stamp="", events=each(made))
+        await target.write(record, each(made))
+
+
+async def peak_of(work: Callable[[], Awaitable[object]]) -> int:
+    """Return the bytes that Python takes at most during *work*, beyond those before it."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def peaks(folder: Path, sessions: int, events: int) -> dict[str, int]:
+    """Return the peaks of what is done with a store of so many sessions of so many events."""
+    await asyncio.to_thread(folder.mkdir)
+
+    async def exported() -> None:
+        with (folder / "lines").open("wb") as file:
+            records = records_of(one.sessions, APP)
+            await export_jsonl(records, file, place={}, on_event=lambda _: None)
+
+    async def imported() -> None:
+        with (folder / "lines").open("rb") as file:
+            await import_jsonl(file, three.sessions)
+
+    async def as_parquet() -> None:
+        await export_parquet(records_of(one.sessions, APP), folder, on_event=lambda _: None)
+
+    async with (
+        Store.local(folder / "1", session_limits=LIMITS) as one,
+        Store.local(folder / "2", session_limits=LIMITS) as two,
+        Store.local(folder / "3", session_limits=LIMITS) as three,
+    ):
+        await fill(one, sessions, events)
+        work: dict[str, Callable[[], Awaitable[object]]] = {
+            "copy": lambda: copy(one.sessions, two.sessions, app_name=APP, verify=True),
+            "export": exported,
+            "import": imported,
+            "parquet": as_parquet,
+        }
+        return {name: await peak_of(done) for name, done in work.items()}
+
+
+@pytest.mark.parametrize(
+    ("few", "more"),
+    [
+        pytest.param((10, 1), (at_length(30, 500), 1), id="sessions"),
+        pytest.param((1, 60), (1, at_length(180, 3000)), id="events"),
+    ],
+)
+async def test_memory_does_not_grow_with_what_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: tuple[int, int], more: tuple[int, int]
+) -> None:
+    """Three times as many sessions, or as long ones, take less than half as much again."""
+    monkeypatch.setattr(parquet, "_ROWS", 20)
+    monkeypatch.setattr(exporting, "_PER_PAGE", 5)
+    await peaks(tmp_path / "first", 2, 2)  # what is imported and cached once
+    small, large = await peaks(tmp_path / "few", *few), await peaks(tmp_path / "more", *more)
+
+    assert [] == [name for name in small if large[name] >= 1.5 * small[name] + 200_000], (small, large)

@@ -1,0 +1,174 @@
+"""The module for Dataflow makes a template of the jobs that the command has, and starts them."""
+
+import base64
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
+from setup.tools import ROOT
+from tests.terraform.command import Terraform, copied
+
+METADATA = json.loads((ROOT / "terraform/modules/bulk_jobs/metadata.json").read_text())
+IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/bulk:1"
+JOBS: dict[str, Any] = {
+    "nightly": {
+        "app": "support",
+        "job": "prune",
+        "schedule": "47 3 * * *",
+        "parameters": {"idle_days": "90", "labels": "a=b,c=d"},
+    },
+    "once": {"app": "support", "job": "export", "parameters": {"out": "gs://results/export"}},
+}
+
+
+@pytest.fixture(scope="module")
+def plan(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What it makes for two jobs, one of them with a schedule."""
+    folder = copied(tmp_path_factory.mktemp("bulk_jobs")) / "modules/bulk_jobs"
+    return terraform.plan(
+        folder,
+        project_id="my-project",
+        region="europe-west1",
+        image=IMAGE,
+        store={"project": "my-project", "bucket": "my-store", "database": "agents"},
+        bucket_name="my-jobs",
+        jobs=JOBS,
+    )
+
+
+def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Return the arguments of each resource of a kind."""
+    resources = plan["planned_values"]["root_module"]["resources"]
+    return [each["values"] for each in resources if each["type"] == kind]
+
+
+def test_the_template_names_the_image_and_its_parameters(plan: Mapping[str, Any]) -> None:
+    """In the form of Dataflow's containers."""
+    (template,) = made(plan, "google_storage_bucket_object")
+
+    assert {"image": IMAGE, "metadata": METADATA, "sdkInfo": {"language": "PYTHON"}} == json.loads(
+        template["content"]
+    )
+
+
+def test_the_parameters_are_those_that_the_program_takes() -> None:
+    """All of them, each with a label and a help text; values that are refused do not start a job."""
+    named = {each["name"]: each for each in METADATA["parameters"]}
+    bulk: Any = command.get_command(click.Context(command), "bulk")
+
+    assert set(PARAMETERS) == set(named)
+    assert all(each["label"] and each["helpText"] for each in named.values())
+    assert {"job", "app", "store_project"} == {
+        name for name, each in named.items() if not each.get("isOptional")
+    }
+    (form,) = named["job"]["regexes"]
+    assert set(bulk.commands) == set(form.strip("^$()").split("|"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (
+            ["--job=export", "--app=a b", "--out=gs://b/o", "--store_project=p", "--runner=DataflowRunner"],
+            ["bulk", "export", "--project=p", "--app=a b", "--", "gs://b/o", "--runner=DataflowRunner"],
+        ),
+        (
+            ["--job=prune", "--app=a", "--labels=x=1,y=2", "--idle_days=90", "--dry_run=true", "--project=q"],
+            [
+                *("bulk", "prune", "--app=a", "--idle-days=90", "--label=x=1", "--label=y=2", "--dry-run"),
+                *("--", "--project=q"),
+            ],
+        ),
+        (
+            ["--job=erase", "--app=a", "--users=u", "--receipts=r", "--quiet=30", "--dry_run=false"],
+            ["bulk", "erase", "--app=a", "--quiet=30", "--yes", "--", "u", "r"],
+        ),
+    ],
+)
+def test_the_program_of_the_template_runs_the_command(flags: list[str], words: list[str]) -> None:
+    """With the parameters as its options, which it takes; Beam gets the rest."""
+    found = command_of(flags)
+    bulk: Any = command.get_command(click.Context(command), "bulk")
+    part = bulk.get_command(click.Context(bulk), found[1])
+
+    assert words == found
+    assert flags[-1:] == [*part.make_context(part.name, found[2:]).params["beam_options"], flags[-1]][-1:]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"), [(["--app=a"], "it must be one of"), (["--job=verify"], "needs the parameter broken")]
+)
+def test_a_job_that_lacks_a_parameter_is_refused(flags: list[str], says: str) -> None:
+    """Before anything runs."""
+    with pytest.raises(ValueError, match=says):
+        command_of(flags)
+
+
+def test_a_schedule_launches_the_template_as_its_own_account(plan: Mapping[str, Any]) -> None:
+    """With the parameters of the store and the job; the workers have another account."""
+    (scheduled,) = made(plan, "google_cloud_scheduler_job")
+    (target,) = scheduled["http_target"]
+    configuration = {each["address"]: each for each in plan["configuration"]["root_module"]["resources"]}
+    taken = configuration["google_cloud_scheduler_job.scheduled"]["expressions"]["http_target"][0]
+
+    assert "adk-bulk-nightly" == scheduled["name"]
+    assert target["uri"].endswith("/projects/my-project/locations/europe-west1/flexTemplates:launch")
+    assert (
+        "google_service_account.launcher[0].email"
+        in taken["oauth_token"][0]["service_account_email"]["references"]
+    )
+    if target.get("body"):  # unknown before an apply: it names the workers' account
+        assert base64.b64decode(target["body"])
+
+
+def test_the_grants_are_those_that_jobs_need(plan: Mapping[str, Any]) -> None:
+    """On one database, two buckets and one account."""
+    roles = sorted(
+        each["role"]
+        for kind in ("project", "service_account")
+        for each in made(plan, f"google_{kind}_iam_member")
+    )
+    (database,) = (
+        each for each in made(plan, "google_project_iam_member") if each["role"] == "roles/datastore.user"
+    )
+    readme = (ROOT / "terraform/modules/bulk_jobs/README.md").read_text()
+    all_roles = {*roles, *(each["role"] for each in made(plan, "google_storage_bucket_iam_member"))}
+
+    assert [
+        "roles/dataflow.developer",
+        "roles/dataflow.worker",
+        "roles/datastore.user",
+        "roles/iam.serviceAccountUser",
+    ] == roles
+    assert database["condition"][0]["expression"].endswith('/databases/agents"')
+    assert ["my-jobs", "my-jobs", "my-store"] == sorted(
+        each["bucket"] for each in made(plan, "google_storage_bucket_iam_member")
+    )
+    assert all_roles == set(re.findall(r"`(roles/[\w.]+)`", readme))
+
+
+def test_no_schedule_makes_no_launcher(terraform: Terraform, configurations: Path) -> None:
+    """And what the output tells to run is one command, of words that a shell takes."""
+    shown = terraform.plan(
+        configurations / "modules/bulk_jobs",
+        project_id="my-project",
+        region="europe-west1",
+        image=IMAGE,
+        store={"project": "my-project"},
+        jobs={"once": JOBS["once"]},
+    )
+    resources = [each["type"] for each in shown["planned_values"]["root_module"]["resources"]]
+    text = (ROOT / "terraform/modules/bulk_jobs/outputs.tf").read_text()
+
+    assert 1 == resources.count("google_service_account")
+    assert "google_cloud_scheduler_job" not in resources
+    assert "gcloud dataflow flex-template run" in text
+    assert shlex.split("--parameters='^~^a=b c~d=e'") == ["--parameters=^~^a=b c~d=e"]
