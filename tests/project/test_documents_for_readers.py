@@ -16,11 +16,12 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 import gcp_adk_store
-from gcp_adk_store import Store
+from gcp_adk_store import Store, StoreError
 from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
 from tests.support.told import Told
+from website.build import configuration, navigation
 
 README = (ROOT / "README.md").read_text()
 
@@ -265,18 +266,27 @@ def titles(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in found}
 
 
-def test_every_document_is_linked_from_another() -> None:
-    """Those of docs/ from the README, so that a reader finds them."""
-    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", README))
+def test_the_readme_is_short_and_leads_to_every_part() -> None:
+    """Each tab of the site's navigation has a page that it links to; tests/website has the others."""
+    linked = set(re.findall(r"\]\(docs/([\w/-]+\.md)", README))
+    parts = configuration()["project"]["nav"]
 
-    assert {name for name in documents() if re.fullmatch(r"docs/[\w-]+\.md", name)} == linked
+    assert len(README.splitlines()) <= 150
+    for part in parts[1:]:
+        assert linked & {*navigation({"project": {"nav": [part]}})}, part
 
 
-def test_every_error_is_in_the_readme() -> None:
-    """With what to do next."""
-    named = {name for name in gcp_adk_store.__all__ if name.endswith("Error")}
+def test_every_error_is_on_the_page_of_errors() -> None:
+    """With what to do next, and the class of ADK that it is, too."""
+    named = {name for name in gcp_adk_store.__all__ if name.endswith("Error")} - {"StoreError"}
+    page = (ROOT / "docs/reference/errors.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+Error)`[^|]*\|[^|]*\| ?(.*?) ?\|$", page, re.MULTILINE))
 
-    assert named - {"StoreError"} == set(re.findall(r"^\| `(\w+Error)`", README, re.MULTILINE))
+    assert named == rows.keys()
+    for name, of_adk in rows.items():
+        also = [each.__name__ for each in getattr(gcp_adk_store, name).__bases__ if each is not StoreError]
+        shown = [base for base in also if base not in named and base not in ("ValueError", "KeyError")]
+        assert [f"`{base}`" for base in shown] == ([of_adk] if of_adk else []), name
 
 
 def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:

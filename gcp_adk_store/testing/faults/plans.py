@@ -106,7 +106,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Let it be done, then drop the answer: gRPC's ``UNAVAILABLE``, or a connection that just ends."""
+    """Let it be done, then drop the answer: gRPC's ``UNAVAILABLE``, or a connection that ends."""
 
     kind: ClassVar[str] = "lose"
 

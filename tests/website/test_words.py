@@ -1,0 +1,36 @@
+"""The documents are in plain words, as far as a program can tell."""
+
+import pytest
+
+from website import words
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("You simply call it.", ["simply"]),
+        ("Simply call it.", ["simply"]),
+        ("It is stored via Firestore, e.g. in eur3.", ["e.g.", "via"]),
+        ("There is no limit.", ["there is no"]),
+        ("`simply` and\n```bash\nplease\n```\nand [a page](via.md)", []),
+        ("The multi-region US is one. Neither is None.", []),
+        ("A robustness test.", []),
+    ],
+)
+def test_a_word_is_found_in_prose_alone(text: str, found: list[str]) -> None:
+    """Not in code, not in addresses, not in names."""
+    assert found == sorted(each.found for each in words.findings(text))
+
+
+def test_a_long_sentence_is_found_with_its_line() -> None:
+    """A table, and an item of a list, begin anew."""
+    long = "Short.\n\n" + "word " * 50 + "end.\n"
+    listed = "".join(f"- {'word ' * 20}\n" for _ in range(5))
+
+    assert [3] == [each.line for each in words.findings(long)]
+    assert [] == list(words.findings(listed + "| " + "word " * 60 + "|\n"))
+
+
+def test_the_documents_have_no_finding() -> None:
+    """As `make lint` says it."""
+    assert 0 == words.main()

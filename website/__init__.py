@@ -1,0 +1,1 @@
+"""Make the site of the documents and its pictures; docs/ and the code stay the sources."""
