@@ -50,7 +50,9 @@ def told() -> Iterator[tuple[str, str]]:
         ".github",
     )
     kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml", ".yml"}
-    files = [path for path in (*ROOT.iterdir(), ROOT / ".ci/run") if path.name != "CHANGELOG.md"]
+    files = [
+        path for path in (*ROOT.iterdir(), ROOT / ".ci/run") if path.name not in ("CHANGELOG.md", ".coverage")
+    ]
     files += [path for folder in folders for path in (ROOT / folder).rglob("*")]
     for path in files:
         if path.is_file() and path.suffix in kinds and ".terraform" not in path.parts:

@@ -26,11 +26,14 @@ from gcp_adk_store import (
     GcsArtifactService,
     GenaiEmbedder,
     HistoryProof,
+    KmsEnvelope,
+    LocalKeyWrapper,
     MemoryLimits,
     MemoryPage,
     Point,
     PruneReport,
     ReindexedMemories,
+    RotationReport,
     SessionEvent,
     SessionInfo,
     SessionLimits,
@@ -174,6 +177,11 @@ async def a_store_acts_on_both(store: Store) -> None:
     faults = [fault async for fault in store.check(app_name="a", full=True)]
     assert_type(faults, list[Fault])
     assert_type(await store.repair(faults), list[Fault])
+
+
+async def content_is_encrypted(store: Store) -> None:
+    Store.local(":memory:", encryption=KmsEnvelope(key=LocalKeyWrapper(bytes(32)), per="user"))
+    assert_type(await store.rotate_keys(), RotationReport)
 
 
 async def turns_run_one_at_a_time(store: Store, runner: Runner) -> None:
