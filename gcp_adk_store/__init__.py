@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.artifacts.service import GcsArtifactService
     from gcp_adk_store.artifacts.url_methods import SignedUpload
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+    from gcp_adk_store.cloud.dlp import DlpRedactor
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         PayloadMissingError,
         PointMissingError,
         PromptTemplateError,
+        RedactorError,
         SessionBusyError,
         SessionConflictError,
         SessionExistsError,
@@ -47,7 +49,14 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
-    from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
+    from gcp_adk_store.model.proofs import (
+        AnchorReport,
+        HistoryBreak,
+        HistoryChange,
+        HistoryProof,
+        RedactedEvent,
+    )
+    from gcp_adk_store.model.redactions import Redaction
     from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
@@ -62,11 +71,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessDeniedError",
+    "AnchorReport",
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "DlpRedactor",
     "EmbedderError",
     "Erased",
     "ErasureProgress",
@@ -82,6 +93,7 @@ __all__ = [
     "GcsArtifactService",
     "GenaiEmbedder",
     "HistoryBreak",
+    "HistoryChange",
     "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
@@ -98,6 +110,9 @@ __all__ = [
     "PromptTemplateError",
     "PruneReport",
     "Recovery",
+    "RedactedEvent",
+    "Redaction",
+    "RedactorError",
     "ReindexedMemories",
     "SessionBusyError",
     "SessionConflictError",
@@ -147,13 +162,21 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "cloud.dlp": ("DlpRedactor",),
         "fsck.faults": ("Fault",),
         "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.retention": ("PruneReport",),
-        "model.proofs": ("HistoryBreak", "HistoryProof"),
+        "model.proofs": (
+            "AnchorReport",
+            "HistoryBreak",
+            "HistoryChange",
+            "HistoryProof",
+            "RedactedEvent",
+        ),
+        "model.redactions": ("Redaction",),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),

@@ -189,6 +189,10 @@ class EmbedderError(StoreError):
     """The embedder of memories failed, or answered with other vectors than it must; nothing was written."""
 
 
+class RedactorError(StoreError):
+    """A redactor of content failed, took too long, or answered wrongly; nothing was written."""
+
+
 class UnavailableError(StoreError):
     """The service is unreachable, or refuses requests for now; nothing was written."""
 

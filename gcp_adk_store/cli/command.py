@@ -11,6 +11,7 @@ from gcp_adk_store.cli import or_end_without_extra
 
 _PARTS: Final = (
     "adk",
+    "anchor",
     "artifacts",
     "ces",
     "copy",
