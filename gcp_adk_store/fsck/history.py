@@ -152,10 +152,10 @@ class History:
             if first:
                 self.repeat_bytes = None  # of the events before the chain
             return not first
-        repeated = _repeated(run.begin, texts, run.end)
-        if repeated is not None:
+        again = repeated(run.begin, texts, run.end)
+        if again is not None:
             self._repeats += 1
-            self.repeat_bytes = len(repeated.encode()) if not first else None
+            self.repeat_bytes = len(again.encode()) if not first else None
             return False
         self.repeat_bytes = None
         least = 1 if len(texts) > _TRIED else 2
@@ -246,7 +246,7 @@ def digest(value: Any) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _repeated(begin: bytes, texts: Sequence[str], end: bytes) -> str | None:
+def repeated(begin: bytes, texts: Sequence[str], end: bytes) -> str | None:
     """Return the text that was appended once more than *texts* hold it, so that they lead to *end*."""
     if len(texts) > _TRIED:
         return None
