@@ -77,7 +77,7 @@ def _usage_told_safely() -> Iterator[None]:
     try:
         yield
     except click.UsageError as exc:
-        exc.message = in_one_line(exc.message)
+        exc.message = in_one_line(exc.message)  # type: ignore[misc]  # it is set in a constructor alone
         raise
 
 
