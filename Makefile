@@ -2,7 +2,10 @@
 # does not find: into .venv, .venv-* and .cache, and as root Debian's packages on the machine.
 PYTHON ?= python3
 SETUP := @$(PYTHON) -m setup
-BIN := .venv/bin
+# The environment, for another Python: `make quick PYTHON=python3.13 VENV=.venv-3.13`.
+VENV := .venv
+export ADK_STORE_VENV := $(VENV)
+BIN := $(VENV)/bin
 # Two workers: what a small CI machine has cores for. Three where tests wait for emulators and processes.
 WORKERS ?= 2
 WAITING ?= 3
@@ -14,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: demo test quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format lock release bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -42,6 +45,11 @@ test-core:
 quick: python
 	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
 
+# The same on other Pythons, each in an environment of its own. `make test-pythons PYTHONS=python3.12`
+PYTHONS ?= python3.12 python3.13
+test-pythons:
+	@set -e; for python in $(PYTHONS); do $(MAKE) quick PYTHON=$$python VENV=.venv-$${python##*/}; done
+
 # What has a short form in `make test`, in its long one: each step of each operation goes wrong in every way.
 long:
 	$(SETUP) emulators
@@ -55,7 +63,12 @@ unit: python
 test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
-	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates --ignore=tests/templates/test_differential.py
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns --ignore=tests/templates/test_differential.py
+
+# How much of the package the tests run, by lines and branches; pyproject.toml has the least that is accepted.
+coverage:
+	$(SETUP) emulators
+	$(BIN)/python $(PYTEST) --dist loadfile --quick --cov --cov-report=term tests
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
 # Needs root, and Debian's packages from where this machine has them.
@@ -69,10 +82,28 @@ lint: python
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/idea.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec emulators/compose.yaml
+	$(BIN)/pre-commit validate-config
+	$(BIN)/zizmor --offline --quiet --pedantic .github .pre-commit-config.yaml
 
 format: python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Pins all packages of `make python` for each system and Python; `make lock OPTIONS=--upgrade` takes newer versions.
+lock:
+	$(SETUP) uv
+	.cache/tools/uv/bin/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes --no-annotate --no-emit-index-url --custom-compile-command "make lock" --quiet --output-file requirements-dev.txt $(OPTIONS)
+
+# Builds the files of a release into dist, checks them, and tries the wheel in an environment of its own.
+# `make release TAG=v0.1.0` refuses another version, and changes that are not released.
+release: python
+	$(BIN)/python -m release $(if $(TAG),--tag "$$TAG")
 
 # Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
 bench:
@@ -119,4 +150,4 @@ python:
 	$(SETUP) python
 
 clean:
-	rm -rf .venv .venv-oldest .venv-terraform .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-* .cache .coverage .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

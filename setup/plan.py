@@ -21,6 +21,7 @@ PARTS: Final = {
     "curl": "curl, which the documents' examples use",
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
     "terraform": "Terraform, and test providers for it",
+    "uv": "uv, for `make lock`",
 }
 """The parts, each with its description."""
 _TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
@@ -103,6 +104,7 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
         ("oldest", environments.OLDEST),
         ("terraform", environments.STAND_IN),
         ("terraform", environments.TERRAFORM),
+        ("uv", environments.UV),
     )
     for part, each in wanted:
         is_there = each is environments.TERRAFORM and machine.has_terraform

@@ -26,7 +26,8 @@ app = get_fast_api_app(
     # Refuses to start without a bucket: ADK would keep artifacts in memory.
     artifact_service_uri=settings.artifact_service_uri(),
     lifespan=adk_server.lifespan,
-    web=False,
+    # ADK's pages show every user's sessions: only where Identity-Aware Proxy says who opens them.
+    web=os.environ.get("ADK_WEB") == "TRUE",
 )
 adk_server.answer_errors(app)
 adk_server.tune_gc()

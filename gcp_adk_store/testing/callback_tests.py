@@ -27,6 +27,7 @@ from typing import IO, Any, Final, cast
 import pytest
 
 from gcp_adk_store.ces.apps.layout import CODE_FILE
+from gcp_adk_store.ces.guest import guardrails
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.guest.namespace import (
@@ -69,7 +70,7 @@ class _Loader(SourceFileLoader):
     """Runs a file with the runtime's names."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        vars(module).update(module_globals(_names(), RunSettings()))
+        vars(module).update(module_globals(_names(), RunSettings()) | guardrails.GLOBALS)
         super().exec_module(module)
 
 

@@ -2,9 +2,11 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 
+import httpx
 import pytest
 
 from gcp_adk_store.settings import StoreSettings
@@ -41,7 +43,7 @@ def test_the_dockerfile_copies_what_is_there() -> None:
     """Beside the wheels, which the documents tell to make; and main.py finds the agents beside it."""
     copied = [source for word, rest in instructions() if word == "COPY" for source in rest.split()[:-1]]
 
-    assert {"requirements.txt", "wheels/", "main.py", "agents/"} == set(copied)
+    assert {"requirements.txt", "wheels/", "main.py", "inspector.py", "agents/"} == set(copied)
     assert [] == [name for name in copied if name != "wheels/" and not (EXAMPLE / name).exists()]
     assert any(
         "--wheel-dir examples/cloud_run/wheels" in block for block in blocks("docs/adk-server.md", "bash")
@@ -105,3 +107,27 @@ def test_the_example_does_not_start_without_a_bucket() -> None:
 
     assert 1 == run.returncode
     assert "these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET" in run.stderr
+
+
+async def test_the_inspector_of_the_example_shows_nothing_that_the_proxy_did_not_sign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the host of its own address alone; style sheets, which are the same for all, need no signature."""
+    host = "agent-inspector-1.europe-west1.run.app"
+    for name, value in {
+        "ADK_STORE_LOCAL": ":memory:",
+        "INSPECTOR_AUDIENCE": "/projects/1/locations/europe-west1/services/agent-inspector",
+        "INSPECTOR_HOST": host,
+    }.items():
+        monkeypatch.setenv(name, value)
+    names = runpy.run_path(str(EXAMPLE / "inspector.py"))
+    transport = httpx.ASGITransport(app=names["app"])
+    async with (
+        names["closing"](names["app"]),
+        httpx.AsyncClient(transport=transport, base_url=f"https://{host}") as client,
+    ):
+        unsigned = await client.get("/")
+        style = await client.get("/static/inspector.css")
+        elsewhere = await client.get("https://evil.example.com/")
+
+    assert [403, 200, 421] == [each.status_code for each in (unsigned, style, elsewhere)]

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,73 @@ def test_pods_act_as_the_account_of_the_store_on_the_store(kind: str) -> None:
     assert found["securityContext"]["runAsNonRoot"]
     assert user == [str(found["securityContext"]["runAsUser"])]
     assert ["ALL"] == container["securityContext"]["capabilities"]["drop"]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
+def test_pods_meet_the_standard_that_their_namespace_enforces(kind: str) -> None:
+    """What the standard ``restricted`` asks of a pod beside a user without rights."""
+    found, container = pod(kind)
+
+    assert {"pod-security.kubernetes.io/enforce": "restricted"} == the("Namespace")["metadata"]["labels"]
+    assert "RuntimeDefault" == found["securityContext"]["seccompProfile"]["type"]
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert {"name", "emptyDir"} == {key for volume in found["volumes"] for key in volume}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
+def test_pods_write_nothing_but_a_bounded_folder_of_their_own(kind: str) -> None:
+    """Where ADK and Python look for their home and for temporary files."""
+    found, container = pod(kind)
+    (volume,) = found["volumes"]
+    (mount,) = container["volumeMounts"]
+    homes = {each["value"] for each in container["env"] if each["name"] == "HOME"}
+
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert {mount["mountPath"]} == {"/tmp"} == homes  # noqa: S108  # the pod's
+    assert volume["name"] == mount["name"]
+    assert volume["emptyDir"]["sizeLimit"]
+
+
+def test_a_drain_of_nodes_leaves_a_pod() -> None:
+    """One of those of the deployment, so that the drain can go on."""
+    budget = the("PodDisruptionBudget")["spec"]
+    deployment = the("Deployment")["spec"]
+
+    assert budget["selector"] == deployment["selector"]
+    assert 1 == budget["minAvailable"] < deployment["replicas"]
+
+
+def allowed(address: str, port: int) -> bool:
+    """Whether the policy lets a pod send to an address outside of the cluster."""
+    return any(
+        ip_address(address) in ip_network(peer["ipBlock"]["cidr"])
+        and not any(ip_address(address) in ip_network(each) for each in peer["ipBlock"].get("except", ()))
+        for rule in the("NetworkPolicy")["spec"]["egress"]
+        if port in {each["port"] for each in rule["ports"]}
+        for peer in rule["to"]
+        if "ipBlock" in peer
+    )
+
+
+def test_pods_reach_what_they_need_and_nothing_beside_it() -> None:
+    """Google's APIs, names and tokens; not the machines of the network."""
+    policy = the("NetworkPolicy")["spec"]
+    (way_in,) = policy["ingress"]
+    (port,) = pod("Deployment")[1]["ports"]
+
+    assert {"Ingress", "Egress"} == set(policy["policyTypes"])
+    assert {} == policy["podSelector"]
+    assert [port["name"]] == [each["port"] for each in way_in["ports"]]
+    assert all({"namespaceSelector", "podSelector"} == set(peer) for peer in way_in["from"])
+    for needed in (
+        ("199.36.153.8", 443),
+        ("142.250.0.1", 443),
+        ("169.254.169.254", 80),
+        ("169.254.169.252", 988),
+    ):
+        assert allowed(*needed)
+    for other in (("10.0.0.5", 443), ("192.168.1.1", 443), ("142.250.0.1", 80), ("169.254.169.254", 443)):
+        assert not allowed(*other)
 
 
 def test_a_pod_that_ends_has_time_for_its_turns() -> None:

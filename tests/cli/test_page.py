@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.place import PLACE
 from tests.cli.conftest import Deployment
 from tests.support.documents import ROOT, blocks, commands
+from tests.support.ready_command import ready_command
 
 PAGE = (ROOT / "docs/cli.md").read_text()
 ELSEWHERE = {"adk", "ces", "emulators"}
@@ -90,23 +90,21 @@ def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) ->
     """One after the other, in a shell with the variables of a store."""
     asyncio.run(fill(deployment))
     examples = [text for text in commands("docs/cli.md") if "_COMPLETE" not in text]
-    run = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(examples)],  # noqa: S607  # the reader's shell
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            **deployment.environ,
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    (folder := tmp_path / "reader").mkdir()
+    with ready_command(tmp_path) as programs:
+        run = subprocess.run(
+            ["bash", "-e", "-c", "\n".join(examples)],  # noqa: S607  # the reader's shell
+            cwd=folder,
+            env={**os.environ, **deployment.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "hello" in run.stdout
     of_copies = {"moved.ledger", "sessions.db", "support", "support.jsonl"}
-    assert {"plot.png", "session.jsonl"} | of_copies == {each.name for each in tmp_path.iterdir()}
+    assert {"plot.png", "session.jsonl"} | of_copies == {each.name for each in folder.iterdir()}
     assert "deleted plot.png\n" in run.stdout
     assert run.stdout.splitlines()[-1].startswith("no fault in ")
 

@@ -70,12 +70,14 @@ async def test_a_call_without_a_token_ends_by_its_deadline(
     key_file: Written, token_uri: str, call: str
 ) -> None:
     """As an error to try again, which names the operation; no thread of the store waits for the token."""
+    before = set(threading.enumerate())
     failure = await failure_of(call, key_file, token_uri, deadline_s=DEADLINE_S)
 
     assert UnavailableError is type(failure)
     assert failure.operation
     assert "no token for the service account key" in str(failure)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("adk-store-gcs")]
+    begun = set(threading.enumerate()) - before
+    assert not [thread for thread in begun if thread.name.startswith("adk-store-gcs")]
 
 
 @pytest.mark.parametrize("token_uri", ["refuses", "answers 503", "has no address"], indirect=True)

@@ -94,9 +94,13 @@ async def test_events_are_remembered_in_their_order_when_appends_return_before_t
         assert other is not None
         await store.sessions.append_event(other, said("of another writer"))
         await store.sessions.flush()
-        with pytest.raises(SessionConflictError):
+
+        async def append() -> None:
             await store.sessions.append_event(held, said("refused"))
-        await store.sessions.flush()
+            await store.sessions.flush()
+
+        with pytest.raises(SessionConflictError):
+            await append()
         assert "refused" not in await listed(store)
 
 

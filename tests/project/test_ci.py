@@ -14,15 +14,30 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 def test_checks_are_a_part_of_the_tests() -> None:
     """With the fast tests, and then all others."""
-    lines = [" ".join(line[:4]).removeprefix(".venv/bin/") for line in made("test")]
+    lines = [
+        " ".join(line[:4]).removeprefix(".venv/bin/")
+        for line in made("test")
+        if "check-jsonschema" not in line[0]
+    ]
 
     assert [
         "ruff format --check .",
         "ruff check .",
         "mypy",
         "lint-imports",
+        "pre-commit validate-config",
+        "zizmor --offline --quiet --pedantic",
         "python -m pytest -q",
         "python -m pytest -q",
     ] == lines
     assert ["tests/unit"] == made("test")[-2][-1:]
     assert ["--ignore=tests/unit", "tests"] == made("test")[-1][-2:]
+
+
+def test_every_file_for_github_is_held_to_its_schema() -> None:
+    """Those that have one; the others are texts."""
+    checked = [line[3:] for line in made("check") if "check-jsonschema" in line[0]]
+    files = {str(path.relative_to(ROOT)) for given in checked for part in given for path in ROOT.glob(part)}
+    ours = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
+
+    assert ours <= files

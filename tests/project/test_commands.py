@@ -114,7 +114,7 @@ RUN = {
 PYTHON = {
     "README.md": 3,
     "docs/ces-commands.md": 1,
-    "docs/ces-conversations.md": 1,
+    "docs/ces-conversations.md": 2,
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
@@ -141,7 +141,9 @@ CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
     "docs/ces-conversations.md": "test_the_script_of_the_page_is_a_script",
+    "docs/ces-evaluations.md": "test_the_evaluations_of_the_page_are_read",
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
+    "docs/deploying.md": "test_the_values_of_the_guide_make_a_plan",
     "docs/doctor.md": "test_every_check_is_explained",
     "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",

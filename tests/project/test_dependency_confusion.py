@@ -19,6 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from setup.environments import LOCK
 from tests.support.documents import ROOT
 
 NAME = "gcp-adk-store"
@@ -38,8 +39,17 @@ SPREADS = re.compile(r"--find-links|--extra-index-url")
 
 def told() -> Iterator[tuple[str, str]]:
     """Yield every line that readers see or copy: documents, examples, the package's code, build files."""
-    folders = ("docs", "emulators", "terraform", "benchmarks", "examples", "gcp_adk_store")
-    kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml"}
+    folders = (
+        "docs",
+        "emulators",
+        "terraform",
+        "benchmarks",
+        "examples",
+        "gcp_adk_store",
+        "release",
+        ".github",
+    )
+    kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml", ".yml"}
     files = [path for path in (*ROOT.iterdir(), ROOT / ".ci/run") if path.name != "CHANGELOG.md"]
     files += [path for folder in folders for path in (ROOT / folder).rglob("*")]
     for path in files:
@@ -78,7 +88,7 @@ def test_no_document_error_or_example_installs_the_package_by_name() -> None:
 
 def test_no_file_of_requirements_names_the_package() -> None:
     """Such a file is read with an index."""
-    files = [EXAMPLE / "requirements.txt", ROOT / "tests/terraform/requirements.txt"]
+    files = [EXAMPLE / "requirements.txt", ROOT / LOCK, ROOT / "tests/terraform/requirements.txt"]
     named = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in files
@@ -90,11 +100,13 @@ def test_no_file_of_requirements_names_the_package() -> None:
 
 
 def test_the_requirements_of_the_example_are_those_of_the_package() -> None:
-    """With those of the extra ``cli``: the wheel is installed without asking for any."""
+    """With those of its commands and of the inspector: the wheel is installed without asking for any."""
     lines = (EXAMPLE / "requirements.txt").read_text().splitlines()
     given = {line for line in lines if line and not line.startswith("#")}
 
-    assert {*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]} == given
+    extras = PROJECT["optional-dependencies"]
+
+    assert {*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]} == given
 
 
 @dataclass
@@ -128,7 +140,8 @@ def index(tmp_path: Path) -> Iterator[Index]:
     """An index on this machine, with what the package needs, in the versions that are installed."""
     folder = tmp_path / "index"
     folder.mkdir()
-    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    extras = PROJECT["optional-dependencies"]
+    needed = [*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]]
     names = [Requirement(text).name for text in needed]
     found = Index()
     for name in names:

@@ -454,6 +454,7 @@ class SessionsMachine(RuleBasedStateMachine):
                 self.run(appended)
             if self._is_behind:  # it is in the handle, which is of no use any more
                 holder.session = Session.model_validate_json(held)
+                holder.session.state.update(temporary)
                 holder.expected.life = None
             else:
                 assert before == exact(event.actions.state_delta)

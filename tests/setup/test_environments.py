@@ -1,12 +1,16 @@
 """A virtual environment is made once, and again when what it is made from has changed."""
 
+import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from setup.environments import Environment, make
+from setup.tools import ROOT
+from tests.project.test_commands import made
 
 WHEEL = "greeting-1.0-py3-none-any.whl"
 FILES = {
@@ -49,3 +53,13 @@ def test_an_environment_is_ready_until_what_it_reads_changes(root: Path) -> None
 
     assert (False, True, True, False) == (half, made, touched, ENVIRONMENT.is_ready(root))
     assert 0 == subprocess.run(greets, check=False).returncode
+
+
+def test_another_python_has_an_environment_of_its_own() -> None:
+    """As `make quick PYTHON=python3.13 VENV=.venv-3.13` names it."""
+    ask = [sys.executable, "-c", "from setup.environments import PYTHON; print(PYTHON.folder)"]
+    environ = {**os.environ, "ADK_STORE_VENV": ".venv-3.13"}
+    run = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
+
+    assert ".venv-3.13\n" == run.stdout
+    assert ".venv-3.13/bin/python" == made("quick", "VENV=.venv-3.13")[0][0]

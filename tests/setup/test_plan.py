@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from setup.environments import ALL as ENVIRONMENTS
+from setup.environments import UV
 from setup.machine import PIP, Machine
 from setup.plan import PARTS, Plan, plan
 from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL
@@ -172,3 +173,11 @@ def test_terraform_of_the_machine_is_taken() -> None:
     machine = dataclasses.replace(READY, outdated=BARE.outdated)
 
     assert [".venv", ".venv-terraform"] == names(plan(machine, ["terraform"], root=ROOT))
+
+
+def test_the_lock_file_is_made_by_a_uv_of_the_clone() -> None:
+    """In an environment that nothing else needs."""
+    lacking = dataclasses.replace(READY, outdated=frozenset({UV.folder}))
+
+    assert [UV.folder] == names(plan(lacking, ["uv"], root=ROOT))
+    assert [] == names(plan(lacking, [*TEST, "oldest"], root=ROOT))

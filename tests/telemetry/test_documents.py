@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/telemetry.md").read_text()
 GRAFANA = json.loads((ROOT / "docs/telemetry/grafana.json").read_text())
-MONITORING = json.loads((ROOT / "docs/telemetry/cloud_monitoring.json").read_text())
+MONITORING = json.loads((ROOT / "terraform/modules/adk_store/dashboards/library.json").read_text())
 KINDS = {"Histogram": "histogram", "Sum": "counter"}
 OF_EVERY_METRIC = {"db.system.name", "db.operation.name"}
 SELECTOR = re.compile(r'([\w."]+)\s*(=~|=)\s*"([^"]*)"')
@@ -77,7 +77,7 @@ def emitted(providers: Watched) -> Iterator[Emitted]:
             telemetry.count_conflict()
             for place in ("bucket", "chunks"):
                 telemetry.count_spilled(1, place)
-            for cache in ("segments", "versions"):
+            for cache in get_args(telemetry.Cache):
                 telemetry.count_lookups(cache, hits=1, misses=1)
         for failure in (SessionConflictError(""), *(getattr(errors, name)("") for name in FAILURES)):
             telemetry.finish(appending(), failure)

@@ -1,14 +1,25 @@
 """Give tests terraform with stand-ins for its providers, and copies of what it runs on."""
 
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from setup.environments import STAND_IN
 from setup.tools import ROOT
 from tests.terraform.command import Terraform, copied, offline
+
+PLACE = {"project_id": "my-project"}
+IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
+REQUIRED: Mapping[str, Mapping[str, Any]] = {
+    "examples/cloud_run": {**PLACE, "image": IMAGE},
+    "examples/vpc_sc": {**PLACE, "access_policy": "123456789"},
+    "modules/adk_store": {**PLACE, "location": "europe-west1"},
+}
+"""What a folder cannot be planned without, beside the project."""
 
 
 @pytest.fixture(scope="session")
@@ -24,10 +35,43 @@ def terraform() -> Iterator[Terraform]:
         yield command
 
 
+@pytest.fixture(scope="session")
+def prepared(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the folder ``terraform`` in which each example has found its modules."""
+    folder = copied(tmp_path_factory.mktemp("prepared"))
+    found: dict[str, Path] = {}
+    for example in sorted((folder / "examples").iterdir()):
+        text = "".join(path.read_text() for path in sorted(example.glob("*.tf")))
+        calls = "".join(re.findall(r'^module "\w+" {\n  source += "\S+"$', text, re.MULTILINE))
+        if calls in found:  # by the same path, since all are as deep
+            shutil.copytree(found[calls] / ".terraform", example / ".terraform")
+        else:
+            terraform.get(example)
+            found[calls] = example
+    return folder
+
+
 @pytest.fixture
-def configurations(tmp_path: Path) -> Path:
+def configurations(prepared: Path, tmp_path: Path) -> Path:
     """A copy of the folder ``terraform``."""
-    return copied(tmp_path)
+    return copied(tmp_path, prepared)
+
+
+@pytest.fixture(scope="session")
+def plans(
+    terraform: Terraform, prepared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Mapping[str, Any]]:
+    """Plan a folder with these variables; the same ones once."""
+    made: dict[str, Mapping[str, Any]] = {}
+
+    def plan(name: str, **variables: Any) -> Mapping[str, Any]:
+        key = f"{name} {sorted(variables.items())}"
+        if key not in made:
+            folder = copied(tmp_path_factory.mktemp("plans"), prepared) / name
+            made[key] = terraform.plan(folder, **REQUIRED.get(name, PLACE), **variables)
+        return made[key]
+
+    return plan
 
 
 @pytest.fixture

@@ -30,6 +30,15 @@ from tf.gen import tfplugin_pb2 as pb
 Block = Mapping[str, Any]
 
 _KINDS = ("required", "optional", "optional_computed", "computed")
+_CONFIGURATION = {
+    "optional": {
+        "billing_project": "string",
+        "project": "string",
+        "region": "string",
+        "user_project_override": "bool",
+    }
+}
+"""The arguments of a ``provider`` block."""
 _UNKNOWN = msgpack.ExtType(0, b"\x00")
 """How the protocol spells a value that only an apply would tell."""
 
@@ -80,7 +89,7 @@ class StandIn:
         """Return all that the schema file says."""
         del request, context
         return pb.GetProviderSchema.Response(
-            provider=pb.Schema(block=_block({"optional": {"project": "string", "region": "string"}})),
+            provider=pb.Schema(block=_block(_CONFIGURATION)),
             resource_schemas={name: pb.Schema(block=_block(b)) for name, b in self._resources.items()},
             data_source_schemas={name: pb.Schema(block=_block(b)) for name, b in self._data_sources.items()},
         )

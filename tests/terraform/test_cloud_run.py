@@ -4,7 +4,7 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,28 @@ from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
 from setup.tools import ROOT
 from tests.support.documents import all_blocks, blocks
-from tests.terraform.command import Terraform, copied
+from tests.terraform.command import Terraform
+from tests.terraform.conftest import IMAGE
 
-IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
-PLACE = {"project_id": "my-project", "image": IMAGE}
+EXAMPLE = "examples/cloud_run"
+ADA = {"ada": "user:ada@example.com"}
+NUMBER = "stand-in-google_project"
+"""Of the project, by the stand-in."""
+
+Plans = Callable[..., Mapping[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def plan(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+@pytest.fixture
+def plan(plans: Plans) -> Mapping[str, Any]:
     """What it makes with every default."""
-    folder = copied(tmp_path_factory.mktemp("cloud_run")) / "examples/cloud_run"
-    return terraform.plan(folder, **PLACE)
+    return plans(EXAMPLE)
+
+
+@pytest.fixture
+def whole(plans: Plans) -> Mapping[str, Any]:
+    """What it makes with the jobs, the pages and the inspector."""
+    prune = {"app": "agent", "schedule": "1 2 * * *", "options": ["--idle-days", "90"]}
+    return plans(EXAMPLE, prune=prune, web=True, iap_members=ADA, inspectors=ADA)
 
 
 def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
@@ -76,7 +87,7 @@ def test_the_command_of_the_document_has_the_variables_that_it_needs(
     (line,) = (line for line in lines if line.startswith("terraform") and " apply " in line)
     _, place, _, *variables = shlex.split(line)
     folder = configurations.parent / place.removeprefix("-chdir=")
-    terraform("get", folder=folder)
+    terraform.get(folder)
     told = terraform("plan", "-input=false", "-lock=false", "-no-color", *variables, folder=folder)
 
     assert 0 == told.returncode, told.stderr
@@ -140,24 +151,18 @@ def test_the_collector_is_started_on_schedule(plan: Mapping[str, Any]) -> None:
     assert (job["name"], "roles/run.invoker") == (grant["name"], grant["role"])
     assert f"https://run.googleapis.com/v2/{place}/jobs/{job['name']}:run" == target["uri"]
     assert "POST" == target["http_method"]
-    assert {"module.adk_store.service_account_email"} == {
-        references(plan, "google_cloud_run_v2_job_iam_member.scheduled", "member"),
-        references(
-            plan,
-            "google_cloud_scheduler_job.scheduled",
-            "http_target",
-            "oauth_token",
-            "service_account_email",
-        ),
-    }
+    assert "module.adk_store.iam_member" == references(
+        plan, "google_cloud_run_v2_job_iam_member.scheduled", "member"
+    )
+    assert "module.adk_store.service_account_email" == references(
+        plan, "google_cloud_scheduler_job.scheduled", "http_target", "oauth_token", "service_account_email"
+    )
 
 
-def test_sessions_are_pruned_on_a_schedule_of_their_own(terraform: Terraform, tmp_path: Path) -> None:
+def test_sessions_are_pruned_on_a_schedule_of_their_own(whole: Mapping[str, Any]) -> None:
     """As a command that the package has, with the options that the variable names."""
-    prune = {"app": "agent", "schedule": "1 2 * * *", "options": ["--idle-days", "90"]}
-    plan = terraform.plan(copied(tmp_path) / "examples/cloud_run", **PLACE, prune=prune)
-    jobs = {job["name"]: job for job in made(plan, "google_cloud_run_v2_job")}
-    schedules = {each["name"]: each["schedule"] for each in made(plan, "google_cloud_scheduler_job")}
+    jobs = {job["name"]: job for job in made(whole, "google_cloud_run_v2_job")}
+    schedules = {each["name"]: each["schedule"] for each in made(whole, "google_cloud_scheduler_job")}
     (name,) = (name for name in jobs if name.endswith("-prune"))
     (container,) = jobs[name]["template"][0]["template"][0]["containers"]
     _, *arguments = container["args"]
@@ -169,12 +174,82 @@ def test_sessions_are_pruned_on_a_schedule_of_their_own(terraform: Terraform, tm
     assert ("agent", 90.0, False) == tuple(
         parsed.params[each] for each in ("app_name", "idle_days", "dry_run")
     )
-    assert 2 == len(schedules) == len(made(plan, "google_cloud_run_v2_job_iam_member"))
+    assert 2 == len(schedules) == len(made(whole, "google_cloud_run_v2_job_iam_member"))
 
 
-def test_the_collector_can_be_left_out(terraform: Terraform, tmp_path: Path) -> None:
+def test_an_alert_tells_of_each_job_that_fails_or_does_not_start(whole: Mapping[str, Any]) -> None:
+    """By the name of the job and of its schedule; its text has the command that shows the log."""
+    alerts = made(whole, "google_monitoring_alert_policy")
+    conditions = {alert["display_name"]: alert["conditions"][0] for alert in alerts}
+
+    assert 4 == len(alerts)
+    for job in ("agent-gc", "agent-prune"):
+        failed = conditions[f"{job} fails"]["condition_threshold"][0]
+        unstarted = conditions[f"{job} cannot be started"]["condition_matched_log"][0]
+        assert f'resource.labels.job_name = "{job}"' in failed["filter"]
+        assert 'metric.labels.result = "failed"' in failed["filter"]
+        assert ("COMPARISON_GT", 0) == (failed["comparison"], failed["threshold_value"])
+        assert f'resource.labels.job_id="{job}"' in unstarted["filter"]
+    assert all("job" in alert["documentation"][0]["content"] for alert in alerts)
+
+
+def test_pages_are_behind_the_proxy_alone(whole: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Both services ask it; nobody but its agent and the members comes in."""
+    services = {each["name"]: each for each in made(whole, "google_cloud_run_v2_service")}
+    invokers = made(whole, "google_cloud_run_v2_service_iam_member")
+    members = made(whole, "google_iap_web_cloud_run_service_iam_member")
+    (agent,) = services["agent"]["template"]
+    (by_default,) = made(plan, "google_cloud_run_v2_service")
+
+    assert {"agent", "agent-inspector"} == set(services)
+    assert all(each["iap_enabled"] for each in services.values())
+    assert not by_default["iap_enabled"]
+    assert {f"serviceAccount:service-{NUMBER}@gcp-sa-iap.iam.gserviceaccount.com"} == {
+        each["member"] for each in invokers
+    }
+    assert {("agent", ADA["ada"]), ("agent-inspector", ADA["ada"])} == {
+        (each["cloud_run_service_name"], each["member"]) for each in members
+    }
+    assert "TRUE" == environment(agent["containers"][0])["ADK_WEB"]
+
+
+def test_the_inspector_reads_the_store_and_nothing_else(whole: Mapping[str, Any]) -> None:
+    """As an account of its own, on the same database and bucket."""
+    (service,) = (
+        each for each in made(whole, "google_cloud_run_v2_service") if each["name"] == "agent-inspector"
+    )
+    (container,) = service["template"][0]["containers"]
+    (grant,) = (
+        each for each in made(whole, "google_project_iam_member") if each["role"] != "roles/aiplatform.user"
+    )
+    (on_bucket,) = made(whole, "google_storage_bucket_iam_member")
+    given = environment(container)
+    told = whole["planned_values"]["outputs"]["environment"]["value"]
+
+    assert ["python", "inspector.py"] == container["command"]
+    assert (ROOT / "examples/cloud_run/inspector.py").exists()
+    assert told.items() <= given.items()
+    assert "roles/datastore.viewer" == grant["role"]
+    assert 'resource.name == "projects/my-project/databases/(default)"' == grant["condition"][0]["expression"]
+    assert ("roles/storage.objectViewer", "my-project-adk") == (on_bucket["role"], on_bucket["bucket"])
+    assert (
+        f"/projects/{NUMBER}/locations/europe-west1/services/agent-inspector" == given["INSPECTOR_AUDIENCE"]
+    )
+    assert (
+        f"https://{given['INSPECTOR_HOST']}/" == whole["planned_values"]["outputs"]["inspector_uri"]["value"]
+    )
+
+
+def test_pages_without_the_proxy_are_refused(terraform: Terraform, configurations: Path) -> None:
+    """They show every user's sessions to whoever opens them."""
+    refused = terraform.refusals(configurations / EXAMPLE, project_id="my-project", image=IMAGE, web=True)
+
+    assert ["web shows every user's sessions to whoever opens it: name in iap_members who may."] == refused
+
+
+def test_the_collector_can_be_left_out(plans: Plans) -> None:
     """With everything that it alone needs."""
-    plan = terraform.plan(copied(tmp_path) / "examples/cloud_run", **PLACE, gc_schedule=None)
+    plan = plans(EXAMPLE, gc_schedule=None)
     kinds = {each["type"] for each in plan["planned_values"]["root_module"]["resources"]}
     apis = {each["service"] for each in made(plan, "google_project_service")}
 

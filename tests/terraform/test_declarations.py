@@ -14,7 +14,6 @@ from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store, St
 from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
-from tests.terraform.command import Terraform, copied
 
 AS_WHOM = {
     "ADK_STORE_CREDENTIALS_FILE",
@@ -28,6 +27,9 @@ PREFIXES = ("adk", "Support-2")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 SESSION: dict[str, Any] = {**USER, "session_id": "session"}
 DAY = timedelta(days=1)
+MODULE = "modules/adk_store"
+
+Plans = Callable[..., Mapping[str, Any]]
 
 
 class Declared:
@@ -93,26 +95,11 @@ def _matches(
     return all(asked)
 
 
-@pytest.fixture(scope="session")
-def plans(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Declared]:
-    """Plan with these variables; the same ones once."""
-    made: dict[str, Declared] = {}
-
-    def plan(prefix: str, **variables: Any) -> Declared:
-        key = f"{prefix} {sorted(variables.items())}"
-        if key not in made:
-            module = copied(tmp_path_factory.mktemp("plans")) / "modules/adk_store"
-            place = {"project_id": "my-project", "location": "europe-west1", "prefix": prefix}
-            made[key] = Declared(terraform.plan(module, **place, **variables), prefix)
-        return made[key]
-
-    return plan
-
-
 @pytest.fixture(params=PREFIXES)
-def declared(request: pytest.FixtureRequest, plans: Callable[..., Declared]) -> Declared:
+def declared(request: pytest.FixtureRequest, plans: Plans) -> Declared:
     """The module's plan for each prefix."""
-    return plans(request.param, database="agents", cors_origins=[ORIGIN])
+    variables = {"database": "agents", "cors_origins": [ORIGIN]}
+    return Declared(plans(MODULE, prefix=request.param, **variables), request.param)
 
 
 def test_the_fields_without_an_index_are_those_that_the_code_declares(declared: Declared) -> None:
@@ -199,13 +186,17 @@ async def test_lifecycle_rules_delete_what_has_ended_and_nothing_else(
     firestore_emulator: Emulator,
     adk_store_bucket: str,
     project: str,
-    plans: Callable[..., Declared],
+    plans: Plans,
     prefix: str,
     expire_artifacts: bool,  # noqa: FBT001
 ) -> None:
     """Of objects that the store itself wrote."""
     assert firestore_emulator.address
-    declared = plans(prefix, expire_artifacts=expire_artifacts)
+    # With the bucket's headers, the plan of the other tests.
+    variables: dict[str, Any] = {"database": "agents", "cors_origins": [ORIGIN]}
+    if not expire_artifacts:
+        variables["expire_artifacts"] = False
+    declared = Declared(plans(MODULE, prefix=prefix, **variables), prefix)
     async with Store.connect(
         project=project, bucket=adk_store_bucket, prefix=prefix, session_limits=LIMITS
     ) as store:

@@ -1,15 +1,20 @@
 """What the module's documents say of it is so."""
 
-import json
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from setup.tools import ROOT
+from tests.support.documents import all_blocks, blocks, documents
 from tests.terraform.command import Terraform
+from tests.terraform.conftest import REQUIRED
+from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
+from tests.terraform.tables import tables, with_tables
 
+KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()
 
 
@@ -20,35 +25,33 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
-@pytest.fixture
-def plan(terraform: Terraform, module: Path) -> dict[str, Any]:
-    """What the module says of itself, and what it makes with every default."""
-    return terraform.plan(module, project_id="my-project", location="europe-west1")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_tables_of_a_readme_are_current(folder: str) -> None:
+    """Inputs, outputs and resources; ``python -m tests.terraform.tables`` writes them."""
+    text = (TERRAFORM / folder / "README.md").read_text()
+
+    assert with_tables(text, folder) == text
 
 
-def test_inputs_and_outputs_are_in_the_readme(plan: dict[str, Any]) -> None:
-    """By name, with the default and the description that they have."""
-    configuration = plan["configuration"]["root_module"]
-    inputs = [
-        [
-            f"`{name}`",
-            f"`{json.dumps(each['default'])}`" if "default" in each else "required",
-            each["description"],
-        ]
-        for name, each in sorted(configuration["variables"].items())
-    ]
-    outputs = [[f"`{name}`", each["description"]] for name, each in sorted(configuration["outputs"].items())]
+def test_tables_have_what_the_files_declare() -> None:
+    """Of an object its fields with their defaults, of a resource its file."""
+    made = tables("modules/adk_store")
 
-    assert inputs == rows("Inputs")
-    assert outputs == rows("Outputs")
+    assert "| `location` | `string` | required | Location of the database" in made
+    assert "| `object({ bucket = string, prefix = optional(string) })` | `null` |" in made
+    assert "| `bucket_url` | URL of the bucket" in made
+    assert "| `storage.tf` | `google_storage_bucket.this` |" in made
 
 
-def test_what_it_makes_is_in_the_readme(plan: dict[str, Any]) -> None:
+def test_what_it_makes_is_in_the_readme(plans: Callable[..., Mapping[str, Any]]) -> None:
     """As many fields, TTL policies, indexes and rules; each file by its name."""
+    plan = plans("modules/adk_store", encryption={"create_key": False, "key": KEY})
     made = [
         each["values"] | {"kind": each["type"]} for each in plan["planned_values"]["root_module"]["resources"]
     ]
-    fields = [each for each in made if each["kind"] == "google_firestore_field"]
+    fields = [
+        each for each in made if each["kind"] == "google_firestore_field" and each["database"] == "(default)"
+    ]
     indexes = [each for each in made if each["kind"] == "google_firestore_index"]
     (bucket,) = (each for each in made if each["kind"] == "google_storage_bucket")
     roles = {each["role"] for each in made if each["kind"].endswith("_iam_member")}
@@ -75,6 +78,62 @@ def test_the_configurations_of_the_readme_are_valid(terraform: Terraform, config
 
     assert 'source = "../modules/adk_store"' in (folder / "main.tf").read_text()
     assert [] == terraform.validate(folder)
+
+
+@pytest.mark.parametrize(
+    ("begin", "folder"),
+    [("# notes.auto.tfvars", "examples/cloud_run"), ("# of the module", "modules/adk_store")],
+)
+def test_the_values_of_the_guide_make_a_plan(
+    terraform: Terraform, configurations: Path, begin: str, folder: str
+) -> None:
+    """All that docs/deploying.md says to put into a file, together."""
+    shown = [text for text in blocks("docs/deploying.md", "hcl") if text.startswith(begin)]
+    place = configurations / folder
+    (place / "guide.auto.tfvars").write_text("".join(shown))
+    declared = {each.name for each in variables(folder)}
+
+    assert set(re.findall(r"^(\w+) += ", "".join(shown), re.MULTILINE)) <= declared  # a plan only warns
+    assert shown
+    assert [] == terraform.refusals(place, **REQUIRED[folder])
+
+
+def test_the_backend_of_the_guide_is_valid(terraform: Terraform, configurations: Path) -> None:
+    """Beside the example that it is for."""
+    (text,) = [text for text in blocks("docs/deploying.md", "hcl") if text.startswith("# backend.tf")]
+    place = configurations / "examples/cloud_run"
+    (place / "backend.tf").write_text(text)
+
+    assert [] == terraform.validate(place)
+
+
+COMMAND = re.compile(r"terraform (?:-chdir=(\S+) )?(apply|output|state rm) ([^;|>)]*)")
+NAMED = {"apply": r"-var '?(\w+)=", "output": r"(?:^|\s)(\w+)", "state rm": r"module\.adk_store\.([\w.]+)"}
+
+
+def test_terraform_commands_of_the_documents_name_what_is_declared() -> None:
+    """Folders, variables, outputs, and what is in the state."""
+    of_module = {each for _, made in resources("modules/adk_store") for each in made}
+    lines = [
+        (document, line)
+        for document in documents()
+        for block in all_blocks(document)
+        if block.language == "bash"
+        for line in block.lines
+    ]
+    found = [(document, *command) for document, line in lines for command in COMMAND.findall(line)]
+    wrong = []
+    for document, place, verb, rest in found:
+        folder = (place or str(Path(document).parent)).removeprefix("terraform/")
+        known = {
+            "apply": {each.name for each in variables(folder)},
+            "output": {name for name, _ in outputs(folder)},
+            "state rm": of_module,
+        }
+        wrong += [(document, name) for name in re.findall(NAMED[verb], rest) if name not in known[verb]]
+
+    assert {*NAMED} == {verb for _, _, verb, _ in found}
+    assert [] == wrong
 
 
 def test_every_folder_is_in_the_overview() -> None:

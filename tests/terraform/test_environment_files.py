@@ -4,7 +4,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from tests.support.documents import blocks
-from tests.terraform.command import Terraform, copied
+from tests.terraform import declared
+from tests.terraform.command import Terraform
 
-IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
 HOSTILE = (
     "it's",
     "a b  c",
@@ -25,13 +25,7 @@ HOSTILE = (
     "two\nlines\n",
     "=",
 )
-"""Values of which a shell makes something else unless they are quoted; the module does not refuse them."""
-
-
-def planned(terraform: Terraform, folder: Path, **variables: str) -> dict[str, Any]:
-    """Return the values of the outputs."""
-    outputs = terraform.plan(folder, **variables)["planned_values"]["outputs"]
-    return {name: each.get("value") for name, each in outputs.items()}
+"""Values of which a shell makes something else, or ends a value before its end."""
 
 
 def taken_by_sh(text: str, folder: Path) -> dict[str, str]:
@@ -56,14 +50,11 @@ def taken_by_docker(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if line and not line.startswith("#"))
 
 
-@pytest.fixture(scope="module", params=["minimal", "cloud_run"])
-def outputs(
-    terraform: Terraform, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Mapping[str, Any]:
+@pytest.fixture(params=["minimal", "cloud_run"])
+def outputs(plans: Callable[..., Mapping[str, Any]], request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """What an example says with every default."""
-    folder = copied(tmp_path_factory.mktemp("files")) / "examples" / request.param
-    image = {"image": IMAGE} if request.param == "cloud_run" else {}
-    return planned(terraform, folder, project_id="my-project", **image)
+    told = plans(f"examples/{request.param}")["planned_values"]["outputs"]
+    return {name: each.get("value") for name, each in told.items()}
 
 
 def test_a_shell_and_docker_and_adk_read_the_same(outputs: Mapping[str, Any], tmp_path: Path) -> None:
@@ -78,14 +69,22 @@ def test_a_shell_and_docker_and_adk_read_the_same(outputs: Mapping[str, Any], tm
     assert told == yaml.safe_load(json.dumps(told))  # what gcloud reads as YAML
 
 
-def test_a_shell_takes_any_value_as_it_is(terraform: Terraform, module: Path, tmp_path: Path) -> None:
-    """Quotes, blanks, lines, and what would run a command."""
-    place = {"location": "europe-west1", "bucket_name": "my-bucket"}
-    given = [planned(terraform, module, project_id=value, **place) for value in HOSTILE]
-    taken = [taken_by_sh(each["env_file"], tmp_path / f"sh{n}") for n, each in enumerate(given)]
+def test_what_a_shell_would_run_is_refused(terraform: Terraform, module: Path) -> None:
+    """In every value of the environment, so that quotes around it are enough."""
+    names = ("bucket_name", "database", "prefix", "project_id")
+    told = terraform.refusals(module, location="europe-west1", **dict.fromkeys(names, HOSTILE[0]))
+    patterns = {
+        labels[0]: json.loads(pattern).replace("$", r"\Z")  # in Go the end of the text, not of a line
+        for _, labels, body in declared.blocks("modules/adk_store", "variable")
+        for pattern in re.findall(r'regex\((".*?\$"), var\.', body)
+        if labels[0] in names
+    }
 
-    assert [each["environment"] for each in given] == taken
-    assert list(HOSTILE) == [each["ADK_STORE_PROJECT"] for each in taken]
+    assert len(names) == len(told), told
+    assert set(names) == set(patterns)
+    assert [] == [
+        (name, given) for name, pattern in patterns.items() for given in HOSTILE if re.match(pattern, given)
+    ]
 
 
 def test_the_document_gives_each_reader_its_file() -> None:

@@ -50,6 +50,8 @@ class AgentSpec:
     children: tuple[str, ...] = ()
     """As the configuration names them."""
     rules: tuple[TransferRule, ...] = ()
+    guardrails: tuple[str, ...] = ()
+    """Beside those of the app, as the configuration names them."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -78,6 +80,7 @@ def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentS
         toolsets=tuple(_toolsets(config.get("toolsets"))),
         children=tuple(map(last_of, _texts(config.get("childAgents")))),
         rules=tuple(_rules(config.get("transferRules"))),
+        guardrails=tuple(_texts(config.get("guardrails"))),
     )
 
 

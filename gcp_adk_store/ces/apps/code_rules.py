@@ -10,7 +10,8 @@ from typing import Final, Self
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.names import undefined
 from gcp_adk_store.ces.apps.platform_modules import GLOBALS, missing_module
-from gcp_adk_store.ces.guest.contract import Callback
+from gcp_adk_store.ces.guest import guardrails
+from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
 from gcp_adk_store.ces.guest.scanning import Scan, scan
 from gcp_adk_store.ces.sandbox.interpreters import PLATFORM_VERSION
 
@@ -23,6 +24,10 @@ CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
     "after_model": ("callback_context", "llm_response"),
     "before_tool": ("tool", "input", "callback_context"),
     "after_tool": ("tool", "input", "callback_context", "tool_response"),
+    "before_agent_guardrail": ("callback_context",),
+    "after_agent_guardrail": ("callback_context",),
+    "before_model_guardrail": ("callback_context", "llm_request"),
+    "after_model_guardrail": ("callback_context", "llm_response"),
 }
 _ANNOTATIONS: Final = {
     "callback_context": "CallbackContext",
@@ -116,7 +121,8 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     """Yield what is wrong with the code of a callback; names of tools apart."""
     name, wanted = f"{callback}_callback", CALLBACK_PARAMETERS[callback]
     signature = f"def {name}({', '.join(wanted)}):"
-    found = next((function for function in parsed.functions if function.name == name), None)
+    names = (name, name.replace("_guardrail", ""))  # a guardrail's function may be called as an agent's
+    found = next((each for name in names for each in parsed.functions if each.name == name), None)
     if found is None:
         yield parsed.found("CES101", f"the function {name} is missing", f"define: {signature}")
         return
@@ -129,7 +135,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
         yield parsed.found("CES106", says, f"name them: {signature}", found)
     yield from _check_async(parsed, found)
     yield from _check_annotations(parsed, "CES205", "the platform refuses such tools")
-    yield from _check_code(parsed)
+    yield from _check_code(parsed, frozenset(guardrails.GLOBALS) if callback in GUARDRAILS else frozenset())
 
 
 def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
@@ -180,14 +186,16 @@ def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
             yield parsed.found("CES204", says, "take it out: context is a global", argument)
 
 
-def _check_code(parsed: Parsed) -> Iterator[Finding]:
-    """Yield what may be wrong with any code."""
+def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield what may be wrong with any code; *more* are names that it finds beside those of all code."""
     yield from _check_imports(parsed)
     for name, line in parsed.scanned.missing_imports:
         says = f"{name} is not imported: the platform may say that the name is not defined"
         fix = f"write: from typing import {name}"
         yield finding("CES302", says, fix, path=parsed.path, line=line)
     for node in undefined(parsed.tree):
+        if node.id in more:
+            continue
         fix = (
             f"write: import {node.id}"
             if missing_module(node.id) is None

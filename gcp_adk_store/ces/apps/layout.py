@@ -9,32 +9,40 @@
     agents/{agent}/{agent}.json                          childAgents, tools, beforeModelCallbacks and so on
     agents/{agent}/instruction.txt
     agents/{agent}/before_model_callbacks/{name}/python_code.py
+    guardrails/{guardrail}/{guardrail}.json              enabled, action, codeCallback
+    environment.json                                     toolsets: what differs between deployments
 
 Configuration may be YAML instead of JSON, and may be missing: then a folder's name is the tool's, and
 callbacks are in the order of their folders. A folder of ``{tool}.py`` files is read too.
 """
 
-import json
+import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-import yaml
-
 from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of
+from gcp_adk_store.ces.apps.files import Files, config_file, folders, listed, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
-from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
-from gcp_adk_store.ces.tools.openapi import identifier
+from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, code_of, guardrail_of
+from gcp_adk_store.ces.apps.toolsets import OtherTool, Toolset, merged, names_of, other_tool, other_toolset
+from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
+from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.errors import InvalidInputError
 
 CODE_FILE: Final = "python_code.py"
+FILLED_IN: Final = "$env_var"
+"""What stands for a value of ``environment.json``."""
+_EXTRA_CALLS: Final = (
+    "evaluationMetricsThresholds",
+    "goldenEvaluationMetricsThresholds",
+    "toolMatchingSettings",
+    "extraToolCallBehavior",
+)
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
-_SUFFIXES: Final = (".json", ".yaml", ".yml")
-_VALUES: Final = 500_000
-"""Of a configuration or a schema."""
 _DEFINED: Final = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
-_METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,34 +58,15 @@ class ToolCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackCode:
-    """A callback of an agent."""
+    """A callback of an agent or of a guardrail."""
 
     agent: str
+    """The folder of the agent; empty for a guardrail's."""
     callback: Callback
     path: Path
     disabled: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Toolset:
-    """Tools that an OpenAPI document describes."""
-
-    name: str
-    """What the names of its tools begin with."""
-    spec: Mapping[str, Any]
-    """The document."""
-
-    @property
-    def tool_names(self) -> frozenset[str]:
-        """How code calls its operations: ``{name}_{operationId}``, else by method and path."""
-        paths = self.spec.get("paths")
-        return frozenset(
-            f"{self.name}_{identifier(named)}"
-            for path, operations in (paths.items() if isinstance(paths, dict) else ())
-            for method, operation in (operations.items() if isinstance(operations, dict) else ())
-            if method in _METHODS and isinstance(operation, dict)
-            for named in (str(operation.get("operationId") or f"{method}_{identifier(str(path))}"),)
-        )
+    guardrail: str = ""
+    """The folder of the guardrail; empty for an agent's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +79,8 @@ class AgentApp:
     callbacks: tuple[CallbackCode, ...] = ()
     """By agent and kind, in the order in which they run."""
     toolsets: tuple[Toolset, ...] = ()
-    other_tools: frozenset[str] = frozenset()
-    """Names of tools that are neither, such as searches."""
+    other_tools: tuple[OtherTool, ...] = ()
+    """Tools that are neither, such as searches, by name."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Those that are declared, with their defaults."""
     agents: tuple[AgentSpec, ...] = ()
@@ -104,6 +93,12 @@ class AgentApp:
     """Of agents that name none."""
     global_instruction: str = ""
     """For all agents."""
+    guardrails: tuple[GuardrailSpec, ...] = ()
+    """By the names of their folders."""
+    guards_all: tuple[str, ...] = ()
+    """The guardrails of every agent, as the configuration names them."""
+    allows_extra_calls: bool = False
+    """Whether golden conversations may have calls that they do not list."""
     problems: tuple[Finding, ...] = ()
     """What could not be read."""
 
@@ -111,7 +106,8 @@ class AgentApp:
     def tool_names(self) -> frozenset[str]:
         """What ``tools.X`` may be."""
         operations = frozenset().union(*(each.tool_names for each in self.toolsets))
-        return frozenset(tool.name for tool in self.tools) | operations | self.other_tools
+        others = frozenset(tool.name for tool in self.other_tools)
+        return frozenset(tool.name for tool in self.tools) | operations | others
 
     @property
     def root(self) -> AgentSpec | None:
@@ -132,28 +128,56 @@ class AgentApp:
         return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
 
 
-def read_app(folder: Path) -> AgentApp:
+def read_app(
+    folder: Path,
+    *,
+    servers: Mapping[str, str] | None = None,
+    credentials: Mapping[str, str] | None = None,
+) -> AgentApp:
     """Return what *folder* has; what cannot be read is among the problems.
 
     Args:
         folder: Of an app, its folder of tools, or any folder of ``{tool}.py`` files.
+        servers: Where toolsets answer, by name, in place of their documents' and ``environment.json``'s URLs.
+        credentials: The keys or tokens by which toolsets authenticate themselves, by name.
+
+    Raises:
+        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*.
     """
-    return _Reading(folder).app()
+    app = _Reading(folder).app()
+    if not (servers or credentials):
+        return app
+    known = {name for toolset in app.toolsets for name in toolset.names}
+    for name in (*(servers or {}), *(credentials or {})):
+        if name not in known:
+            raise InvalidInputError(
+                f"the app has no toolset {name[:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
+            )
+    toolsets = tuple(
+        replace(
+            each,
+            server=_of_any(each.names, servers) or each.server,
+            credential=_of_any(each.names, credentials),
+        )
+        for each in app.toolsets
+    )
+    return replace(app, toolsets=toolsets)
 
 
-class _Reading:
-    """One pass over a folder, and what went wrong in it."""
+def _of_any(names: frozenset[str], given: Mapping[str, str] | None) -> str | None:
+    return next((value for name, value in (given or {}).items() if name in names), None)
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._problems: list[Finding] = []
+
+class _Reading(Files):
+    """One pass over the folder of an app."""
 
     def app(self) -> AgentApp:
-        root = self._folder
+        root = self.folder
         tools: list[ToolCode] = []
-        others: set[str] = set()
+        others: list[OtherTool] = []
+        config, environment = self.config(root / "app"), self.config(root / "environment")
         place = root / "tools" if (root / "tools").is_dir() else root
-        for each in _folders(place):
+        for each in folders(place):
             self._add_tool(each, tools, others)
         files = [
             path
@@ -164,9 +188,12 @@ class _Reading:
         tools += [
             ToolCode(name=path.stem, path=path, asynchronous=False) for path in files if path not in alone
         ]
-        toolsets = [found for each in _folders(root / "toolsets") if (found := self._toolset(each))]
-        callbacks = [code for each in _folders(root / "agents") for code in self._callbacks(each)]
-        config = self._config(root / "app")
+        toolsets = [
+            found for each in folders(root / "toolsets") if (found := self._toolset(each, environment))
+        ]
+        callbacks = [code for each in folders(root / "agents") for code in self._callbacks(each)]
+        guardrails = [self._guardrail(each, callbacks) for each in folders(root / "guardrails")]
+        agents = tuple(self._agent(each) for each in folders(root / "agents"))
         model = config.get("modelSettings")
         callbacks += [
             CallbackCode(agent="", callback=callback, path=path, disabled=False)
@@ -176,83 +203,123 @@ class _Reading:
             folder=root,
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
             callbacks=tuple(callbacks),
-            toolsets=tuple(toolsets),
-            other_tools=frozenset(others),
+            toolsets=tuple(
+                self._listed(
+                    toolsets, agents, [*(tool.path for tool in tools), *(each.path for each in callbacks)]
+                )
+            ),
+            other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
             variables=self._variables(config),
-            agents=tuple(self._agent(each) for each in _folders(root / "agents")),
+            agents=agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
             model=str(model.get("model") or "") if isinstance(model, dict) else "",
             global_instruction=self._text_at(root, config.get("globalInstruction")),
-            problems=tuple(dict.fromkeys(self._problems)),
+            guardrails=tuple(guardrails),
+            guards_all=tuple(each for each in listed(config.get("guardrails")) if isinstance(each, str)),
+            allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
+            problems=tuple(dict.fromkeys(self.problems)),
         )
 
-    def _add_tool(self, folder: Path, tools: list[ToolCode], others: set[str]) -> None:
-        config = self._config(folder / folder.name)
+    def _add_tool(self, folder: Path, tools: list[ToolCode], others: list[OtherTool]) -> None:
+        config = self.config(folder / folder.name)
         function = config.get("pythonFunction")
         code = folder / "python_function" / CODE_FILE
         name = str(config.get("displayName") or folder.name)
         if isinstance(function, dict):
             name = str(function.get("name") or name)
             if isinstance(function.get("pythonCode"), str):
-                code = self._folder / function["pythonCode"]
+                code = self.folder / function["pythonCode"]
         elif config or not code.is_file():
             if config:
-                others.add(name)
+                others.append(other_tool(config, folder.name))
             return
         execution = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
-            path, fix = _config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
+            path, fix = config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
-            self._problems.append(finding("CES107", says, fix, path=self._shown(path)))
-        if self._is_file(code, f"the code of the tool {name}"):
+            self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
+        if self.is_file(code, f"the code of the tool {name}"):
             tools.append(ToolCode(name=name, path=code, asynchronous=execution == "ASYNCHRONOUS"))
 
-    def _toolset(self, folder: Path) -> Toolset | None:
-        config = self._config(folder / folder.name)
+    def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
+        config = self.config(folder / folder.name)
         name = str(config.get("displayName") or folder.name)
+        for each in (folder.name, name):
+            config = merged(config, member(environment, "toolsets", each))
         declared = config.get("openApiToolset")
         schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
-        if not isinstance(schema, str):
-            return None
+        if not isinstance(declared, dict) or not isinstance(schema, str):
+            return other_toolset(config, name, folder.name)
+        path = self.folder / schema
         if "\n" in schema:  # the document itself, not its path
-            return Toolset(
-                name=name, spec=self._parsed(_config_file(folder / folder.name), schema, document=True)
-            )
-        path = self._folder / schema
-        if not self._is_file(path, f"the schema of the toolset {name}"):
+            spec = self.parsed(config_file(folder / folder.name), schema, document=True)
+        elif self.is_file(path, f"the schema of the toolset {name}"):
+            spec = self.parsed(path, self.text(path))
+        else:
             return None
-        return Toolset(name=name, spec=self._parsed(path, self._text(path)))
+        url, authentication = declared.get("url"), declared.get("apiAuthentication")
+        return Toolset(
+            name=name,
+            folder=folder.name,
+            spec=spec,
+            server=url if isinstance(url, str) and url != FILLED_IN else "",
+            authentication=authentication if isinstance(authentication, dict) else {},
+        )
+
+    def _listed(
+        self, toolsets: list[Toolset], agents: tuple[AgentSpec, ...], code: list[Path]
+    ) -> Iterator[Toolset]:
+        """Yield *toolsets*; those without a document with the names that *agents* and *code* have."""
+        called: set[str] = set()
+        if any(each.kind for each in toolsets):
+            called = {name for path in code for name in _called(path)}
+        for each in toolsets:
+            uses = [use for agent in agents for use in agent.toolsets if use.toolset in each.names]
+            chosen = [name for use in uses for name in use.operations]
+            yield replace(each, listed=names_of(each, chosen, called)) if each.kind else each
+
+    def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
+        config = self.config(folder / folder.name)
+        for kind, code, disabled in code_of(config):
+            if not isinstance(code, str):
+                self.problem(config_file(folder / folder.name), f"{kind} has no pythonCode")
+            elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
+                path = self.folder / code
+                callbacks.append(
+                    CallbackCode(agent="", callback=kind, path=path, disabled=disabled, guardrail=folder.name)
+                )
+        return guardrail_of(folder.name, config)
 
     def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
-        config = self._config(folder / folder.name)
-        for callback in CALLBACKS:
+        config = self.config(folder / folder.name)
+        for callback in AGENT_CALLBACKS:
             first, _, second = callback.partition("_")
             listed = config.get(f"{first}{second.capitalize()}Callbacks")
             if listed is None:
                 listed = [
-                    {"pythonCode": str((each / CODE_FILE).relative_to(self._folder))}
-                    for each in _folders(folder / f"{callback}_callbacks")
+                    {"pythonCode": str((each / CODE_FILE).relative_to(self.folder))}
+                    for each in folders(folder / f"{callback}_callbacks")
                     if (each / CODE_FILE).is_file()
                 ]
             for number, each in enumerate(listed if isinstance(listed, list) else ()):
                 code = each.get("pythonCode") if isinstance(each, dict) else None
                 if not isinstance(code, str):
                     says = f"{callback} callback {number} has no pythonCode"
-                    self._problem(_config_file(folder / folder.name), says)
-                elif self._is_file(self._folder / code, f"a {callback} callback of the agent {folder.name}"):
+                    self.problem(config_file(folder / folder.name), says)
+                elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
                     yield CallbackCode(
                         agent=folder.name,
                         callback=cast("Callback", callback),
-                        path=self._folder / code,
+                        path=self.folder / code,
                         disabled=bool(each.get("disabled")),
                     )
 
     def _agent(self, folder: Path) -> AgentSpec:
-        config = self._config(folder / folder.name)
+        config = self.config(folder / folder.name)
         told = config.get("instruction")
         if told is None and (folder / "instruction.txt").is_file():
-            told = str((folder / "instruction.txt").relative_to(self._folder))
+            told = str((folder / "instruction.txt").relative_to(self.folder))
         return agent_of(folder.name, config, self._text_at(folder, told))
 
     def _text_at(self, folder: Path, told: Any) -> str:
@@ -262,8 +329,8 @@ class _Reading:
         is_path = told.endswith(".txt") and not set(told) & {"\n", " "}
         if not is_path:
             return told
-        path = self._folder / told
-        return self._text(path) if self._is_file(path, f"a text of {folder.name}") else ""
+        path = self.folder / told
+        return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""
 
     def _variables(self, config: Mapping[str, Any]) -> dict[str, Any]:
         declared = config.get("variableDeclarations")
@@ -274,59 +341,6 @@ class _Reading:
                 if isinstance(schema, dict) and "default" in schema:
                     variables[each["name"]] = schema["default"]
         return variables
-
-    def _config(self, stem: Path) -> dict[str, Any]:
-        """Return the configuration of that name, with any suffix; empty if it is missing."""
-        path = _config_file(stem)
-        return self._parsed(path, self._text(path)) if path.is_file() else {}
-
-    def _text(self, path: Path) -> str:
-        try:
-            return path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as exc:
-            self._problem(path, f"it cannot be read: {exc}")
-            return "{}"
-
-    def _parsed(self, path: Path, text: str, *, document: bool = False) -> dict[str, Any]:
-        """Return the object that *text* is; with *document* it is a text within the file *path*."""
-        try:
-            read = json.loads(text) if path.suffix == ".json" and not document else yaml.safe_load(text)
-        except json.JSONDecodeError as exc:
-            self._problem(path, f"it is not JSON: {exc.msg}", line=exc.lineno)
-            return {}
-        except (ValueError, RecursionError) as exc:  # an invalid date in YAML, or too many brackets
-            self._problem(path, f"it cannot be read: {exc}")
-            return {}
-        except yaml.YAMLError as exc:
-            mark = getattr(exc, "problem_mark", None)
-            says = f"it is not YAML: {getattr(exc, 'problem', None) or exc}"
-            self._problem(path, says, line=mark.line + 1 if mark else 1)
-            return {}
-        if not isinstance(read, dict):
-            self._problem(path, f"an object is expected, not {type(read).__name__}")
-            return {}
-        if _is_larger(read, _VALUES):
-            self._problem(path, f"it has more than {_VALUES:,} values, those referred to counted each time")
-            return {}
-        return read
-
-    def _is_file(self, path: Path, what: str) -> bool:
-        try:
-            inside = path.resolve().is_relative_to(self._folder.resolve())
-            found = path.is_file()
-        except (OSError, RuntimeError, ValueError) as exc:  # a loop of links, or no path at all
-            self._problem(path, f"{what} is not there: {exc}")
-            return False
-        if not (inside and found):
-            self._problem(path, f"{what} is {'not there' if inside else 'outside of the folder of the app'}")
-        return inside and found
-
-    def _problem(self, path: Path, says: str, *, line: int = 1) -> None:
-        fix = "mend the file, or put one there, or take its name out of the configuration"
-        self._problems.append(finding("CES001", says, fix, path=self._shown(path), line=line))
-
-    def _shown(self, path: Path) -> str:
-        return str(path.relative_to(self._folder)) if path.is_relative_to(self._folder) else str(path)
 
 
 def _callback_of(path: Path) -> Callback | None:
@@ -339,22 +353,9 @@ def _callback_of(path: Path) -> Callback | None:
     return next(found, None)
 
 
-def _folders(parent: Path) -> list[Path]:
-    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
-
-
-def _is_larger(value: Any, most: int) -> bool:
-    """Whether *value*, as JSON, would have more values than *most*: YAML refers to some again and again."""
-    waiting, seen = [value], 0
-    while waiting and seen <= most:
-        each = waiting.pop()
-        seen += 1
-        if isinstance(each, dict | list):
-            waiting += each.values() if isinstance(each, dict) else each
-    return seen > most
-
-
-def _config_file(stem: Path) -> Path:
-    """Return the configuration of that name, with any suffix; with the first suffix if it is missing."""
-    named = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
-    return next((path for path in named if path.is_file()), named[0])
+def _called(path: Path) -> list[str]:
+    """Return the tools that the code of the file *path* names; none if it cannot be read."""
+    try:
+        return [named.name for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []

@@ -1,11 +1,14 @@
 """Make the tools of an agent app callable, and the code of its callbacks runnable."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.apps.toolsets import OtherTool
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockTool, PythonTool, Tool
+from gcp_adk_store.ces.tools.injection import Authentication
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.errors import InvalidInputError
 
@@ -20,7 +23,7 @@ def load_tools(app: AgentApp) -> list[Tool]:
     Raises:
         InvalidInputError: the code of one cannot be read.
     """
-    return [*_python_tools(app), *_openapi_tools(app), *map(_stand_in, sorted(app.other_tools))]
+    return [*_python_tools(app), *_openapi_tools(app), *map(_other, app.other_tools)]
 
 
 def load_code(path: Path) -> CodeFile:
@@ -45,15 +48,29 @@ def _python_tools(app: AgentApp) -> Iterator[PythonTool]:
 
 def _openapi_tools(app: AgentApp) -> Iterator[Tool]:
     for toolset in app.toolsets:
+        if toolset.kind:
+            for name in sorted(toolset.tool_names):
+                yield _stand_in(name, f"is one of the {toolset.kind}, and runs on the platform alone")
+            continue
         if not toolset.tool_names:
             continue
         try:
-            yield OpenApiTool.from_spec(toolset.spec, display_name=toolset.name)
+            yield OpenApiTool.from_spec(
+                toolset.spec,
+                display_name=toolset.name,
+                server=toolset.server or None,
+                authentication=Authentication.of(toolset.authentication, toolset.name, toolset.credential),
+            )
         except InvalidInputError as exc:  # such as a server that is filled in when the app is deployed
             for name in sorted(toolset.tool_names):
                 yield _stand_in(name, f"cannot be called here: {exc}")
 
 
-def _stand_in(name: str, why: str = "runs on the platform alone") -> MockTool:
+def _other(tool: OtherTool) -> MockTool:
+    stand_in = _stand_in(tool.name, f"is {tool.kind}, and runs on the platform alone")
+    return replace(stand_in, description=tool.description, parameters=tool.parameters)
+
+
+def _stand_in(name: str, why: str) -> MockTool:
     error = f"{name} {why}; give it a mock"
     return MockTool(name=name, response={"error": error}, status_code=_NOT_IMPLEMENTED, reason=error)

@@ -1,5 +1,6 @@
 """Find the app in what a command is given: its folder, that of its project, or the archive of an export."""
 
+import stat
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -13,8 +14,8 @@ _CONFIGURATIONS: Final = ("app.json", "app.yaml", "app.yml")
 _PROJECT: Final = "cxas_app"
 UNPACKED: Final = "gcp-adk-store-ces-"
 """What the name of a folder begins with that an archive is unpacked into."""
-_MOST_FILES: Final = 10_000
-_MOST_BYTES: Final = 256 * 1024 * 1024
+MOST_FILES: Final = 10_000
+MOST_BYTES: Final = 256 * 1024 * 1024
 """Of an archive, unpacked: more than an app has, and less than a disk."""
 
 
@@ -33,9 +34,21 @@ def located(path: Path, name: str | None = None) -> Iterator[Path]:
     if path.is_dir():
         yield app_folder(path, name)
         return
+    with unpacked(path) as folder:
+        yield app_folder(folder, name)
+
+
+@contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """Yield a folder with the files of the archive *path*, for the block.
+
+    Raises:
+        InvalidInputError: the archive cannot be read, is too large, or has entries that are not safe: links,
+            files outside of its folder, and names that not every system can have.
+    """
     with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
         _unpack(path, Path(folder))
-        yield app_folder(Path(folder), name)
+        yield Path(folder)
 
 
 def app_folder(path: Path, name: str | None = None) -> Path:
@@ -70,10 +83,12 @@ def _unpack(path: Path, folder: Path) -> None:
     """Write the files of the archive *path* into *folder*; links and paths out of it are refused."""
     try:
         with zipfile.ZipFile(path) as archive:
+            for each in archive.infolist():
+                _require_safe(each, path)
             files = [each for each in archive.infolist() if not each.is_dir()]
-            if len(files) > _MOST_FILES:
-                raise InvalidInputError(f"{path} has {len(files):,} files; it may have {_MOST_FILES:,}")
-            left = _MOST_BYTES
+            if len(files) > MOST_FILES:
+                raise InvalidInputError(f"{path} has {len(files):,} files; it may have {MOST_FILES:,}")
+            left = MOST_BYTES
             for each in files:
                 left -= _write(archive, each, folder, left, path)
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as exc:
@@ -82,16 +97,26 @@ def _unpack(path: Path, folder: Path) -> None:
         raise InvalidInputError(f"{path} cannot be read as an archive: {exc}") from exc
 
 
+def _require_safe(each: zipfile.ZipInfo, path: Path) -> None:
+    """Raise if an entry is a link, or not a file of the archive's folder on every system."""
+    shown = f"{each.filename[:100]!r}"
+    parts = each.filename.removesuffix("/").split("/")
+    if each.filename.startswith("/") or ".." in parts or "\\" in each.filename or ":" in parts[0]:
+        raise InvalidInputError(f"{path} has a file outside of its folder: {shown}")
+    if not all(parts) or "." in parts or not each.filename.isprintable():
+        raise InvalidInputError(f"{path} has a file with a name that is not safe: {shown}")
+    kind = stat.S_IFMT(each.external_attr >> 16)
+    if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        raise InvalidInputError(f"{path} has a link, or no file, in it: {shown}")
+
+
 def _write(archive: zipfile.ZipFile, each: zipfile.ZipInfo, folder: Path, left: int, path: Path) -> int:
     """Write one file, and return its size; what an archive says of sizes is not believed."""
-    name = PurePosixPath(each.filename)
-    if name.is_absolute() or ".." in name.parts or "\\" in each.filename:
-        raise InvalidInputError(f"{path} has a file outside of its folder: {each.filename[:100]!r}")
-    target = folder / name
+    target = folder / PurePosixPath(each.filename)
     target.parent.mkdir(parents=True, exist_ok=True)
     with archive.open(each) as packed, target.open("xb") as file:
         while piece := packed.read(64 * 1024):
             if file.tell() + len(piece) > left:
-                raise InvalidInputError(f"{path} has more than {_MOST_BYTES:,} bytes unpacked")
+                raise InvalidInputError(f"{path} has more than {MOST_BYTES:,} bytes unpacked")
             file.write(piece)
         return file.tell()

@@ -17,6 +17,7 @@ from gcp_adk_store.ces.conversation.agent import ENDED, AppAgent
 from gcp_adk_store.ces.conversation.decisions import MODEL, USER, calls_of, has_ended, in_force
 from gcp_adk_store.ces.host.keys import SessionKey, SessionKeyLike
 from gcp_adk_store.ces.host.variables import visible
+from gcp_adk_store.ces.tools.mocks import MockConfig
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
 
@@ -24,7 +25,13 @@ class TakesTurns(Protocol):
     """Runs a runner as the only turn of a session, as ``store.turns`` does."""
 
     def run(
-        self, runner: Runner, *, user_id: str, session_id: str, new_message: types.Content
+        self,
+        runner: Runner,
+        *,
+        user_id: str,
+        session_id: str,
+        new_message: types.Content,
+        state_delta: dict[str, Any] | None = None,
     ) -> AsyncGenerator[Event, None]:
         """Yield the events of the run."""
 
@@ -178,19 +185,28 @@ class Conversation:
         )
         return SessionKey(made.app_name, made.user_id, made.id)
 
-    async def send(self, said: str | types.Content, key: SessionKeyLike) -> ConversationTurn:
+    async def send(
+        self,
+        said: str | types.Content,
+        key: SessionKeyLike,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        mocks: MockConfig | None = None,
+    ) -> ConversationTurn:
         """Let the app answer what the user said, and return the turn.
 
         Args:
             said: A text, or content of the role ``user``; ``<event>session start</event>`` is a text too.
             key: The session, of this app.
+            variables: Values that the message brings along; they are stored with it.
+            mocks: Answers to calls of tools in this turn, before those of all turns.
 
         Raises:
             SessionMissingError: the session does not exist.
             InvalidInputError: an agent has ended the session; nothing was stored.
             StoreError: what the session service and the runtime may raise.
         """
-        events = [event async for event in self.stream(said, key)]
+        events = [event async for event in self.stream(said, key, variables=variables, mocks=mocks)]
         session = await self._session(SessionKey.of(key))
         in_session = in_force(session.events)
         return ConversationTurn(
@@ -200,14 +216,23 @@ class Conversation:
             ended=has_ended(in_session),
         )
 
-    async def stream(self, said: str | types.Content, key: SessionKeyLike) -> AsyncIterator[Event]:
+    async def stream(
+        self,
+        said: str | types.Content,
+        key: SessionKeyLike,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        mocks: MockConfig | None = None,
+    ) -> AsyncIterator[Event]:
         """Yield the events of a turn as they are stored; as :meth:`send`."""
         place = SessionKey.of(key)
         if place.app != self.runner.app_name:
             raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
         content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
-        async with self.agent.turn_sessions.reserving(place):
+        if variables:
+            message["state_delta"] = dict(variables)
+        async with self.agent.turn_sessions.reserving(place, mocks):
             session = await self._session(place)
             if has_ended(in_force(session.events)):
                 raise InvalidInputError(ENDED)

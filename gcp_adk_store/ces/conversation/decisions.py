@@ -97,10 +97,10 @@ def tool_names(agent: AgentSpec, app: AgentApp) -> list[str]:
     """Return the names of the tools that the model of *agent* may call, system tools too, in order."""
     names = dict.fromkeys(agent.tools)
     for use in agent.toolsets:
+        toolset = next((each for each in app.toolsets if use.toolset in each.names), None)
         if use.operations:
-            names |= dict.fromkeys(f"{use.toolset}_{operation}" for operation in use.operations)
-            continue
-        for toolset in app.toolsets:
-            if toolset.name == use.toolset:
-                names |= dict.fromkeys(sorted(toolset.tool_names))
+            prefix = use.toolset if toolset is None else toolset.name
+            names |= dict.fromkeys(f"{prefix}_{operation}" for operation in use.operations)
+        elif toolset is not None:
+            names |= dict.fromkeys(sorted(toolset.tool_names))
     return list(names)

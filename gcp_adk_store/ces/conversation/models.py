@@ -16,6 +16,8 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from typing_extensions import override
 
+from gcp_adk_store.ces.conversation.failures import TurnFailedError
+from gcp_adk_store.ces.conversation.requests import to_adk
 from gcp_adk_store.errors import InvalidInputError
 
 Reply = str | Mapping[str, Any]
@@ -38,6 +40,23 @@ def as_model(model: str | BaseLlm) -> BaseLlm:
         return LLMRegistry.new_llm(model)
     except ValueError as exc:
         raise InvalidInputError(f"ADK has no model {model[:100]!r}: {str(exc)[:300]}") from exc
+
+
+def read_script(path: Path) -> list[Any] | dict[str, Any]:
+    """Return the replies in the file *path*, JSON or YAML: a list, or such lists by name.
+
+    Raises:
+        InvalidInputError: it cannot be read, or is neither.
+    """
+    try:
+        read = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
+        raise InvalidInputError(f"{path} cannot be read as a script: {exc}") from exc
+    if isinstance(read, list):
+        return read
+    if isinstance(read, dict) and all(isinstance(each, list) for each in read.values()):
+        return {str(name): each for name, each in read.items()}
+    raise InvalidInputError(f"{path}: a script must be a list of replies, or an object of such lists")
 
 
 class ScriptedModel(BaseLlm):
@@ -64,10 +83,7 @@ class ScriptedModel(BaseLlm):
         Raises:
             InvalidInputError: it cannot be read, or is not a list of replies.
         """
-        try:
-            read = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-        except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
-            raise InvalidInputError(f"{path} cannot be read as a script: {exc}") from exc
+        read = read_script(path)
         if not isinstance(read, list):
             raise InvalidInputError(f"{path}: a script must be a list of replies")
         return cls(read)
@@ -150,6 +166,24 @@ class ReplayedModel(BaseLlm):
             )
         self._next += 1
         yield response.model_copy(deep=True)
+
+
+async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmResponse:
+    """Return the whole response of *model* to *request*, which is JSON.
+
+    Raises:
+        TurnFailedError: it gave none, or an error. What the model raises.
+    """
+    asked = to_adk(request)
+    asked.model = model.model
+    last: LlmResponse | None = None
+    async for response in model.generate_content_async(asked, stream=False):
+        last = response
+    if last is None:
+        raise TurnFailedError("MODEL_FAILED", f"the model {model.model} gave no response")
+    if last.error_code and not (last.content and last.content.parts):
+        raise TurnFailedError(str(last.error_code), last.error_message or "the model failed")
+    return last
 
 
 def _digest(request: LlmRequest) -> str:

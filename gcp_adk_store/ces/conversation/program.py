@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from gcp_adk_store.ces.apps.agents import TransferRule
+from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, in_force
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
 from gcp_adk_store.ces.conversation.conditions import Condition
@@ -28,6 +29,10 @@ class Program:
     """Names of the tools that answer with a placeholder first."""
     callbacks: Mapping[tuple[str, str], tuple[CodeFile, ...]]
     """By the folder of the agent and the kind, without those that are disabled."""
+    guardrails: Mapping[str, tuple[GuardrailSpec, ...]] = field(default_factory=dict)
+    """Of each agent, by its folder, in order."""
+    guardrail_code: Mapping[tuple[str, str], CodeFile] = field(default_factory=dict)
+    """By the folder of the guardrail and the kind, without what is disabled."""
     conditions: Mapping[TransferRule, Condition] = field(default_factory=dict)
     condition_code: Mapping[TransferRule, CodeFile] = field(default_factory=dict)
 
@@ -43,7 +48,7 @@ class Program:
         callees = {**by_name(own), **given}
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:
-            if not each.disabled:
+            if not (each.disabled or each.guardrail):
                 place = (each.agent, each.callback)
                 callbacks[place] = (*callbacks.get(place, ()), load_code(each.path))
         rules = [rule for agent in app.agents for rule in agent.rules]
@@ -57,6 +62,14 @@ class Program:
                 if isinstance(callee, PythonTool) and callee.execution == "ASYNCHRONOUS"
             ),
             callbacks=callbacks,
+            guardrails={
+                agent.folder: tuple(in_force(app.guardrails, app.guards_all, agent)) for agent in app.agents
+            },
+            guardrail_code={
+                (each.guardrail, each.callback): load_code(each.path)
+                for each in app.callbacks
+                if each.guardrail and not each.disabled
+            },
             conditions={rule: Condition.of(rule.expression) for rule in rules if rule.expression is not None},
             condition_code={
                 rule: _condition_code(app, rule.code)

@@ -11,12 +11,23 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
+from gcp_adk_store.ces.apps.guardrails import GuardrailSpec
 from gcp_adk_store.ces.conversation import decisions, requests
 from gcp_adk_store.ces.conversation.decisions import MODEL, USER, calls_of
+from gcp_adk_store.ces.conversation.failures import (
+    CALLBACK_FAILED,
+    GUARDRAIL_TRIGGERED,
+    TURN_TOO_LONG,
+    TurnFailedError,
+    require_fitting,
+    require_success,
+)
+from gcp_adk_store.ces.conversation.guarding import GuardrailTriggeredError, guard
+from gcp_adk_store.ces.conversation.models import whole_response
 from gcp_adk_store.ces.conversation.program import Program
 from gcp_adk_store.ces.conversation.turn_sessions import HeldSession, key_of
 from gcp_adk_store.ces.guest.content import END_SESSION, TRANSFER
-from gcp_adk_store.ces.host.results import CallbackRun, Run, ToolRun
+from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
 from gcp_adk_store.ces.host.wire import to_object
@@ -26,19 +37,6 @@ from gcp_adk_store.errors import InvalidInputError
 MOST_TRANSFERS: Final = 10
 MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
-
-FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"
-CALLBACK_FAILED: Final = "CALLBACK_FAILED"
-TURN_TOO_LONG: Final = "TURN_TOO_LONG"
-_TOO_LARGE: Final = "VariableTooLargeError"
-
-
-class TurnFailedError(Exception):
-    """What ends a turn, and is told by its last event."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 @dataclass(slots=True, eq=False)
@@ -82,8 +80,12 @@ class Turn:
 
     async def _play(self) -> AsyncIterator[Event]:
         for _ in range(MOST_TRANSFERS + 1):
-            async for event in self._agent_answers():
-                yield event
+            try:
+                async for event in self._agent_answers():
+                    yield event
+            except GuardrailTriggeredError as exc:
+                async for event in self._guarded(exc.guardrail, exc.reason):
+                    yield event
             if self._next is None or self._is_over:
                 return
             self.agent, self._next = self._next, None
@@ -91,6 +93,7 @@ class Turn:
 
     async def _agent_answers(self) -> AsyncIterator[Event]:
         """Yield what the agent says and does, until it is done, hands over or ends the session."""
+        await self._guard("before_agent")
         before = await self._callbacks("before_agent")
         if before is not None and before.override is not None:
             async for event in self._say(_content(before.override)):
@@ -98,6 +101,7 @@ class Turn:
         elif self._next is None:
             async for event in self._ask_models():
                 yield event
+        await self._guard("after_agent")
         after = await self._callbacks("after_agent")
         if after is not None and after.override is not None:
             content = _content(after.override)
@@ -105,6 +109,38 @@ class Turn:
                 self.held.answer = None  # the callback's content is in its place
             async for event in self._say(content):
                 yield event
+
+    async def _guard(self, kind: str, **subjects: Any) -> None:
+        """Ask the agent's guardrails; raise if one triggers."""
+        key, options = key_of(self.held.session), self._options()
+        await guard(self.program, self.runtime, self.agent, kind, key, subjects=subjects, options=options)
+
+    async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
+        """Yield what *guardrail* does in place of the agent's answer."""
+        self._next = None
+        if _is_said(self.held.answer):
+            self.held.answer = None
+        if guardrail.responses:
+            parts = [types.Part(text=guardrail.responses[0])]
+            async for event in self._say(types.Content(role=MODEL, parts=parts)):
+                yield event
+        elif target := self.program.app.agent(guardrail.transfer_to):
+            self._next = target
+            for event in self._hold(self._event(None, transfer=target)):
+                yield event
+        elif guardrail.prompt is not None:
+            request = requests.request_json(
+                requests.contents_of(self.held.events, self.ctx.invocation_id),
+                self.agent,
+                model=self.model.model,
+                instruction=guardrail.prompt,
+                declarations=[],
+            )
+            said = await whole_response(self.model, request)
+            async for event in self._say(said.content, said):
+                yield event
+        else:
+            raise TurnFailedError(GUARDRAIL_TRIGGERED, f"{guardrail.name}: {reason}")
 
     async def _ask_models(self) -> AsyncIterator[Event]:
         while self._goes_on():
@@ -139,6 +175,7 @@ class Turn:
         if self._model_calls > MOST_MODEL_CALLS:
             raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_MODEL_CALLS} model calls in one turn")
         request = await self._request()
+        await self._guard("before_model", llm_request=request)
         before = await self._callbacks("before_model", llm_request=request)
         if before is None:
             return request, None
@@ -146,11 +183,12 @@ class Turn:
 
     async def _modelled(self, request: Mapping[str, Any]) -> tuple[Mapping[str, Any], LlmResponse]:
         """Return what the model says, as callbacks left it, and as it came."""
-        said = await self._model_says(request)
+        said = await whole_response(self.model, request)
         for call in calls_of(said.content):
             call.id = call.id or new_call_id()
             self._of_model.add(call.id)
         response: Mapping[str, Any] = to_object(said, "the response of the model", null_for_nan=True)
+        await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
         if after is not None:
             response = after.override or after.llm_response or response
@@ -248,7 +286,7 @@ class Turn:
             raise
         except (SandboxError, InvalidInputError) as exc:  # also a name that no tool has
             return failure_of(exc).response
-        _require_fitting(ran)
+        require_fitting(ran)
         return ran.response if ran.response is not None else {"result": None}
 
     async def _callbacks(self, kind: str, **subjects: Any) -> CallbackRun | None:
@@ -264,9 +302,7 @@ class Turn:
             raise
         except SandboxError as exc:
             raise TurnFailedError(CALLBACK_FAILED, f"{kind} of {self.agent.name}: {exc}") from exc
-        _require_fitting(ran)
-        if ran.error is not None:
-            raise TurnFailedError(CALLBACK_FAILED, f"{kind} of {self.agent.name}: {ran.error}")
+        require_success(ran, f"{kind} of {self.agent.name}")
         wanted = (ran.actions or {}).get("transferToAgent")
         if wanted and (target := self.program.app.agent(str(wanted))):
             self._next = target
@@ -280,6 +316,7 @@ class Turn:
             "invocation_id": ctx.invocation_id,
             "user_content": ctx.user_content,
             "context": {"turnIndex": index, "appId": self.held.session.app_name},
+            "mocks": self.held.mocks,
         }
 
     async def _forced_transfer(self) -> AgentSpec | None:
@@ -322,19 +359,6 @@ class Turn:
             declarations=declarations,
         )
 
-    async def _model_says(self, request: Mapping[str, Any]) -> LlmResponse:
-        """Return the whole response of the model."""
-        asked = requests.to_adk(request)
-        asked.model = self.model.model
-        last: LlmResponse | None = None
-        async for response in self.model.generate_content_async(asked, stream=False):
-            last = response
-        if last is None:
-            raise TurnFailedError("MODEL_FAILED", f"the model {self.model.model} gave no response")
-        if last.error_code and not (last.content and last.content.parts):
-            raise TurnFailedError(str(last.error_code), last.error_message or "the model failed")
-        return last
-
     def _event(
         self, content: types.Content | None, *, transfer: AgentSpec | None = None, **more: Any
     ) -> Event:
@@ -371,9 +395,3 @@ def _is_said(event: Event | None) -> bool:
     """Return whether *event* is what an agent said, without calls."""
     content = None if event is None else event.content
     return content is not None and content.role == MODEL and not calls_of(content)
-
-
-def _require_fitting(ran: Run) -> None:
-    """Raise what the platform ends the turn with if a variable is too large."""
-    if ran.error is not None and ran.error.type == _TOO_LARGE:
-        raise TurnFailedError(FAILED_PRECONDITION, ran.error.message)

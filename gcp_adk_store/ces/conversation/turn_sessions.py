@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from gcp_adk_store.ces.conversation.decisions import USER, in_force
 from gcp_adk_store.ces.host.keys import SessionKey
+from gcp_adk_store.ces.tools.mocks import MockConfig
 
 
 @dataclass(slots=True, eq=False)
@@ -32,6 +33,8 @@ class HeldSession:
     """The last event of an agent, which callbacks may still replace."""
     late: list[Event] = field(default_factory=list)
     """Responses of asynchronous tools that came during the turn."""
+    mocks: MockConfig | None = None
+    """Answers to calls of tools in this turn alone."""
 
     @property
     def state(self) -> dict[str, Any]:
@@ -57,12 +60,13 @@ class TurnSessions(BaseSessionService):
         self._held: dict[SessionKey, HeldSession] = {}
         self._services: dict[SessionKey, BaseSessionService] = {}
         self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
+        self._mocks: dict[SessionKey, MockConfig] = {}
 
     @contextmanager
     def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
         """Let runs on *session* see it as it is here, while the block runs."""
         key = key_of(session)
-        held = self._held[key] = HeldSession(session)
+        held = self._held[key] = HeldSession(session, mocks=self._mocks.get(key))
         self._services[key] = service
         try:
             yield held
@@ -71,13 +75,22 @@ class TurnSessions(BaseSessionService):
                 del self._held[key]
 
     @asynccontextmanager
-    async def reserving(self, key: SessionKey) -> AsyncIterator[None]:
-        """Let responses that come late wait until the block ends: it reads the session and appends to it."""
+    async def reserving(self, key: SessionKey, mocks: MockConfig | None = None) -> AsyncIterator[None]:
+        """Let responses that come late wait until the block ends: it reads the session and appends to it.
+
+        Args:
+            key: The session.
+            mocks: Answers to calls of tools in the turns of the block.
+        """
         over = asyncio.Event()
         self._reserved.setdefault(key, []).append(over)
+        if mocks is not None:
+            self._mocks[key] = mocks
         try:
             yield
         finally:
+            if self._mocks.get(key) is mocks:
+                self._mocks.pop(key, None)
             over.set()
             self._reserved[key].remove(over)
             if not self._reserved[key]:

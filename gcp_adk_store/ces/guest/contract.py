@@ -11,10 +11,16 @@ from typing import Any, Final, Literal, NotRequired, Self, TypedDict
 VERSION: Final = 1
 
 Kind = Literal["tool", "callback"]
-Callback = Literal["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"]
+AgentCallback = Literal[
+    "before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"
+]
+GuardrailCallback = Literal[
+    "before_agent_guardrail", "after_agent_guardrail", "before_model_guardrail", "after_model_guardrail"
+]
+Callback = AgentCallback | GuardrailCallback
 
 KINDS: Final[tuple[str, ...]] = ("tool", "callback")
-CALLBACKS: Final[tuple[str, ...]] = (
+AGENT_CALLBACKS: Final[tuple[AgentCallback, ...]] = (
     "before_agent",
     "after_agent",
     "before_model",
@@ -22,6 +28,14 @@ CALLBACKS: Final[tuple[str, ...]] = (
     "before_tool",
     "after_tool",
 )
+GUARDRAILS: Final[tuple[GuardrailCallback, ...]] = (
+    "before_agent_guardrail",
+    "after_agent_guardrail",
+    "before_model_guardrail",
+    "after_model_guardrail",
+)
+"""Callbacks of guardrails, which decide whether a turn may go on."""
+CALLBACKS: Final[tuple[str, ...]] = (*AGENT_CALLBACKS, *GUARDRAILS)
 
 MAX_VARIABLE_BYTES: Final = (
     262_144  # Where the platform lets the whole turn fail, measured on a variable's JSON.
@@ -105,7 +119,7 @@ class Answer(TypedDict):
     response: dict[str, Any] | None
     """What the function response of a tool holds: ``{"result": ...}``; None of callbacks."""
     override: bool
-    """Whether a callback returned something other than None."""
+    """Whether a callback returned something other than None, or a guardrail has triggered."""
     overridden_by: int | None
     """Index in ``code`` of the callback that did; those after it were not run."""
     state_delta: StateDelta

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+from . import guardrails
 from .capture import Capture, Show, standard_streams
 from .coercion import coerce
 from .context import CallbackContext, ToolContext
@@ -196,15 +197,16 @@ class Job:
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
     ) -> tuple[int | None, Any]:
         """Return which of the callbacks overrides and what it returned; the rest is not run."""
+        names = {**names, **guardrails.GLOBALS} if subjects.guards else names
         for index, source in enumerate(sources):
             with source.module(names, self.settings) as namespace:
                 function = source.entry(
-                    namespace, f"{subjects.callback}_callback", or_first=False, warn=self.warnings.add
+                    namespace, subjects.function(namespace), or_first=False, warn=self.warnings.add
                 )
                 returned = function(**subjects.keywords(self.variables.context))
                 returned = finished(function, returned, run_coroutines=self.settings.allow_async_functions)
-            if returned is not None:
-                return index, returned
+            if (last := subjects.last(returned, self.warnings.add)) is not None:
+                return index, last
         return None, None
 
     def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:

@@ -9,7 +9,8 @@ import pydantic
 
 from .content import Content
 from .context import CallbackContext
-from .contract import Callback, RequestError
+from .contract import GUARDRAILS, Callback, RequestError
+from .guardrails import TRIGGER, GuardrailResult, decided
 from .llm import LlmRequest, LlmResponse
 from .models import MessageModel, from_wire, to_wire
 from .plain import plain, same_json
@@ -22,6 +23,10 @@ _PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
     "after_model": ("llm_response",),
     "before_tool": ("tool", "input"),
     "after_tool": ("tool", "input", "tool_response"),
+    "before_agent_guardrail": (),
+    "after_agent_guardrail": (),
+    "before_model_guardrail": ("llm_request",),
+    "after_model_guardrail": ("llm_response",),
 }
 """Beside ``callback_context``; callbacks are called by these names."""
 
@@ -118,6 +123,30 @@ class Subjects:
         """Return what a callback is called with."""
         return {**self.values, "callback_context": session}
 
+    @property
+    def guards(self) -> bool:
+        """Whether the callbacks are a guardrail's."""
+        return self.callback in GUARDRAILS
+
+    def function(self, namespace: Mapping[str, Any]) -> str:
+        """Return the name of the function to call; that of a guardrail's may be as of an agent's callback."""
+        name, other = f"{self.callback}_callback", f"{self.callback.removesuffix('_guardrail')}_callback"
+        return other if self.guards and name not in namespace and other in namespace else name
+
+    def last(self, returned: Any, warn: Callable[[str], None]) -> Any:
+        """Return what a callback *returned* if no other is called then: an override, or a trigger; else None.
+
+        Raises:
+            GuardrailResultError: a guardrail returned no decision.
+        """
+        if not self.guards:
+            return returned
+        if returned is None:
+            warn(f"a {self.callback}_callback returned nothing, which counts as OK: return a GuardrailResult")
+            return None
+        result = decided(returned)
+        return result if result.decision == TRIGGER else None
+
     def override(self, returned: Any, *, lenient: bool) -> dict[str, Any]:
         """Return what a callback *returned* as JSON.
 
@@ -125,6 +154,8 @@ class Subjects:
             CallbackResultError: it is of another type.
             NotJsonError: something in it cannot be JSON.
         """
+        if isinstance(returned, GuardrailResult):
+            return {name: plain(value, name) for name, value in returned.model_dump().items()}
         expected = _OVERRIDES[self.callback]
         if expected is None and isinstance(returned, dict):
             result: dict[str, Any] = plain(returned, "result", lenient=lenient)

@@ -20,6 +20,10 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "after_model": ("llm_response",),
     "before_tool": ("tool", "args"),
     "after_tool": ("tool", "args", "tool_response"),
+    "before_agent_guardrail": (),
+    "after_agent_guardrail": (),
+    "before_model_guardrail": ("llm_request",),
+    "after_model_guardrail": ("llm_response",),
 }
 
 _MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")

@@ -208,12 +208,13 @@ class PythonRuntime:
 
         Args:
             kind: ``before_agent``, ``after_agent``, ``before_model``, ``after_model``, ``before_tool`` or
-                ``after_tool``, with or without ``_callback``.
+                ``after_tool``, with or without ``_callback``. Callbacks of guardrails are
+                ``before_agent_guardrail`` and so on; the override is the result of one that triggers.
             code: One file, or several; disabled ones are left out.
             key: The session.
             filename: As tracebacks show a single file.
-            llm_request: Of ``before_model``: ADK's, or JSON.
-            llm_response: Of ``after_model``.
+            llm_request: Of ``before_model``, and of a guardrail's: ADK's, or JSON.
+            llm_response: Of ``after_model``, and of a guardrail's.
             tool: Of callbacks of tools: its name, or ``name`` and ``description``.
             args: Of callbacks of tools, the ``input``.
             tool_response: Of ``after_tool``.

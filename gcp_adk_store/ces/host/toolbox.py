@@ -14,6 +14,7 @@ from gcp_adk_store.ces.host.results import Call, RunFailure
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.tools.declarations import Callee, CodeFile, MockTool, OperationTool, PythonTool
+from gcp_adk_store.ces.tools.injection import CredentialMissingError, SessionValues
 from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
 from gcp_adk_store.ces.tools.parameters import ArgumentsError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
@@ -21,6 +22,7 @@ from gcp_adk_store.errors import InvalidInputError, OverloadedError
 CALL_ID: Final = "call-"
 """What ids of calls begin with that this package makes."""
 _BAD_REQUEST: Final = 400
+_UNAUTHORIZED: Final = 401
 _FAILED: Final = 500
 
 
@@ -172,10 +174,12 @@ class Toolbox:
 
     async def _of_operation(self, tool: OperationTool, call: ToolCall) -> Reply:
         try:
-            outgoing = tool.operation.request(call.args, tool.headers)
+            session = SessionValues(context=call.situation.context, variables=call.state)
+            outgoing = tool.request(call.args, session)
         except ArgumentsError as exc:
-            error = RunFailure(type="ArgumentsError", message=str(exc), traceback="")
-            return Reply(status_code=_BAD_REQUEST, reason=str(exc), error=error)
+            status = _UNAUTHORIZED if isinstance(exc, CredentialMissingError) else _BAD_REQUEST
+            error = RunFailure(type=type(exc).__name__, message=str(exc), traceback="")
+            return Reply(status_code=status, reason=str(exc), error=error)
         return Reply.of_fetched(await self._http.fetch(outgoing, asker=call.situation.asker))
 
 

@@ -240,13 +240,20 @@ class _File:
             settings=checks.settings,
         ) as runtime:
             ran = await runtime.run_callback(
-                folder.parent.name.removesuffix("_callbacks"),
+                self._kind(folder / CODE_FILE),
                 load_code(folder / CODE_FILE),
                 SessionKey(_APP, "test", session.id),
                 invocation_id="turn",
                 **asked.subjects,
             )
         return asdict(ran)
+
+    def _kind(self, code: Path) -> str:
+        """Return which callback *code* is: as the app's configuration has it, else by its folder."""
+        listed = (
+            each.callback for each in self.checks.app.callbacks if each.path.resolve() == code.resolve()
+        )
+        return next(listed, code.parent.parent.name.removesuffix("_callbacks"))
 
     def _folder(self) -> Path:
         """Return the folder of the file, where the callback is that it tests."""

@@ -10,19 +10,19 @@ from gcp_adk_store.ces.apps.paths import JsonPath
 def _is_contained(actual: Any, expected: Any) -> bool:
     if isinstance(actual, str):
         return isinstance(expected, str) and expected in actual
-    return isinstance(actual, list | dict) and any(_is_equal(each, expected) for each in actual)
+    return isinstance(actual, list | dict) and any(is_equal(each, expected) for each in actual)
 
 
-def _is_equal(actual: Any, expected: Any) -> bool:
+def is_equal(actual: Any, expected: Any) -> bool:
     """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
     if isinstance(actual, bool) or isinstance(expected, bool):
         return actual is expected
     if isinstance(actual, dict) and isinstance(expected, dict):
         return actual.keys() == expected.keys() and all(
-            _is_equal(actual[key], expected[key]) for key in actual
+            is_equal(actual[key], expected[key]) for key in actual
         )
     if isinstance(actual, list) and isinstance(expected, list):
-        return len(actual) == len(expected) and all(map(_is_equal, actual, expected))
+        return len(actual) == len(expected) and all(map(is_equal, actual, expected))
     return bool(actual == expected)
 
 
@@ -48,7 +48,7 @@ def _measures(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "equals": _is_equal,
+    "equals": is_equal,
     "contains": _is_contained,
     "greater_than": _compares(lambda actual, expected: actual > expected),
     "less_than": _compares(lambda actual, expected: actual < expected),

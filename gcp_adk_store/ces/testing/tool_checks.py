@@ -15,8 +15,9 @@ from gcp_adk_store.ces.host.results import ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.testing.expectations import Expectation
+from gcp_adk_store.ces.testing.nodes import MalformedTestError
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
-from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, ToolTest
+from gcp_adk_store.ces.testing.tool_tests import ToolTest
 from gcp_adk_store.ces.tools.declarations import Execution
 from gcp_adk_store.ces.tools.mocks import MockConfig
 from gcp_adk_store.errors import InvalidInputError

@@ -1,10 +1,12 @@
 """Hold the tools that code, or a model, may call."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from gcp_adk_store.ces.guest.contract import Code
+from gcp_adk_store.ces.http.fetching import Outgoing
+from gcp_adk_store.ces.tools.injection import Authentication, SessionValues
 from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
 from gcp_adk_store.errors import InvalidInputError
 
@@ -58,6 +60,8 @@ class MockTool:
     reason: str = ""
     """Of an answer that is an error."""
     description: str = ""
+    parameters: Mapping[str, Any] | None = None
+    """The JSON schema of its arguments, for models; by default any object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +71,25 @@ class OperationTool:
     name: str
     operation: Operation
     headers: Mapping[str, str] = field(repr=False)
+    authentication: Authentication | None = None
 
     @property
     def description(self) -> str:
         """What the document says of it."""
         return self.operation.description
+
+    def request(self, args: Mapping[str, Any], session: SessionValues) -> Outgoing:
+        """Return the request for *args*, with what its toolset authenticates itself by.
+
+        Raises:
+            ArgumentsError: an argument is missing, unknown, or does not fit its place.
+            CredentialMissingError: the credential is missing.
+        """
+        if self.authentication is None:
+            return self.operation.request(args, self.headers, session)
+        headers, params = self.authentication.sent(session)
+        outgoing = self.operation.request(args, {**self.headers, **headers}, session)
+        return replace(outgoing, params=[*(outgoing.params or ()), *params] or None)
 
 
 Tool: TypeAlias = PythonTool | OpenApiTool | MockTool
@@ -100,7 +118,9 @@ def _callees(key: str | None, tool: Tool | str) -> list[Callee]:
             return [PythonTool(name=key, code=tool)]
         case OpenApiTool():
             return [
-                OperationTool(name=name, operation=operation, headers=tool.headers)
+                OperationTool(
+                    name=name, operation=operation, headers=tool.headers, authentication=tool.authentication
+                )
                 for name, operation in tool.operations.items()
             ]
         case PythonTool() | MockTool():

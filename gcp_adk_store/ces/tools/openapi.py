@@ -16,6 +16,7 @@ import yaml
 
 from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.http.headers import header_fault
+from gcp_adk_store.ces.tools.injection import Authentication, SessionValues, expression_of
 from gcp_adk_store.ces.tools.parameters import PLACES, ArgumentsError, Parameter
 from gcp_adk_store.errors import InvalidInputError
 
@@ -41,16 +42,32 @@ class Operation:
     body: str | None
     """Media type of the body that it takes."""
     body_required: bool
+    injected: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the body that are values of the session, by name: which."""
 
-    def request(self, args: Mapping[str, Any], headers: Mapping[str, str]) -> Outgoing:
+    def request(
+        self, args: Mapping[str, Any], headers: Mapping[str, str], session: SessionValues | None = None
+    ) -> Outgoing:
         """Return the request for *args*; arguments that are not parameters are fields of the body.
+
+        Args:
+            args: The arguments. Those that are values of the session are replaced by these.
+            headers: Sent too.
+            session: By default one without a value.
 
         Raises:
             ArgumentsError: an argument is missing, unknown, or does not fit its place.
         """
-        missing = [each.name for each in self.parameters if each.required and args.get(each.name) is None]
+        session = session or SessionValues()
+        of_session = {each.name: each.expression for each in self.parameters if each.expression}
+        args = {name: value for name, value in args.items() if name not in {*of_session, *self.injected}}
+        args |= {name: session.value(each) for name, each in of_session.items()}
+        missing = [each for each in self.parameters if each.required and args.get(each.name) is None]
         if missing:
-            raise ArgumentsError(f"missing arguments: {', '.join(missing)}")
+            unset = [f"{each.name}, which is {each.expression}" for each in missing if each.expression]
+            if unset:
+                raise ArgumentsError(f"the session has no value for {'; '.join(unset)}")
+            raise ArgumentsError(f"missing arguments: {', '.join(each.name for each in missing)}")
         given = {place: [each for each in self._given(args) if each[0].place == place] for place in PLACES}
         path = self.path
         for parameter, value in given["path"]:
@@ -59,6 +76,10 @@ class Operation:
         if given["cookie"]:
             sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
         body = self._body(args)
+        if self.injected and (body is None or isinstance(body, dict)):
+            values = {name: session.value(each) for name, each in self.injected.items()}
+            found = {name: value for name, value in values.items() if value is not None}
+            body = {**(body or {}), **found} or None
         is_json = self.body is not None and "json" in self.body
         as_form = self.body == _FORM and isinstance(body, dict)
         if body is not None and not as_form:
@@ -89,7 +110,7 @@ class Operation:
             return None
         if len(fields) == 1 and next(iter(fields)) in _WHOLE_BODY:
             return next(iter(fields.values()))
-        if self.body_required and not fields:
+        if self.body_required and not (fields or self.injected):
             raise ArgumentsError("missing arguments: the body has no field")
         return fields or None
 
@@ -107,6 +128,8 @@ class OpenApiTool:
     """By the name of the tool."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request, such as a key of the API; the calling code never sees them."""
+    authentication: Authentication | None = None
+    """Sent with each request too."""
 
     def __post_init__(self) -> None:
         for name, value in self.headers.items():
@@ -121,6 +144,7 @@ class OpenApiTool:
         display_name: str | None = None,
         server: str | None = None,
         headers: Mapping[str, str] | None = None,
+        authentication: Authentication | None = None,
     ) -> Self:
         """Return the tool of a document, or of a file of JSON or YAML that holds one.
 
@@ -129,6 +153,7 @@ class OpenApiTool:
             display_name: By default the document's title, as an identifier.
             server: URL that the paths follow; by default the document's first one.
             headers: Sent with each request.
+            authentication: Sent with each request too.
 
         Raises:
             InvalidInputError: the document cannot be read, or has no operation that can be called.
@@ -144,7 +169,12 @@ class OpenApiTool:
                 raise InvalidInputError(f"the OpenAPI document of {name} has two operations {each.name}")
         if not operations:
             raise InvalidInputError(f"the OpenAPI document of {name} has no operations")
-        return cls(display_name=name, operations=operations, headers=dict(headers or {}))
+        return cls(
+            display_name=name,
+            operations=operations,
+            headers=dict(headers or {}),
+            authentication=authentication,
+        )
 
 
 def _read(spec: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
@@ -180,11 +210,13 @@ def _operation(
     for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
         described = _resolved(document, found, where)
         try:
-            parameter = Parameter.of(described)
+            parameter = Parameter.of(described, expression_of(described, where))
         except ValueError as exc:
             raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
         parameters[parameter.name, parameter.place] = parameter
     body = _resolved(document, told.get("requestBody") or {}, where)
+    content = _mapping(body.get("content") or {}, where)
+    media_type = _media_type(content)
     return Operation(
         name=identifier(str(told.get("operationId") or f"{method}_{identifier(path)}")),
         method=method,
@@ -192,9 +224,26 @@ def _operation(
         server=_absolute(server) if server else _server(told, item, document),
         description=str(told.get("description") or told.get("summary") or ""),
         parameters=tuple(parameters.values()),
-        body=_media_type(_mapping(body.get("content") or {}, where)),
+        body=media_type,
         body_required=bool(body.get("required")),
+        injected=_injected(document, content.get(media_type) if media_type else None, where),
     )
+
+
+def _injected(document: Mapping[str, Any], media: Any, where: str) -> dict[str, str]:
+    """Return the fields of a body that are values of the session, and which they are."""
+    schema = media.get("schema") if isinstance(media, Mapping) else None
+    if not isinstance(schema, Mapping):
+        return {}
+    properties = _resolved(document, schema, where).get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    found = {
+        str(name): expression_of(each, f"{where}, {name}")
+        for name, each in properties.items()
+        if isinstance(each, Mapping)
+    }
+    return {name: expression for name, expression in found.items() if expression}
 
 
 def _server(*places: Mapping[str, Any]) -> str:

@@ -24,14 +24,16 @@ def declaration_of(callee: Callee) -> dict[str, Any]:
             return _of_python(callee)
         case OperationTool():
             operation = callee.operation
-            properties: dict[str, Any] = {each.name: {} for each in operation.parameters}
-            required = [each.name for each in operation.parameters if each.required]
+            told = [each for each in operation.parameters if not each.expression]
+            properties: dict[str, Any] = {each.name: {} for each in told}
+            required = [each.name for each in told if each.required]
             if operation.body is not None:
                 properties["body"] = dict(_OBJECT) if "json" in operation.body else {}
                 required += ["body"] if operation.body_required else []
             return _declared(callee.name, callee.description, properties, required)
         case MockTool():
-            return _declared(callee.name, callee.description, {}, [])
+            made = _declared(callee.name, callee.description, {}, [])
+            return made if callee.parameters is None else {**made, "parametersJsonSchema": callee.parameters}
 
 
 def _declared(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces.models import chosen_model, model_options
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.ces.place import key_of
 from gcp_adk_store.cli.extras import needs_ces
@@ -22,7 +23,6 @@ from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
-    from google.adk.models.base_llm import BaseLlm
     from google.adk.sessions import BaseSessionService
 
     from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
@@ -48,25 +48,7 @@ class _Sessions:
 @click.command()
 @click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
 @app_option
-@click.option("--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's.")
-@click.option(
-    "--script",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Replies in place of a model's, a list in JSON or YAML.",
-)
-@click.option(
-    "--replay",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Recording of a model's replies, which the same conversation gets again.",
-)
-@click.option(
-    "--record",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Append the model's replies to this recording.",
-)
+@model_options
 @click.option(
     "--session",
     metavar="APP/USER/ID",
@@ -80,10 +62,6 @@ def chat(
     app: Path,
     *,
     app_name: str | None,
-    model: str | None,
-    script: Path | None,
-    replay: Path | None,
-    record: Path | None,
     **given: Any,
 ) -> None:
     """Talk with an agent app: each line is what the user says, and one turn.
@@ -95,41 +73,18 @@ def chat(
     """
     with needs_ces():
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
-    if sum(each is not None for each in (model, script, replay)) > 1:
-        raise CannotLookError("give one of --model, --script and --replay")
     at = {name: given.pop(name) for name in PLACE}
     try:
         with app_in(app, app_name) as folder:
-            chosen_model = _model(model, script, replay, record, folder)
-            failed = asyncio.run(_converse(folder, chosen_model, at, **given))
+            failed = asyncio.run(_converse(folder, at, **given))
     except StoreError:
         with told_with_remedy():
             raise
     sys.exit(failed)
 
 
-def _model(
-    name: str | None, script: Path | None, replay: Path | None, record: Path | None, app: Path
-) -> "BaseLlm | str | None":
-    from gcp_adk_store.ces import RecordingModel, ReplayedModel, ScriptedModel, read_app  # noqa: PLC0415
-
-    model: BaseLlm | str | None = name
-    if script is not None:
-        model = ScriptedModel.from_file(script)
-    elif replay is not None:
-        model = ReplayedModel(replay)
-    if record is None:
-        return model
-    read = read_app(app)
-    named = model or (read.root.model if read.root else "") or read.model
-    if not named:
-        raise CannotLookError("the app names no model; give --model")
-    return RecordingModel(named, record)
-
-
 async def _converse(
     folder: Path,
-    model: "BaseLlm | str | None",
     at: Mapping[str, str | None],
     *,
     session: str | None,
@@ -140,9 +95,12 @@ async def _converse(
     """Hold the conversation, and return whether a turn failed."""
     from google.genai.errors import APIError  # noqa: PLC0415  # half of ADK
 
-    from gcp_adk_store.ces import Conversation, MockConfig, read_app  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces import Conversation, MockConfig  # noqa: PLC0415  # of the extra
 
-    app, chosen = read_app(folder), Chosen(tools=folder, **given)
+    asked = {name: given.pop(name) for name in ("model", "script", "replay", "record")}
+    chosen = Chosen(tools=folder, **given)
+    app = chosen.read_app(folder)
+    model = chosen_model(app, **asked)
     for problem in app.problems:
         click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)
     key = None if session is None else key_of(session)

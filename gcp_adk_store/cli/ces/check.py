@@ -67,18 +67,18 @@ def test(
         raise CannotLookError(f"the folder {tests} does not exist")
     with app_in(folder, app_name) as app:
         chosen = Chosen(tools=app, **given)
-        whole = folder if folder.is_dir() else _unpacked(app)
+        whole = folder if folder.is_dir() else unpacked_folder(app)
         outcomes = _run(app, chosen, whole=whole, tests=tests, only=only, variables=variables, shown=folder)
     if junit is not None:
-        _write(junit, outcomes)
+        write_junit(junit, outcomes)
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
     else:
-        _show(outcomes)
+        show_outcomes(outcomes)
     sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
 
 
-def _unpacked(app: Path) -> Path:
+def unpacked_folder(app: Path) -> Path:
     """Return the folder that an archive was unpacked into, in which *app* is."""
     parents = {app, app.parent, app.parent.parent}
     return next(each for each in parents if each.name.startswith(UNPACKED))
@@ -118,9 +118,14 @@ def _run(
     ]
 
 
-def _write(junit: Path, outcomes: "list[Outcome]") -> None:
+def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
+    """Write *outcomes* as JUnit's XML.
+
+    Raises:
+        CannotLookError: the file cannot be written.
+    """
     try:
-        junit.write_bytes(junit_xml(outcomes))
+        junit.write_bytes(junit_xml(outcomes, suite))
     except OSError as exc:
         raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
 
@@ -132,22 +137,26 @@ def _tool_files(folder: Path) -> list[Path]:
 
 def _callback_files(folder: Path) -> list[Path]:
     beside = folder.glob("agents/*/*_callbacks/*/test*.py")
+    guarding = folder.glob("guardrails/**/test*.py")
     apart = folder.rglob("callback_tests/tests/**/test*.py")
     return sorted(
-        {path for path in (*beside, *apart) if path.stem == "test" or path.stem.startswith("test_")}
+        {
+            path
+            for path in (*beside, *guarding, *apart)
+            if path.stem == "test" or path.stem.startswith("test_")
+        }
     )
 
 
 async def _outcomes(
     folder: Path, of_tools: list[Path], of_callbacks: list[Path], variables: dict[str, Any], chosen: Chosen
 ) -> "list[Outcome]":
-    from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
 
-    app, settings = read_app(folder), chosen.settings()
-    outcomes = [_of_problem(folder, each) for each in app.problems]
+    app, settings = chosen.read_app(folder), chosen.settings()
+    outcomes = [of_problem(folder, each) for each in app.problems]
     room = Room.of(settings, chosen.sandbox, Machine.here())
     sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
     try:
@@ -167,7 +176,7 @@ async def _outcomes(
     return outcomes
 
 
-def _of_problem(folder: Path, problem: "Finding") -> "Outcome":
+def of_problem(folder: Path, problem: "Finding") -> "Outcome":
     """Return what becomes of a file of the app that was not read: what it says would be missing unseen."""
     from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # of the extra
 
@@ -188,8 +197,9 @@ async def _tool_outcomes(
 
     from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, read_tool_tests  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import read_tool_tests  # noqa: PLC0415  # likewise
 
     outcomes: list[Outcome] = []
     if not files:
@@ -209,7 +219,8 @@ async def _tool_outcomes(
     return outcomes
 
 
-def _show(outcomes: "list[Outcome]") -> None:
+def show_outcomes(outcomes: "list[Outcome]") -> None:
+    """Print *outcomes* as a table, and below it what is wrong."""
     table = Table("", "of", "test", "ms", box=None)
     table.columns[3].justify = "right"
     for each in outcomes:

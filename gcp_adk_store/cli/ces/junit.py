@@ -13,12 +13,12 @@ _ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 
 
-def junit_xml(outcomes: "Sequence[Outcome]") -> bytes:
+def junit_xml(outcomes: "Sequence[Outcome]", suite_name: str = "ces test") -> bytes:
     """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
     counts = {name: sum(each.status == status for each in outcomes) for status, name in _ELEMENTS.items()}
     suite = ET.Element(
         "testsuite",
-        name="ces test",
+        name=suite_name,
         tests=str(len(outcomes)),
         failures=str(counts["failure"]),
         errors=str(counts["error"]),

@@ -1,6 +1,7 @@
 """The options of the commands that run code."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces import HttpPolicy, RuntimeSettings
+    from gcp_adk_store.ces import AgentApp, HttpPolicy, RuntimeSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -57,6 +58,29 @@ class Chosen:
     setting: tuple[str, ...]
     shared_variable: tuple[str, ...]
     timeout: float | None
+    server: tuple[str, ...]
+    credential: tuple[str, ...]
+
+    def read_app(self, folder: Path) -> "AgentApp":
+        """Return the app in *folder*, with the servers and credentials of its toolsets.
+
+        Raises:
+            CannotLookError: an option is not valid.
+        """
+        from gcp_adk_store.ces import read_app  # noqa: PLC0415  # of the extra
+
+        servers = dict(_named("--server", each, "TOOLSET=URL") for each in self.server)
+        variables = dict(_named("--credential", each, "TOOLSET=VARIABLE") for each in self.credential)
+        credentials: dict[str, str] = {}
+        for toolset, variable in variables.items():
+            value = os.environ.get(variable)
+            if not value:
+                raise CannotLookError(f"--credential {toolset}: the environment has no variable {variable}")
+            credentials[toolset] = value
+        try:
+            return read_app(folder, servers=servers, credentials=credentials)
+        except InvalidInputError as exc:
+            raise CannotLookError(str(exc)) from exc
 
     def http(self) -> "HttpPolicy":
         """Return where requests may go; naming this machine allows it."""
@@ -172,7 +196,27 @@ def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
             multiple=True,
             help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
         ),
+        click.option(
+            "--server",
+            metavar="TOOLSET=URL",
+            multiple=True,
+            help="Where a toolset answers, in place of environment.json and its document.",
+        ),
+        click.option(
+            "--credential",
+            metavar="TOOLSET=VARIABLE",
+            multiple=True,
+            help="Environment variable with the key or token of a toolset.",
+        ),
     )
+
+
+def _named(option: str, given: str, form: str) -> tuple[str, str]:
+    """Return the name and the value of ``NAME=VALUE``."""
+    name, _, value = given.partition("=")
+    if not (name and value):
+        raise CannotLookError(f"{option} {given}: write {form}")
+    return name, value
 
 
 def _is_loopback(host: str) -> bool:

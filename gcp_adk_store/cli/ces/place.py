@@ -137,10 +137,9 @@ def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) 
         InvalidInputError: a tool or a mock is not valid.
     """
     from gcp_adk_store.ces import MockConfig, PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
 
-    app = None if chosen.tools is None else read_app(chosen.tools)
+    app = None if chosen.tools is None else chosen.read_app(chosen.tools)
     for problem in () if app is None else app.problems:
         click.echo(visible(f"{chosen.tools}/{problem.path}:{problem.line}: {problem.says}"), err=True)
     return PythonRuntime(

@@ -39,6 +39,7 @@ _UNKNOWN_TOOL: Final = "UnknownToolError"
 _SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
 _NEEDED: Final = {
     "after_model": ("llm_response",),
+    "after_model_guardrail": ("llm_response",),
     "before_tool": ("tool",),
     "after_tool": ("tool", "tool_response"),
 }
@@ -101,7 +102,8 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
     """Run callbacks of one kind in their order, and show what they return and change.
 
-    KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool.
+    KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool, or, of a
+    guardrail, before_agent_guardrail and so on.
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
@@ -127,7 +129,7 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
         if given[name] is None:
             raise CannotLookError(f"{kind} callbacks need --{name.replace('_', '-')}")
     defaults: dict[str, Any] = {}
-    if kind == "before_model":
+    if kind in {"before_model", "before_model_guardrail"}:
         defaults = {"llm_request": {}}
     elif kind.endswith("_tool"):
         defaults = {"args": {}}

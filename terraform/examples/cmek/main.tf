@@ -13,11 +13,23 @@ variable "location" {
   description = "A region: there the database, the bucket and the key have the same location."
   type        = string
   default     = "europe-west1"
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.location))
+    error_message = "A region, such as europe-west1: multi-regions have keys elsewhere."
+  }
 }
 
 variable "project_id" {
   description = "Id of the project."
   type        = string
+  nullable    = false
+
+  validation {
+    condition     = can(regex("^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
+    error_message = "A project's id has 6 to 30 lower-case letters, digits or '-', and starts with a letter; a domain and ':' may come before it."
+  }
 }
 
 provider "google" {

@@ -2,7 +2,8 @@ locals {
   _apis = concat(
     ["cloudresourcemanager.googleapis.com", "firestore.googleapis.com", "iam.googleapis.com"],
     var.signed_urls ? ["iamcredentials.googleapis.com"] : [],
-    var.alerts == null ? [] : ["monitoring.googleapis.com"],
+    var.alerts == null && !var.dashboards ? [] : ["monitoring.googleapis.com"],
+    var.encryption == null ? [] : ["cloudkms.googleapis.com"],
   )
 }
 

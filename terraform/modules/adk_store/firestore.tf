@@ -38,6 +38,8 @@ locals {
     pushes   = "expire_at"
   }
 
+  _database = var.create_database ? google_firestore_database.this[0].name : var.database
+
   # A field's index and TTL are one resource to Firestore: two would undo each other.
   _fields = merge([
     for collection, fields in local._unindexed_fields : {
@@ -68,6 +70,8 @@ locals {
 }
 
 resource "google_firestore_database" "this" {
+  count = var.create_database ? 1 : 0
+
   project          = var.project_id
   name             = var.database
   location_id      = var.location
@@ -103,7 +107,7 @@ resource "google_firestore_field" "unindexed" {
   for_each = local._fields
 
   project    = var.project_id
-  database   = google_firestore_database.this.name
+  database   = local._database
   collection = each.value.collection
   field      = each.value.field
 
@@ -115,13 +119,15 @@ resource "google_firestore_field" "unindexed" {
 
     content {}
   }
+
+  depends_on = [google_project_service.needed]
 }
 
 resource "google_firestore_index" "pages" {
   for_each = local._page_indexes
 
   project     = var.project_id
-  database    = google_firestore_database.this.name
+  database    = local._database
   collection  = "${var.prefix}_sessions"
   query_scope = each.value.of_app ? "COLLECTION_GROUP" : "COLLECTION"
 
@@ -147,26 +153,32 @@ resource "google_firestore_index" "pages" {
     field_path = "last_update_time"
     order      = each.value.order
   }
+
+  depends_on = [google_project_service.needed]
 }
 
 resource "google_firestore_backup_schedule" "daily" {
   count = var.backups.daily_retention_days > 0 ? 1 : 0
 
   project   = var.project_id
-  database  = google_firestore_database.this.name
+  database  = local._database
   retention = "${var.backups.daily_retention_days * 24 * 60 * 60}s"
 
   daily_recurrence {}
+
+  depends_on = [google_project_service.needed]
 }
 
 resource "google_firestore_backup_schedule" "weekly" {
   count = var.backups.weekly_retention_days > 0 ? 1 : 0
 
   project   = var.project_id
-  database  = google_firestore_database.this.name
+  database  = local._database
   retention = "${var.backups.weekly_retention_days * 24 * 60 * 60}s"
 
   weekly_recurrence {
     day = var.backups.weekly_day
   }
+
+  depends_on = [google_project_service.needed]
 }

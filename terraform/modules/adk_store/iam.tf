@@ -25,9 +25,9 @@ resource "google_project_iam_member" "database" {
   member  = each.value
 
   condition {
-    title       = "database ${google_firestore_database.this.name}"
+    title       = "database ${local._database}"
     description = "Documents of one database of the project."
-    expression  = "resource.name == \"projects/${var.project_id}/databases/${google_firestore_database.this.name}\""
+    expression  = "resource.name == \"projects/${var.project_id}/databases/${local._database}\""
   }
 
   depends_on = [google_project_service.needed]
@@ -36,9 +36,11 @@ resource "google_project_iam_member" "database" {
 resource "google_storage_bucket_iam_member" "objects" {
   for_each = local._members
 
-  bucket = google_storage_bucket.this.name
+  bucket = local._bucket
   role   = "roles/storage.objectUser"
   member = each.value
+
+  depends_on = [google_project_service.storage]
 }
 
 # On itself alone. A role with nothing but signBlob would grant no less: who
@@ -59,5 +61,7 @@ resource "time_sleep" "iam" {
     { for name, grant in google_project_iam_member.database : "database ${name}" => grant.id },
     { for name, grant in google_storage_bucket_iam_member.objects : "bucket ${name}" => grant.id },
     { for grant in google_service_account_iam_member.signer : "signer" => grant.id },
+    { for name, grant in google_project_iam_member.data_keys : "data keys ${name}" => grant.id },
+    { for name, grant in google_kms_crypto_key_iam_member.data_keys : "key ${name}" => grant.id },
   )
 }

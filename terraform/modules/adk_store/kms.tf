@@ -2,11 +2,12 @@
 # database or the bucket. The service account of the store never does.
 
 locals {
-  _grants_keys = var.cmek == null ? false : var.cmek.grant_access
+  _grants_keys     = var.cmek == null ? false : var.cmek.grant_access && (var.create_bucket || local._makes_databases)
+  _makes_databases = var.create_database || var.encryption != null
 }
 
 data "google_project" "this" {
-  count = local._grants_keys ? 1 : 0
+  count = local._grants_keys && local._makes_databases ? 1 : 0
 
   project_id = var.project_id
 }
@@ -14,7 +15,7 @@ data "google_project" "this" {
 # Reading it makes the agent if there is none yet. Firestore's has to be made
 # by hand (README.md).
 data "google_storage_project_service_account" "this" {
-  count = local._grants_keys ? 1 : 0
+  count = local._grants_keys && var.create_bucket ? 1 : 0
 
   project = var.project_id
 
@@ -22,7 +23,7 @@ data "google_storage_project_service_account" "this" {
 }
 
 resource "google_kms_crypto_key_iam_member" "database" {
-  count = local._grants_keys ? 1 : 0
+  count = length(data.google_project.this)
 
   crypto_key_id = var.cmek.database_key
   role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
@@ -30,7 +31,7 @@ resource "google_kms_crypto_key_iam_member" "database" {
 }
 
 resource "google_kms_crypto_key_iam_member" "bucket" {
-  count = local._grants_keys ? 1 : 0
+  count = length(data.google_storage_project_service_account.this)
 
   crypto_key_id = var.cmek.bucket_key
   role          = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
@@ -42,8 +43,8 @@ resource "time_sleep" "kms" {
   count = local._grants_keys ? 1 : 0
 
   create_duration = "${var.iam_wait_s}s"
-  triggers = {
-    bucket   = google_kms_crypto_key_iam_member.bucket[0].id
-    database = google_kms_crypto_key_iam_member.database[0].id
-  }
+  triggers = merge(
+    { for grant in google_kms_crypto_key_iam_member.bucket : "bucket" => grant.id },
+    { for grant in google_kms_crypto_key_iam_member.database : "database" => grant.id },
+  )
 }

@@ -1,6 +1,8 @@
 locals {
   _bucket_name = coalesce(var.bucket_name, lower("${var.project_id}-${var.prefix}"))
 
+  _bucket = var.create_bucket ? google_storage_bucket.this[0].name : local._bucket_name
+
   # Buckets know other names for the places of Firestore's multi-regions.
   _bucket_location = upper(coalesce(
     var.bucket_location,
@@ -9,9 +11,12 @@ locals {
 }
 
 resource "google_storage_bucket" "this" {
+  count = var.create_bucket ? 1 : 0
+
   project                     = var.project_id
   name                        = local._bucket_name
   location                    = local._bucket_location
+  storage_class               = var.storage_class
   labels                      = var.labels
   uniform_bucket_level_access = true
   public_access_prevention    = "enforced"
@@ -72,6 +77,15 @@ resource "google_storage_bucket" "this" {
         "x-goog-if-generation-match",
       ]
       max_age_seconds = 3600
+    }
+  }
+
+  dynamic "logging" {
+    for_each = var.access_logs == null ? [] : [var.access_logs]
+
+    content {
+      log_bucket        = logging.value.bucket
+      log_object_prefix = logging.value.prefix
     }
   }
 

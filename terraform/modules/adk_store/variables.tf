@@ -1,3 +1,22 @@
+variable "access_logs" {
+  description = "Where Cloud Storage writes a log of every request to the bucket: another bucket, and the start of the logs' names; null takes the bucket's name. Null logs nothing."
+  type = object({
+    bucket = string
+    prefix = optional(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.access_logs == null ? true : can(regex("^[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]$", var.access_logs.bucket))
+    error_message = "access_logs.bucket is the name of a bucket alone, without gs://: 3 to 63 lower-case letters, digits, '-', '_' or '.'."
+  }
+
+  validation {
+    condition     = try(length(var.access_logs.prefix) <= 900, true)
+    error_message = "access_logs.prefix has at most 900 characters."
+  }
+}
+
 variable "alerts" {
   description = "Alert policies on the database and the bucket, and whom they notify (names of notification channels). Null makes none."
   type = object({
@@ -6,6 +25,19 @@ variable "alerts" {
     notification_channels = list(string)
   })
   default = null
+
+  validation {
+    condition = var.alerts == null ? true : alltrue([
+      for name in var.alerts.notification_channels :
+      can(regex("^projects/[^/]+/notificationChannels/[^/]+$", name))
+    ])
+    error_message = "alerts.notification_channels are full names: projects/PROJECT/notificationChannels/NUMBER."
+  }
+
+  validation {
+    condition     = var.alerts == null ? true : var.alerts.commit_latency_s > 0 && var.alerts.errors_per_5_minutes >= 0
+    error_message = "alerts.commit_latency_s is a number of seconds above 0, and alerts.errors_per_5_minutes 0 or more."
+  }
 }
 
 variable "app_pages" {
@@ -13,6 +45,29 @@ variable "app_pages" {
   type        = bool
   default     = true
   nullable    = false
+}
+
+variable "audit_logs" {
+  description = "Which accesses to data Cloud Audit Logs records, by whom, of Firestore and Cloud Storage, and of Cloud KMS with encryption. A project has one such setting of a service: it covers its other databases and buckets too. Null leaves it as it is."
+  type = object({
+    exempted_members = optional(list(string), [])
+    reads            = optional(bool, true)
+    writes           = optional(bool, true)
+  })
+  default = null
+
+  validation {
+    condition = var.audit_logs == null ? true : alltrue([
+      for member in var.audit_logs.exempted_members :
+      can(regex("^((user|group|serviceAccount|domain):|principal(Set)?://)[^[:space:]]+$", member))
+    ])
+    error_message = "audit_logs.exempted_members start with user:, group:, serviceAccount:, domain:, principal:// or principalSet://."
+  }
+
+  validation {
+    condition     = var.audit_logs == null ? true : var.audit_logs.reads || var.audit_logs.writes
+    error_message = "audit_logs records reads, writes or both; null records neither."
+  }
 }
 
 variable "backups" {
@@ -38,7 +93,7 @@ variable "backups" {
       ["MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY", "SUNDAY"],
       var.backups.weekly_day,
     )
-    error_message = "The day of weekly backups is MONDAY to SUNDAY."
+    error_message = "The day of weekly backups is MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY, SATURDAY or SUNDAY."
   }
 }
 
@@ -46,6 +101,11 @@ variable "bucket_location" {
   description = "Location of the bucket. Null takes the one that goes with the database: US for nam5 and nam7, EU for eur3, else the same region."
   type        = string
   default     = null
+
+  validation {
+    condition     = var.bucket_location == null ? true : can(regex("(?i)^([a-z]+-[a-z]+[0-9]+|us|eu|asia|(nam|eur|asia)[0-9]{1,2})$", var.bucket_location))
+    error_message = "A bucket's location is a region such as europe-west1, a dual-region such as NAM4 or EUR4, or US, EU or ASIA."
+  }
 }
 
 variable "bucket_name" {
@@ -67,6 +127,14 @@ variable "cmek" {
     grant_access = optional(bool, true)
   })
   default = null
+
+  validation {
+    condition = var.cmek == null ? true : alltrue([
+      for key in [var.cmek.bucket_key, var.cmek.database_key] :
+      can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", key))
+    ])
+    error_message = "cmek.bucket_key and cmek.database_key are full names: projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY."
+  }
 }
 
 variable "cors_origins" {
@@ -81,8 +149,29 @@ variable "cors_origins" {
   }
 }
 
+variable "create_bucket" {
+  description = "Whether the bucket is made here. False uses the one that bucket_name names, whose settings stay as they are: only grants are made on it."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "create_database" {
+  description = "Whether the database is made here. False uses the one that database names, whose own settings stay as they are: fields, indexes, backup schedules and grants are made in it."
+  type        = bool
+  default     = true
+  nullable    = false
+}
+
+variable "dashboards" {
+  description = "Whether two dashboards of Cloud Monitoring are made: what Google measures of the database and the bucket, and what the library measures if its telemetry is on."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "database" {
-  description = "Id of the Firestore database, which is made here; (default) or a name of its own."
+  description = "Id of the Firestore database; (default) or a name of its own."
   type        = string
   default     = "(default)"
   nullable    = false
@@ -107,6 +196,38 @@ variable "enable_apis" {
   nullable    = false
 }
 
+variable "encryption" {
+  description = "What encryption in the process needs: a database for one data key a user, without backups and point-in-time recovery, and a key of Cloud KMS that wraps them, or the one that key names with create_key = false. Null makes neither."
+  type = object({
+    create_key    = optional(bool, true)
+    database      = optional(string)
+    key           = optional(string)
+    key_location  = optional(string)
+    rotation_days = optional(number, 90)
+  })
+  default = null
+
+  validation {
+    condition     = try(var.encryption.database, null) == null ? true : can(regex("^[a-z][a-z0-9-]{2,61}[a-z0-9]$", var.encryption.database))
+    error_message = "encryption.database is a database's id: 4 to 63 lower-case letters, digits or '-' that start with a letter."
+  }
+
+  validation {
+    condition     = var.encryption == null ? true : var.encryption.create_key || can(regex("^projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+$", var.encryption.key))
+    error_message = "With encryption.create_key = false, encryption.key is a full name: projects/PROJECT/locations/LOCATION/keyRings/RING/cryptoKeys/KEY."
+  }
+
+  validation {
+    condition     = try(var.encryption.key_location, null) == null ? true : can(regex("^([a-z]+-[a-z]+[0-9]+|us|europe|global)$", var.encryption.key_location))
+    error_message = "encryption.key_location is a region such as europe-west1, or us, europe or global."
+  }
+
+  validation {
+    condition     = var.encryption == null ? true : var.encryption.rotation_days >= 1 && var.encryption.rotation_days <= 36500 && var.encryption.rotation_days == floor(var.encryption.rotation_days)
+    error_message = "encryption.rotation_days is a whole number of days, 1 to 36500."
+  }
+}
+
 variable "expire_artifacts" {
   description = "Whether every object whose custom time has passed is deleted: artifacts saved with expires_after, and payloads of sessions that ended. False deletes such payloads only."
   type        = bool
@@ -121,22 +242,35 @@ variable "iam_wait_s" {
   nullable    = false
 
   validation {
-    condition     = var.iam_wait_s >= 0 && var.iam_wait_s == floor(var.iam_wait_s)
-    error_message = "The wait is a whole number of seconds, 0 or more."
+    condition     = var.iam_wait_s >= 0 && var.iam_wait_s <= 3600 && var.iam_wait_s == floor(var.iam_wait_s)
+    error_message = "The wait is a whole number of seconds, 0 to 3600."
   }
 }
 
 variable "labels" {
-  description = "Labels of the bucket and the alert policies."
+  description = "Labels of the bucket, the alert policies and the key of encryption."
   type        = map(string)
   default     = {}
   nullable    = false
+
+  validation {
+    condition = length(var.labels) <= 64 && alltrue([
+      for name, value in var.labels :
+      can(regex("^[a-z][a-z0-9_-]{0,62}$", name)) && can(regex("^[a-z0-9_-]{0,63}$", value))
+    ])
+    error_message = "At most 64 labels: names of 1 to 63 lower-case letters, digits, '-' or '_' that start with a letter, and values of 0 to 63 such characters."
+  }
 }
 
 variable "location" {
   description = "Location of the database, as europe-west1 or eur3. It cannot be changed later."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^([a-z]+-[a-z]+[0-9]+|nam5|nam7|eur3)$", var.location))
+    error_message = "A location is a region such as europe-west1, or nam5, nam7 or eur3."
+  }
 }
 
 variable "members" {
@@ -148,6 +282,11 @@ variable "members" {
   validation {
     condition     = !contains(keys(var.members), "runtime")
     error_message = "The name runtime is that of the module's own service account."
+  }
+
+  validation {
+    condition     = alltrue([for member in values(var.members) : can(regex("^((user|group|serviceAccount):[^[:space:]]+@|principal(Set)?://)[^[:space:]]+$", member))])
+    error_message = "Members start with user:, group:, serviceAccount:, principal:// or principalSet://; everybody (allUsers) is none."
   }
 }
 
@@ -174,6 +313,11 @@ variable "project_id" {
   description = "Id of the project that everything is made in."
   type        = string
   nullable    = false
+
+  validation {
+    condition     = can(regex("^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project_id))
+    error_message = "A project's id has 6 to 30 lower-case letters, digits or '-', and starts with a letter; a domain and ':' may come before it."
+  }
 }
 
 variable "service_account_id" {
@@ -201,7 +345,19 @@ variable "soft_delete_days" {
   nullable    = false
 
   validation {
-    condition     = var.soft_delete_days == 0 || (var.soft_delete_days >= 7 && var.soft_delete_days <= 90)
-    error_message = "Deleted objects are kept 7 to 90 days, or 0 for not at all."
+    condition     = var.soft_delete_days == 0 || (var.soft_delete_days >= 7 && var.soft_delete_days <= 90 && var.soft_delete_days == floor(var.soft_delete_days))
+    error_message = "Deleted objects are kept 7 to 90 whole days, or 0 for not at all."
+  }
+}
+
+variable "storage_class" {
+  description = "Class of objects in the bucket: STANDARD, or a colder one that costs less to keep and more to read."
+  type        = string
+  default     = "STANDARD"
+  nullable    = false
+
+  validation {
+    condition     = contains(["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"], var.storage_class)
+    error_message = "A storage class is STANDARD, NEARLINE, COLDLINE or ARCHIVE."
   }
 }

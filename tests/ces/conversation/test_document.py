@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.ces import ScriptedModel
-from gcp_adk_store.ces.conversation import turn
+from gcp_adk_store.ces.conversation import failures, turn
+from tests.ces.guest.runs import of_callbacks
 from tests.support.documents import ROOT, blocks
 
 PAGE = "docs/ces-conversations.md"
@@ -17,7 +18,7 @@ def test_its_example_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(ROOT / ".cache" / "ces"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (code,) = blocks(PAGE, "python")
+    code, _ = blocks(PAGE, "python")
 
     exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
 
@@ -31,10 +32,26 @@ def test_the_script_of_the_page_is_a_script(tmp_path: Path) -> None:
     assert ScriptedModel.from_file(ROOT / "examples/ces/chat.yaml").requests == ()
 
 
+@pytest.mark.parametrize(("said", "decision"), [("Your password?", "TRIGGER"), ("Hello", None)])
+def test_the_guardrail_of_the_page_decides(said: str, decision: str | None) -> None:
+    """As it stands there."""
+    _, code = blocks(PAGE, "python")
+    response = {"content": {"role": "model", "parts": [{"text": said}]}}
+    answer = of_callbacks("after_model_guardrail", code, llm_response=response)
+
+    assert answer["error"] is None
+    assert (answer["result"] or {}).get("decision") == decision
+
+
 def test_its_bounds_and_codes_are_those_of_the_code() -> None:
     """Each as the page spells it."""
     text = (ROOT / PAGE).read_text()
 
     assert f"more than {turn.MOST_MODEL_CALLS} model calls, or {turn.MOST_TRANSFERS} transfers" in text
-    for code in (turn.CALLBACK_FAILED, turn.FAILED_PRECONDITION, turn.TURN_TOO_LONG):
+    for code in (
+        failures.CALLBACK_FAILED,
+        failures.FAILED_PRECONDITION,
+        failures.GUARDRAIL_TRIGGERED,
+        failures.TURN_TOO_LONG,
+    ):
         assert f"`{code}`" in text

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
+from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, AgentCallback
 from tests.ces.callbacks import PARAMETERS, callback
 from tests.ces.guest.runs import UNCHANGED, of_callbacks
 
@@ -45,7 +45,7 @@ OVERRIDES: dict[str, tuple[str, dict[str, Any]]] = {
 
 def test_there_are_six_kinds() -> None:
     """The type of a request's callback is the list of them."""
-    assert set(GIVEN) == set(PARAMETERS) == set(CALLBACKS) == set(get_args(Callback))
+    assert set(GIVEN) == set(PARAMETERS) == set(AGENT_CALLBACKS) == set(get_args(AgentCallback))
 
 
 @pytest.mark.parametrize("kind", sorted(GIVEN))

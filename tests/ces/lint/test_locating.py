@@ -110,7 +110,7 @@ def test_an_archive_writes_nothing_elsewhere(tmp_path: Path, name: str) -> None:
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what it really has."""
-    monkeypatch.setattr(locating, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(locating, "MOST_BYTES", 1000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", "x" * 600)
         archive.writestr("b", "x" * 600)

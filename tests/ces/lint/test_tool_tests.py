@@ -8,7 +8,8 @@ import pytest
 
 from gcp_adk_store.ces.apps.paths import JsonPath
 from gcp_adk_store.ces.testing.expectations import OPERATORS, Expectation
-from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, ToolTest, read_tool_tests
+from gcp_adk_store.ces.testing.nodes import MalformedTestError
+from gcp_adk_store.ces.testing.tool_tests import ToolTest, read_tool_tests
 
 WHOLE = """\
 tests:

@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[3]
 APP = ROOT / "examples/ces/app"
 CONVERSATION = "python -m examples.ces.conversation"
 
+PAGES = ("docs/ces-commands.md", "docs/ces-evaluations.md", "examples/ces/README.md")
+
 SHOWN = {
+    "ces eval": "2 passed",
     "ces lint": "10 tools and callbacks: 0 errors, 0 warnings",
     "ces test": "21 passed",
     "ces run-callback": '"session_escalated": true',
@@ -33,7 +36,7 @@ SHOWN = {
 
 def documented() -> list[str]:
     """Return the commands of the documents that a shell would run."""
-    texts = [(ROOT / name).read_text() for name in ("docs/ces-commands.md", "examples/ces/README.md")]
+    texts = [(ROOT / name).read_text() for name in PAGES]
     blocks = [
         block
         for text in texts

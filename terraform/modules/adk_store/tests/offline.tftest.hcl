@@ -25,64 +25,6 @@ variables {
   project_id = "my-project"
 }
 
-run "by_default_data_is_hard_to_lose" {
-  command = plan
-
-  assert {
-    condition     = google_firestore_database.this.point_in_time_recovery_enablement == "POINT_IN_TIME_RECOVERY_ENABLED"
-    error_message = "Point-in-time recovery is off."
-  }
-
-  assert {
-    condition     = google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_ENABLED"
-    error_message = "The database can be deleted."
-  }
-
-  assert {
-    condition     = google_firestore_database.this.deletion_policy == "DELETE"
-    error_message = "A destroy would leave the database and forget it."
-  }
-
-  assert {
-    condition     = google_storage_bucket.this.force_destroy == false
-    error_message = "The bucket can be deleted with its objects."
-  }
-
-  assert {
-    condition     = google_storage_bucket.this.soft_delete_policy[0].retention_duration_seconds == 7 * 86400
-    error_message = "Deleted objects cannot be restored for a week."
-  }
-
-  assert {
-    condition     = google_firestore_backup_schedule.daily[0].retention == "604800s"
-    error_message = "Daily backups are not kept for a week."
-  }
-
-  assert {
-    condition     = length(google_firestore_backup_schedule.weekly) == 0
-    error_message = "Weekly backups are made unasked."
-  }
-}
-
-run "the_bucket_is_never_public" {
-  command = plan
-
-  assert {
-    condition     = google_storage_bucket.this.public_access_prevention == "enforced"
-    error_message = "Public access is not prevented."
-  }
-
-  assert {
-    condition     = google_storage_bucket.this.uniform_bucket_level_access
-    error_message = "Objects can have access lists of their own."
-  }
-
-  assert {
-    condition     = length(google_storage_bucket.this.cors) == 0
-    error_message = "Web pages of other origins may use signed URLs unasked."
-  }
-}
-
 run "everything_is_in_the_named_database" {
   command = plan
 
@@ -108,43 +50,9 @@ run "everything_is_in_the_named_database" {
   }
 }
 
-run "grants_are_the_least" {
-  assert {
-    condition     = google_project_iam_member.database["runtime"].role == "roles/datastore.user"
-    error_message = "The role in Firestore is another."
-  }
-
-  assert {
-    condition     = google_project_iam_member.database["runtime"].condition[0].expression == "resource.name == \"projects/my-project/databases/(default)\""
-    error_message = "The role in Firestore is not limited to the database."
-  }
-
-  assert {
-    condition     = google_storage_bucket_iam_member.objects["runtime"].role == "roles/storage.objectUser"
-    error_message = "The role on the bucket is another."
-  }
-
-  assert {
-    condition = toset(["serviceAccount:adk-store@my-project.iam.gserviceaccount.com"]) == toset(concat(
-      [for grant in google_project_iam_member.database : grant.member],
-      [for grant in google_storage_bucket_iam_member.objects : grant.member],
-      google_service_account_iam_member.signer[*].member,
-    ))
-    error_message = "Someone else has a grant."
-  }
-
-  assert {
-    condition     = google_service_account_iam_member.signer[0].service_account_id == google_service_account.runtime[0].name
-    error_message = "The account may sign as another one."
-  }
-
-  assert {
-    condition     = output.service_account_email == "adk-store@my-project.iam.gserviceaccount.com"
-    error_message = "The output names another account."
-  }
-}
-
 run "outputs_wait_for_every_grant" {
+  command = plan
+
   variables {
     iam_wait_s = 90
     members    = { ci = "serviceAccount:ci@my-project.iam.gserviceaccount.com" }
@@ -164,6 +72,8 @@ run "outputs_wait_for_every_grant" {
 }
 
 run "members_can_have_the_access_alone" {
+  command = plan
+
   variables {
     members            = { gke = "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/my-project.svc.id.goog/subject/ns/agents/sa/agent" }
     service_account_id = null
@@ -191,7 +101,11 @@ run "members_can_have_the_access_alone" {
 }
 
 run "keys_are_granted_to_googles_agents_alone" {
+  command = plan
+
   variables {
+    # What waits for an API is known after it.
+    enable_apis = false
     cmek = {
       bucket_key   = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/bucket"
       database_key = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/database"
@@ -199,12 +113,12 @@ run "keys_are_granted_to_googles_agents_alone" {
   }
 
   assert {
-    condition     = google_firestore_database.this.cmek_config[0].kms_key_name == var.cmek.database_key
+    condition     = google_firestore_database.this[0].cmek_config[0].kms_key_name == var.cmek.database_key
     error_message = "The database has not its key."
   }
 
   assert {
-    condition     = google_storage_bucket.this.encryption[0].default_kms_key_name == var.cmek.bucket_key
+    condition     = google_storage_bucket.this[0].encryption[0].default_kms_key_name == var.cmek.bucket_key
     error_message = "The bucket has not its key."
   }
 
@@ -223,6 +137,122 @@ run "keys_are_granted_to_googles_agents_alone" {
   }
 }
 
+run "a_database_and_a_bucket_that_exist_are_used" {
+  command = plan
+
+  variables {
+    bucket_name     = "theirs"
+    create_bucket   = false
+    create_database = false
+    database        = "theirs"
+    cmek = {
+      bucket_key   = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/bucket"
+      database_key = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/database"
+    }
+  }
+
+  assert {
+    condition     = length(google_firestore_database.this) + length(google_storage_bucket.this) == 0
+    error_message = "A second one is made."
+  }
+
+  assert {
+    condition     = length(google_kms_crypto_key_iam_member.bucket) + length(google_kms_crypto_key_iam_member.database) == 0
+    error_message = "A key is granted for what has its own."
+  }
+
+  assert {
+    condition = toset(["theirs"]) == toset(concat(
+      [for field in google_firestore_field.unindexed : field.database],
+      [for index in google_firestore_index.pages : index.database],
+      google_firestore_backup_schedule.daily[*].database,
+      [for grant in google_storage_bucket_iam_member.objects : grant.bucket],
+      [output.bucket, output.database, output.environment["ADK_STORE_BUCKET"], output.environment["ADK_STORE_DATABASE"]],
+    ))
+    error_message = "Something is in another database or bucket."
+  }
+
+  assert {
+    condition     = google_project_iam_member.database["runtime"].condition[0].expression == "resource.name == \"projects/my-project/databases/theirs\""
+    error_message = "The role in Firestore is not limited to the database."
+  }
+
+  assert {
+    condition     = [output.bucket_url, output.database_name] == ["gs://theirs", "projects/my-project/databases/theirs"]
+    error_message = "An output names another one."
+  }
+}
+
+run "data_keys_are_where_no_backup_reaches" {
+  command = plan
+
+  variables {
+    backups    = { weekly_retention_days = 7 }
+    encryption = {}
+    labels     = { team = "agents" }
+    location   = "eur3"
+    members    = { ci = "serviceAccount:ci@my-project.iam.gserviceaccount.com" }
+  }
+
+  assert {
+    condition     = google_firestore_database.data_keys[0].name == "adk-keys" && output.encryption_database == "adk-keys"
+    error_message = "The database of data keys has another name."
+  }
+
+  assert {
+    condition     = output.environment["ADK_STORE_KEYS_DATABASE"] == "adk-keys" && contains(keys(output.environment), "ADK_STORE_ENCRYPTION_KEY")
+    error_message = "The store does not learn where its data keys are."
+  }
+
+  assert {
+    condition = toset(["adk-keys adk_keys"]) == toset([
+      for field in google_firestore_field.data_keys : "${field.database} ${field.collection}"
+    ]) && ["expire_at"] == [for field in google_firestore_field.data_keys : field.field if length(field.ttl_config) > 0]
+    error_message = "A field of data keys is indexed, or notes of destroyed keys stay for good."
+  }
+
+  assert {
+    condition     = google_firestore_database.data_keys[0].point_in_time_recovery_enablement == "POINT_IN_TIME_RECOVERY_DISABLED"
+    error_message = "A destroyed data key can be read at an older time."
+  }
+
+  assert {
+    condition     = google_firestore_database.data_keys[0].delete_protection_state == "DELETE_PROTECTION_ENABLED"
+    error_message = "The data keys can be deleted."
+  }
+
+  assert {
+    condition = toset(["(default)"]) == toset(concat(
+      google_firestore_backup_schedule.daily[*].database,
+      google_firestore_backup_schedule.weekly[*].database,
+    ))
+    error_message = "A backup has the data keys."
+  }
+
+  assert {
+    condition     = google_kms_key_ring.data_keys[0].location == "europe"
+    error_message = "The key is not near the database."
+  }
+
+  assert {
+    condition     = google_kms_crypto_key.data_keys[0].rotation_period == "7776000s" && google_kms_crypto_key.data_keys[0].labels["team"] == "agents"
+    error_message = "The key is not rotated every 90 days, or has no label."
+  }
+
+  assert {
+    condition = alltrue([
+      for grant in google_project_iam_member.data_keys :
+      grant.role == "roles/datastore.user" && grant.condition[0].expression == "resource.name == \"projects/my-project/databases/adk-keys\""
+    ]) && toset(["ci", "runtime"]) == toset(keys(google_project_iam_member.data_keys))
+    error_message = "A grant on the data keys is missing, or is larger than they are."
+  }
+
+  assert {
+    condition     = contains(keys(google_project_service.needed), "cloudkms.googleapis.com")
+    error_message = "The API of keys is not enabled."
+  }
+}
+
 run "keys_can_be_granted_elsewhere" {
   command = plan
 
@@ -232,11 +262,111 @@ run "keys_can_be_granted_elsewhere" {
       database_key = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/database"
       grant_access = false
     }
+    encryption = {
+      create_key = false
+      database   = "keys-of-agents"
+      key        = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
+    }
   }
 
   assert {
     condition     = length(google_kms_crypto_key_iam_member.bucket) + length(google_kms_crypto_key_iam_member.database) == 0
     error_message = "The keys are granted here all the same."
+  }
+
+  assert {
+    condition     = google_firestore_database.data_keys[0].cmek_config[0].kms_key_name == var.cmek.database_key
+    error_message = "The database of data keys has not its key."
+  }
+
+  assert {
+    condition     = length(google_kms_key_ring.data_keys) + length(google_kms_crypto_key.data_keys) == 0
+    error_message = "A second key is made."
+  }
+
+  assert {
+    condition = ["projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping", "roles/cloudkms.cryptoKeyEncrypterDecrypter"] == [
+      google_kms_crypto_key_iam_member.data_keys["runtime"].crypto_key_id, google_kms_crypto_key_iam_member.data_keys["runtime"].role,
+    ]
+    error_message = "The service account cannot use the key."
+  }
+
+  assert {
+    condition     = output.environment["ADK_STORE_ENCRYPTION_KEY"] == output.encryption_key && output.encryption_key == "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
+    error_message = "The output names another key."
+  }
+}
+
+run "data_keys_are_not_among_the_data" {
+  command = plan
+
+  variables {
+    database   = "agents"
+    encryption = { database = "agents" }
+  }
+
+  expect_failures = [google_firestore_database.data_keys]
+}
+
+run "accesses_are_recorded_on_request" {
+  command = plan
+
+  variables {
+    access_logs = { bucket = "logs-of-my-project" }
+    audit_logs  = { writes = false }
+    encryption  = {}
+  }
+
+  assert {
+    condition     = google_storage_bucket.this[0].logging[0].log_bucket == "logs-of-my-project"
+    error_message = "Requests to the bucket are not logged."
+  }
+
+  assert {
+    condition = toset(["cloudkms.googleapis.com", "datastore.googleapis.com", "storage.googleapis.com"]) == toset([
+      for each in google_project_iam_audit_config.data_access : each.service
+    ])
+    error_message = "Accesses to a service are not recorded."
+  }
+
+  assert {
+    condition = alltrue([
+      for each in google_project_iam_audit_config.data_access :
+      toset(["ADMIN_READ", "DATA_READ"]) == toset([for config in each.audit_log_config : config.log_type])
+    ])
+    error_message = "Other accesses are recorded than those that were asked for."
+  }
+}
+
+run "dashboards_show_this_store_alone" {
+  command = plan
+
+  variables {
+    dashboards = true
+    database   = "agents"
+    prefix     = "Support"
+  }
+
+  assert {
+    condition = alltrue([
+      for tile in jsondecode(google_monitoring_dashboard.this["services"].dashboard_json).mosaicLayout.tiles : anytrue([
+        for name in ["database_id = \"agents\"", "bucket_name = \"my-project-support\""] :
+        strcontains(tile.widget.xyChart.dataSets[0].timeSeriesQuery.timeSeriesFilter.filter, name)
+      ])
+    ])
+    error_message = "A chart is about more than the store."
+  }
+
+  assert {
+    condition = toset(["Store Support: Firestore and Cloud Storage", "Store Support: the library"]) == toset([
+      for dashboard in google_monitoring_dashboard.this : jsondecode(dashboard.dashboard_json).displayName
+    ])
+    error_message = "The dashboards have other titles."
+  }
+
+  assert {
+    condition     = contains(keys(google_project_service.needed), "monitoring.googleapis.com")
+    error_message = "The API of dashboards is not enabled."
   }
 }
 
@@ -249,12 +379,12 @@ run "multi_regions_have_their_own_names_in_storage" {
   }
 
   assert {
-    condition     = [google_firestore_database.this.location_id, google_storage_bucket.this.location] == ["eur3", "EU"]
+    condition     = [google_firestore_database.this[0].location_id, google_storage_bucket.this[0].location] == ["eur3", "EU"]
     error_message = "Database and bucket are not in the same part of the world."
   }
 
   assert {
-    condition     = google_storage_bucket.this.name == "my-project-support"
+    condition     = google_storage_bucket.this[0].name == "my-project-support"
     error_message = "The bucket's name is another."
   }
 }
@@ -313,59 +443,24 @@ run "choices_can_be_turned_off" {
       length(google_monitoring_alert_policy.latency),
       length(google_project_service.needed),
       length(google_project_service.storage),
+      length(google_firestore_database.data_keys),
+      length(google_monitoring_dashboard.this),
+      length(google_project_iam_audit_config.data_access),
       length(google_service_account_iam_member.signer),
-      google_storage_bucket.this.soft_delete_policy[0].retention_duration_seconds,
+      google_storage_bucket.this[0].soft_delete_policy[0].retention_duration_seconds,
     ])
     error_message = "Something is made that was turned off."
   }
 
   assert {
-    condition     = google_firestore_database.this.delete_protection_state == "DELETE_PROTECTION_DISABLED" && google_storage_bucket.this.force_destroy
+    condition     = google_firestore_database.this[0].delete_protection_state == "DELETE_PROTECTION_DISABLED" && google_storage_bucket.this[0].force_destroy
     error_message = "It cannot be deleted."
   }
 
   assert {
-    condition     = google_firestore_database.this.point_in_time_recovery_enablement == "POINT_IN_TIME_RECOVERY_DISABLED"
+    condition     = google_firestore_database.this[0].point_in_time_recovery_enablement == "POINT_IN_TIME_RECOVERY_DISABLED"
     error_message = "Point-in-time recovery is on."
   }
-}
-
-run "what_cannot_be_is_refused" {
-  command = plan
-
-  variables {
-    backups            = { daily_retention_days = 99 }
-    bucket_name        = "gs://mine"
-    cors_origins       = ["*"]
-    database           = "Agents"
-    iam_wait_s         = -1
-    members            = { runtime = "user:ada@example.com" }
-    prefix             = "a_b"
-    service_account_id = "a"
-    soft_delete_days   = 1
-  }
-
-  expect_failures = [
-    var.backups,
-    var.bucket_name,
-    var.cors_origins,
-    var.database,
-    var.iam_wait_s,
-    var.members,
-    var.prefix,
-    var.service_account_id,
-    var.soft_delete_days,
-  ]
-}
-
-run "a_day_that_is_none_is_refused" {
-  command = plan
-
-  variables {
-    backups = { weekly_day = "Sunday", weekly_retention_days = 7 }
-  }
-
-  expect_failures = [var.backups]
 }
 
 run "a_project_id_that_makes_no_bucket_name_is_refused" {

@@ -1,0 +1,113 @@
+"""Read the files of an app, and collect what is wrong with them."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gcp_adk_store.ces.apps.findings import Finding, finding
+
+_SUFFIXES: Final = (".json", ".yaml", ".yml")
+_VALUES: Final = 500_000
+"""Of a configuration or a schema."""
+
+
+class Files:
+    """The files of a folder, and what could not be read of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.problems: list[Finding] = []
+
+    def config(self, stem: Path) -> dict[str, Any]:
+        """Return the configuration of that name, with any suffix; empty if it is missing."""
+        path = config_file(stem)
+        return self.parsed(path, self.text(path)) if path.is_file() else {}
+
+    def text(self, path: Path) -> str:
+        """Return the text of *path*; ``{}`` if it cannot be read."""
+        try:
+            return path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as exc:
+            self.problem(path, f"it cannot be read: {exc}")
+            return "{}"
+
+    def parsed(self, path: Path, text: str, *, document: bool = False) -> dict[str, Any]:
+        """Return the object that *text* is; with *document* it is a text within the file *path*."""
+        try:
+            read = json.loads(text) if path.suffix == ".json" and not document else yaml.safe_load(text)
+        except json.JSONDecodeError as exc:
+            self.problem(path, f"it is not JSON: {exc.msg}", line=exc.lineno)
+            return {}
+        except (ValueError, RecursionError) as exc:  # an invalid date in YAML, or too many brackets
+            self.problem(path, f"it cannot be read: {exc}")
+            return {}
+        except yaml.YAMLError as exc:
+            mark = getattr(exc, "problem_mark", None)
+            says = f"it is not YAML: {getattr(exc, 'problem', None) or exc}"
+            self.problem(path, says, line=mark.line + 1 if mark else 1)
+            return {}
+        if not isinstance(read, dict):
+            self.problem(path, f"an object is expected, not {type(read).__name__}")
+            return {}
+        if _is_larger(read, _VALUES):
+            self.problem(path, f"it has more than {_VALUES:,} values, those referred to counted each time")
+            return {}
+        return read
+
+    def is_file(self, path: Path, what: str) -> bool:
+        """Return whether *path* is a file in the folder; if not, *what* it is becomes a problem."""
+        try:
+            inside = path.resolve().is_relative_to(self.folder.resolve())
+            found = path.is_file()
+        except (OSError, RuntimeError, ValueError) as exc:  # a loop of links, or no path at all
+            self.problem(path, f"{what} is not there: {exc}")
+            return False
+        if not (inside and found):
+            self.problem(path, f"{what} is {'not there' if inside else 'outside of the folder of the app'}")
+        return inside and found
+
+    def problem(self, path: Path, says: str, *, line: int = 1) -> None:
+        """Add what *says* of *path*."""
+        fix = "mend the file, or put one there, or take its name out of the configuration"
+        self.problems.append(finding("CES001", says, fix, path=self.shown(path), line=line))
+
+    def shown(self, path: Path) -> str:
+        """Return how *path* is named: from the folder."""
+        return str(path.relative_to(self.folder)) if path.is_relative_to(self.folder) else str(path)
+
+
+def folders(parent: Path) -> list[Path]:
+    """Return the folders in *parent*, sorted; empty if it is none."""
+    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
+
+
+def listed(value: Any) -> list[Any]:
+    """Return *value*, or an empty list if it is none."""
+    return value if isinstance(value, list) else []
+
+
+def member(value: Any, *names: str) -> Any:
+    """Return what is at *names* in *value*, or None."""
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _is_larger(value: Any, most: int) -> bool:
+    """Whether *value*, as JSON, would have more values than *most*: YAML refers to some again and again."""
+    waiting, seen = [value], 0
+    while waiting and seen <= most:
+        each = waiting.pop()
+        seen += 1
+        if isinstance(each, dict | list):
+            waiting += each.values() if isinstance(each, dict) else each
+    return seen > most
+
+
+def config_file(stem: Path) -> Path:
+    """Return the configuration of that name, with any suffix; with the first suffix if it is missing."""
+    named = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
+    return next((path for path in named if path.is_file()), named[0])

@@ -1,0 +1,175 @@
+"""Run evaluations: each as a conversation of its own in memory."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.models.base_llm import BaseLlm
+from google.adk.sessions import InMemorySessionService
+from google.genai.errors import APIError
+
+from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.conversation.conversation import Conversation, ConversationTurn
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.http.policy import HttpPolicy
+from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Sandbox
+from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
+from gcp_adk_store.ces.testing.judging import Judge
+from gcp_adk_store.ces.testing.outcomes import Outcome, Status
+from gcp_adk_store.ces.testing.turn_checks import Rules
+from gcp_adk_store.ces.tools.mocks import MockConfig, MockedCall
+from gcp_adk_store.errors import StoreError
+
+NOT_JUDGED = "in natural language, which only a model can judge: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationRuns:
+    """What evaluations are run on."""
+
+    app: AgentApp
+    model_for: Callable[[Evaluation], BaseLlm]
+    """The model that answers in an evaluation."""
+    sandbox: Sandbox
+    http: HttpPolicy
+    settings: RuntimeSettings
+    variables: Mapping[str, Any]
+    """In place of declared defaults, or beside them."""
+    mocks: MockConfig | None
+    """Of all turns."""
+    rules: Rules
+    judge: Judge | None
+    """Of expectations in natural language."""
+
+    async def run(self, evaluation: Evaluation) -> Outcome:
+        """Return what becomes of *evaluation*.
+
+        Raises:
+            SandboxUnavailableError: no code can be run here.
+        """
+        return await _Run(self, evaluation, [], []).outcome()
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation, while it runs."""
+
+    runs: EvaluationRuns
+    evaluation: Evaluation
+    transcript: list[str]
+    wrong: list[str]
+
+    async def outcome(self) -> Outcome:
+        """Return what becomes of it.
+
+        Raises:
+            SandboxUnavailableError: no code can be run here.
+        """
+        began = time.perf_counter()
+        if self.evaluation.needs:
+            return self._outcome("skipped", (self.evaluation.needs,), began)
+        not_judged: list[str] = []
+        try:
+            judged = await self._converse(not_judged)
+            if self.evaluation.judged:
+                judged += await self._judged("\n".join(self.transcript), self.evaluation.judged, not_judged)
+        except SandboxUnavailableError:
+            raise
+        except (StoreError, APIError, ValueError) as exc:  # also what models raise
+            return self._outcome("error", (*self.wrong, f"{type(exc).__name__}: {str(exc)[:500]}"), began)
+        told = tuple(NOT_JUDGED + each for each in not_judged)
+        if self.wrong:
+            return self._outcome("failed", (*self.wrong, *told), began)
+        has_checks = judged or any(turn.checks for turn in self.evaluation.turns)
+        return self._outcome("passed" if has_checks else "skipped", told, began)
+
+    async def _converse(self, not_judged: list[str]) -> int:
+        """Hold the conversation, and return how many expectations in natural language were judged."""
+        runs, judged = self.runs, 0
+        conversation = Conversation(
+            runs.app,
+            InMemorySessionService(),
+            model=runs.model_for(self.evaluation),
+            sandbox=runs.sandbox,
+            http=runs.http,
+            settings=runs.settings,
+            mocks=runs.mocks,
+        )
+        async with conversation:
+            given = {name: value for name, value in self.evaluation.variables.items() if value is not None}
+            key = await conversation.begin(variables={**runs.variables, **given})
+            ended = False
+            for turn in self.evaluation.turns:
+                if ended:
+                    self.wrong.append(f"{turn.name}: an agent ended the session before it")
+                    break
+                first = len(self.transcript)
+                came = await conversation.send(
+                    turn.said, key, variables=_given(turn.variables), mocks=_mocks(turn)
+                )
+                self.transcript += _lines(turn.said, came)
+                if came.error is not None:
+                    self.wrong.append(f"{turn.name}: the turn failed: {came.error}")
+                    break
+                ended = came.ended
+                failures = (check.failure(came, runs.rules) for check in turn.checks)
+                self.wrong += [f"{turn.name}: {failure}" for failure in failures if failure]
+                if turn.judged:
+                    seen = "\n".join(self.transcript[first:])
+                    judged += await self._judged(seen, turn.judged, not_judged, f"{turn.name}: ")
+        return judged
+
+    async def _judged(
+        self, transcript: str, expectations: tuple[str, ...], not_judged: list[str], where: str = ""
+    ) -> int:
+        """Let the model judge *expectations*, and return how many it did."""
+        if self.runs.judge is None:
+            not_judged += [f"{where}{each}" for each in expectations]
+            return 0
+        judgements = await self.runs.judge.judge(transcript, expectations)
+        self.wrong += [
+            f"{where}{expected}: not met: {judgement.why}"
+            for expected, judgement in zip(expectations, judgements, strict=True)
+            if not judgement.met
+        ]
+        return len(judgements)
+
+    def _outcome(self, status: Status, says: tuple[str, ...], began: float) -> Outcome:
+        evaluation = self.evaluation
+        return Outcome(
+            path=evaluation.path,
+            line=evaluation.line,
+            name=evaluation.name,
+            subject=evaluation.subject,
+            status=status,
+            says=says,
+            stdout="\n".join(self.transcript) if status in {"failed", "error"} else "",
+            duration_s=time.perf_counter() - began,
+        )
+
+
+def _given(variables: Mapping[str, Any]) -> dict[str, Any] | None:
+    return {name: value for name, value in variables.items() if value is not None} or None
+
+
+def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
+    """Return the answers to the calls of *turn* that have one."""
+    if not turn.outputs:
+        return None
+    return MockConfig(calls=[MockedCall(tool=call.name, response=call.output or {}) for call in turn.outputs])
+
+
+def _lines(said: str, turn: ConversationTurn) -> list[str]:
+    """Return *turn* as a transcript shows it."""
+    lines = [f"user: {said}"]
+    lines += [
+        f"{use.agent} calls {use.name} {_json(use.args)} -> {_json(use.response)}" for use in turn.calls
+    ]
+    return [*lines, *(f"{author}: {text}" for author, text in turn.said)]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

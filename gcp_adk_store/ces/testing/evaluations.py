@@ -1,0 +1,337 @@
+"""Read evaluations: conversations with what an app is expected to say and to call in each turn.
+
+Three formats are read. Golden conversations::
+
+    common_session_parameters: {tier: gold}
+    conversations:
+      - conversation: an order is looked up
+        turns:
+          - user: Where is order 12?
+            tool_calls: [{action: lookup_order, args: {id: "12"}, output: {status: shipped}}]
+            agent: Your order has shipped.
+
+tests of turns, also with the names ``tests``, ``test_cases`` and ``name``::
+
+    conversations:
+      - conversation: it greets
+        event: welcome
+        expectations: [{type: contains, value: Welcome}, {type: no_tools_called}]
+
+and the ``golden`` of an evaluation that the platform exports, in JSON.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from gcp_adk_store.ces.apps.agents import last_of
+from gcp_adk_store.ces.guest.content import TRANSFER
+from gcp_adk_store.ces.testing.matching import match_type_fault
+from gcp_adk_store.ces.testing.nodes import Nodes, line_of, text_of
+from gcp_adk_store.ces.testing.turn_checks import (
+    TYPES,
+    AgentSays,
+    CallsTools,
+    Check,
+    ExpectedCall,
+    TurnExpectation,
+    VariablesAre,
+)
+
+_CASES: Final = ("conversations", "tests", "test_cases")
+_FILE: Final = frozenset({*_CASES, "common_session_parameters", "common_expectations", "config"})
+_TURN: Final = frozenset(
+    {"turn", "user", "event", "agent", "tool_calls", "variables", "expectations", "config"}
+)
+_CASE: Final = _TURN - {"turn"} | frozenset(
+    {"conversation", "name", "description", "tags", "session_parameters", "turns", "turn_count"}
+    | {"historical_contexts"}
+)
+_CALL: Final = frozenset({"action", "args", "output", "agent"})
+_EXPECTATION: Final = frozenset({"type", "value"})
+_START: Final = "<event>session start</event>"
+_WELCOME: Final = "<event>welcome</event>"
+_SILENT: Final = "# silent"
+"""Marks what an agent says as nothing that is checked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedTurn:
+    """What the user says, and what has to come of it."""
+
+    name: str
+    """For display."""
+    said: str
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Those that are set before it."""
+    checks: tuple[Check, ...] = ()
+    outputs: tuple[ExpectedCall, ...] = ()
+    """Calls that are answered in place of their tools, and how."""
+    judged: tuple[str, ...] = ()
+    """Expectations about this turn, in natural language."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """A conversation, from its begin."""
+
+    path: str
+    """Of the file."""
+    line: int
+    """Counted from 1."""
+    name: str
+    tags: tuple[str, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Of the session, in place of declared defaults; None stands for the default."""
+    turns: tuple[EvaluatedTurn, ...] = ()
+    judged: tuple[str, ...] = ()
+    """Expectations about the whole conversation, in natural language."""
+    needs: str = ""
+    """What keeps it from being run here."""
+
+    @property
+    def subject(self) -> str:
+        """What reports group it by: the name of its file."""
+        return Path(self.path).stem
+
+
+def read_evaluations(path: Path, shown: str) -> list[Evaluation]:
+    """Return the evaluations of the file *path*; none of one with scenarios alone, which need a user.
+
+    Args:
+        path: A file of YAML or JSON.
+        shown: How errors and evaluations name it.
+
+    Raises:
+        MalformedTestError: the file cannot be read, or an evaluation is malformed.
+    """
+    reading = _Exported(shown) if path.suffix == ".json" else _Reading(shown)
+    return list(reading.evaluations(reading.root(text_of(path, shown))))
+
+
+def said_of(text: str | None, event: str | None) -> str:
+    """Return what the app gets: a text, or an event as one; without both, the start of the session."""
+    if text is None:
+        text = f"<event>{event}</event>" if event else _START
+    return _START if text.strip() == _WELCOME else text
+
+
+class _Reading(Nodes):
+    """A file of golden conversations, or of tests of turns."""
+
+    def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
+        members = self.members(root, known=_FILE)
+        listed = [members[name] for name in _CASES if name in members]
+        if len(listed) != 1 or not self.items(listed[0], _CASES[0]):
+            raise self.wrong(root, "it has no conversations")
+        common = self._variables(members.get("common_session_parameters"))
+        judged = self._texts(members.get("common_expectations"), "common_expectations")
+        for each in self.items(listed[0], _CASES[0]):
+            yield self._case(each, common, judged)
+
+    def _case(self, node: yaml.Node, common: Mapping[str, Any], judged: tuple[str, ...]) -> Evaluation:
+        members = self.members(node, "a conversation", _CASE)
+        name = self.text(node, members, "conversation" if "conversation" in members else "name")
+        parameters = self._variables(members.get("session_parameters"))
+        whole: tuple[str, ...] = ()
+        if "turns" in members:
+            if members.keys() & {"user", "event", "agent", "tool_calls"}:
+                raise self.wrong(node, f"{name} has turns and is one: put what it says into turns")
+            checks, whole = self._expectations(members.get("expectations"))
+            if checks:
+                raise self.wrong(members["expectations"], "expectations with a type belong to a turn")
+            parameters |= self._variables(members.get("variables"))
+            listed = self.items(members["turns"], "turns")
+            turns = tuple(self._turn(each, number) for number, each in enumerate(listed, start=1))
+        else:
+            turns = (self._turn_of(node, members, 1),)
+        if not (judged or whole or any(turn.checks or turn.judged for turn in turns)):
+            raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
+        return Evaluation(
+            path=self.shown,
+            line=line_of(node),
+            name=name,
+            tags=self._texts(members.get("tags"), "tags"),
+            variables={**common, **parameters},
+            turns=turns,
+            judged=(*judged, *whole),
+            needs="its historical_contexts are on the platform" if "historical_contexts" in members else "",
+        )
+
+    def _turn(self, node: yaml.Node, number: int) -> EvaluatedTurn:
+        return self._turn_of(node, self.members(node, "a turn", _TURN), number)
+
+    def _turn_of(self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int) -> EvaluatedTurn:
+        told = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
+        if told["user"] is not None and told["event"] is not None:
+            raise self.wrong(node, "a turn has user or event, not both")
+        checks, judged = self._expectations(members.get("expectations"))
+        calls = tuple(self._calls(members.get("tool_calls")))
+        golden: list[Check] = []
+        if "agent" in members or "tool_calls" in members:
+            golden = [*self._says(members.get("agent")), CallsTools(calls)]
+        return EvaluatedTurn(
+            name=told["turn"] or f"turn {number}",
+            said=said_of(told["user"], told["event"]),
+            variables=self._variables(members.get("variables")),
+            checks=(*golden, *checks),
+            outputs=tuple(call for call in calls if call.output is not None),
+            judged=judged,
+        )
+
+    def _says(self, node: yaml.Node | None) -> Iterator[Check]:
+        if node is None:
+            return
+        listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        texts = [self._scalar_text(each, "agent") or "" for each in listed]
+        if not any(_SILENT in text for text in texts):
+            yield AgentSays("\n".join(texts))
+
+    def _calls(self, node: yaml.Node | None) -> Iterator[ExpectedCall]:
+        for each in () if node is None else self.items(node, "tool_calls"):
+            members = self.members(each, "a call", _CALL)
+            args = self.object(members.get("args"), "args")
+            if fault := match_type_fault(args):
+                raise self.wrong(members["args"], fault)
+            name = self.text(each, members, "action")
+            agent = self._scalar_text(members.get("agent"), "agent")
+            if name == TRANSFER and (target := args.pop("agent", None) or agent):
+                args["agent_name"] = target
+            output = self.value(members["output"]) if "output" in members else None
+            yield ExpectedCall(name, args, output={"result": output} if isinstance(output, str) else output)
+
+    def _expectations(self, node: yaml.Node | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
+        """Return the checks, and what is in natural language."""
+        checks: list[Check] = []
+        judged: list[str] = []
+        for each in () if node is None else self.items(node, "expectations"):
+            if isinstance(each, yaml.ScalarNode):
+                judged.append(str(each.value))
+                continue
+            members = self.members(each, "an expectation", _EXPECTATION)
+            kind = self.text(each, members, "type").lower()
+            if kind not in TYPES:
+                raise self.wrong(members["type"], f"unknown type {kind}; known: {', '.join(TYPES)}")
+            value = self.value(members["value"]) if "value" in members else None
+            if fault := TYPES[kind].fault(value):
+                raise self.wrong(each, f"{kind} {fault}")
+            checks.append(TurnExpectation(kind, value))
+        return tuple(checks), tuple(judged)
+
+    def _variables(self, node: yaml.Node | None) -> dict[str, Any]:
+        """Return variables by name: of an object, of a list of names, or of one of names and values."""
+        value = None if node is None else self.value(node)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as exc:
+                raise self.wrong(node, f"variables as text have to be JSON: {exc}") from exc
+        if isinstance(value, list):
+            return {name: below for each in value for name, below in self._named(node, each)}
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(node, f"variables must be an object, not {type(value).__name__}")
+        return value or {}
+
+    def _named(self, node: yaml.Node | None, each: Any) -> list[tuple[str, Any]]:
+        match each:
+            case str():
+                return [(each, None)]
+            case {"name": str() as name, **more} if not more.keys() - {"value"}:
+                return [(name, each.get("value"))]
+            case dict():
+                return list(each.items())
+            case _:
+                raise self.wrong(node, "variables in a list are names, or objects with name and value")
+
+    def _texts(self, node: yaml.Node | None, what: str) -> tuple[str, ...]:
+        return () if node is None else tuple(str(self.value(each)) for each in self.items(node, what))
+
+    def _scalar_text(self, node: yaml.Node | None, what: str) -> str | None:
+        if node is None:
+            return None
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.wrong(node, f"{what} must be text")
+        return str(node.value)
+
+
+class _Exported(_Reading):
+    """An evaluation as the platform exports it."""
+
+    def evaluations(self, root: yaml.Node) -> Iterator[Evaluation]:
+        members = self.members(root)
+        golden = self.members(members["golden"], "golden") if "golden" in members else {}
+        if "turns" not in golden:
+            return
+        listed = self.items(golden["turns"], "turns")
+        turns = tuple(self._steps(each, number) for number, each in enumerate(listed, start=1))
+        if not any(turn.checks for turn in turns):
+            raise self.wrong(root, "its golden expects nothing, so it cannot fail: add expectations")
+        yield Evaluation(
+            path=self.shown,
+            line=line_of(root),
+            name=self._scalar_text(members.get("displayName"), "displayName") or Path(self.shown).stem,
+            tags=self._texts(members.get("tags"), "tags"),
+            turns=turns,
+        )
+
+    def _steps(self, node: yaml.Node, number: int) -> EvaluatedTurn:
+        steps = self.items(self.members(node, "a turn").get("steps", node), "steps")
+        text: str | None = None
+        event: str | None = None
+        variables: dict[str, Any] = {}
+        checks: list[Check] = []
+        calls: list[ExpectedCall] = []
+        for each in steps:
+            step = self.object(each, "a step")
+            told = _object(step.get("userInput"))
+            variables |= _object(told.get("variables"))
+            text = str(told["text"]) if "text" in told else text
+            event = str(_object(told.get("event")).get("event", "")) or event
+            expected = _object(step.get("expectation"))
+            checks += _checks(expected)
+            calls += _calls(expected, calls)
+        return EvaluatedTurn(
+            name=f"turn {number}",
+            said=said_of(text, event),
+            variables=variables,
+            checks=(*checks, CallsTools(tuple(calls))) if checks or calls else (),
+            outputs=tuple(call for call in calls if call.output is not None),
+        )
+
+
+def _checks(expected: Mapping[str, Any]) -> Iterator[Check]:
+    """Yield what a step expects beside calls."""
+    chunks = _object(expected.get("agentResponse")).get("chunks")
+    texts = [str(each["text"]) for each in chunks or () if isinstance(each, dict) and "text" in each]
+    if texts:
+        yield AgentSays("\n".join(texts))
+    if "updatedVariables" in expected:
+        yield VariablesAre(_object(expected["updatedVariables"]))
+
+
+def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[ExpectedCall]:
+    """Yield the call that a step expects; a mock of one goes into the calls *before* it."""
+    if call := _object(expected.get("toolCall")):
+        yield ExpectedCall(_tool(call), _object(call.get("args")))
+    if transfer := _object(expected.get("agentTransfer")):
+        target = str(transfer.get("displayName") or last_of(str(transfer.get("targetAgent", ""))))
+        yield ExpectedCall(TRANSFER, {"agent_name": target})
+    if mocked := _object(expected.get("mockToolResponse")):
+        name, response = _tool(mocked), _object(mocked.get("response"))
+        for number, each in enumerate(before):
+            if each.name == name and each.output is None:
+                before[number] = ExpectedCall(name, each.args, output=response)
+                return
+        yield ExpectedCall(name, {}, output=response)
+
+
+def _tool(told: Mapping[str, Any]) -> str:
+    return str(told.get("displayName") or last_of(str(told.get("tool", ""))))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

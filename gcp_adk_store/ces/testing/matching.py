@@ -1,0 +1,129 @@
+"""Compare what an agent said and called with what an evaluation expects."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gcp_adk_store.ces.testing.expectations import is_equal
+
+MATCH_TYPES: Final = frozenset({"semantic", "contains", "exact", "regexp", "ignore"})
+SIMILAR: Final = 0.8
+"""The similarity of words from which texts count as the same: the default of ADK's evaluations."""
+
+_TYPE: Final = "$matchType"
+_VALUE: Final = ("$matchValue", "value", "$originalValue")
+"""Where an object with a match type may have what is expected."""
+_WORD: Final = re.compile(r"\w+")
+_SPACE: Final = re.compile(r"\s+")
+_LONGEST: Final = 10_000
+"""Characters of a text that a regular expression of a test is tried on: a bound of its time."""
+
+
+def similarity(actual: str, expected: str) -> float:
+    """Return how much of the words of both texts is in both, from 0 to 1: ROUGE-1's F-measure.
+
+    Capitals and punctuation do not count, and neither does the order.
+    """
+    one, other = (Counter(_WORD.findall(text.casefold())) for text in (actual, expected))
+    if not (one or other):
+        return 1.0
+    return 2 * (one & other).total() / (one.total() + other.total())
+
+
+def squeezed(text: str) -> str:
+    """Return *text* with one space where it has any white space, and none around it."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def fits(actual: Any, expected: Any, *, similar: float) -> bool:
+    """Return whether *actual* is *expected*, in which objects may say how by ``$matchType``.
+
+    Args:
+        actual: JSON.
+        expected: JSON; members that it does not have may be there too. Without a match type, a value has to
+            be the same.
+        similar: The similarity from which texts of the match type ``semantic`` count as the same.
+    """
+    if isinstance(expected, Mapping) and _TYPE in expected:
+        wanted = next((expected[name] for name in _VALUE if name in expected), None)
+        return _matches(str(expected[_TYPE]).lower(), actual, wanted, similar)
+    if isinstance(expected, Mapping):
+        return isinstance(actual, Mapping) and all(
+            _is_ignored(below) or (name in actual and fits(actual[name], below, similar=similar))
+            for name, below in expected.items()
+        )
+    if isinstance(expected, list):
+        return (
+            isinstance(actual, list)
+            and len(actual) == len(expected)
+            and all(fits(one, other, similar=similar) for one, other in zip(actual, expected, strict=True))
+        )
+    return is_equal(actual, expected)
+
+
+def has(actual: Any, expected: Any) -> bool:
+    """Return whether *actual* has all of *expected*: members of objects, where ``{}`` is any value.
+
+    A text that is JSON counts as what it spells, and values also fit by their text: ``3`` is ``"3"``.
+    """
+    if not isinstance(expected, Mapping):
+        return is_equal(actual, expected) or text_of(actual) == text_of(expected)
+    if not expected:
+        return True
+    if isinstance(actual, str):
+        try:
+            actual = json.loads(actual)
+        except (ValueError, RecursionError):
+            return False
+    return isinstance(actual, Mapping) and all(
+        name in actual and has(actual[name], below) for name, below in expected.items()
+    )
+
+
+def match_type_fault(expected: Any) -> str | None:
+    """Return what is wrong with the match types in *expected*, or None."""
+    if isinstance(expected, Mapping):
+        if _TYPE in expected:
+            name = str(expected[_TYPE]).lower()
+            if name not in MATCH_TYPES:
+                return f"unknown {_TYPE} {name[:40]!r}; known: {', '.join(sorted(MATCH_TYPES))}"
+            if name == "regexp":
+                return _pattern_fault(str(next((expected[each] for each in _VALUE if each in expected), "")))
+            return None
+        below = list(expected.values())
+    else:
+        below = expected if isinstance(expected, list) else []
+    return next((fault for each in below if (fault := match_type_fault(each))), None)
+
+
+def text_of(value: Any) -> str:
+    """Return *value* as a text is compared: JSON of what is none."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _matches(how: str, actual: Any, expected: Any, similar: float) -> bool:
+    match how:
+        case "ignore":
+            return True
+        case "contains":
+            return text_of(expected) in text_of(actual)
+        case "regexp":
+            return re.search(str(expected), text_of(actual)[:_LONGEST]) is not None
+        case "semantic":
+            return similarity(text_of(actual), text_of(expected)) >= similar
+        case _:
+            return is_equal(actual, expected)
+
+
+def _is_ignored(expected: Any) -> bool:
+    return isinstance(expected, Mapping) and str(expected.get(_TYPE)).lower() == "ignore"
+
+
+def _pattern_fault(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as exc:
+        return f"the regular expression {pattern[:100]!r} is not valid: {exc}"
+    return None

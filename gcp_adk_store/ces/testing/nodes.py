@@ -1,0 +1,165 @@
+"""Read test files of YAML or JSON, and find the line of each error in them."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+_DEPTH: Final = 100
+_VALUES: Final = 100_000
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_INTEGER: Final = "tag:yaml.org,2002:int"
+_PLAIN_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+"""As JSON has it; a YAML of old also has 0123, which is 83, and 12:30, which is 750."""
+
+
+class MalformedTestError(ValueError):
+    """The test file is malformed.
+
+    Attributes:
+        path: Of the file.
+        line: Counted from 1.
+        says: What is wrong there.
+    """
+
+    def __init__(self, path: str, line: int, says: str) -> None:
+        super().__init__(path, line, says)
+        self.path, self.line, self.says = path, line, says
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.says}"
+
+
+def text_of(path: Path, shown: str) -> str:
+    """Return the text of the file *path*.
+
+    Raises:
+        MalformedTestError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise MalformedTestError(shown, 1, f"it cannot be read: {exc}") from exc
+
+
+@dataclass(slots=True)
+class Nodes:
+    """One file, and how much of it was read."""
+
+    shown: str
+    """How errors and tests name it."""
+    values: int = 0
+    """Read so far, those that are referred to each time."""
+
+    def root(self, text: str) -> yaml.Node:
+        """Return the root of *text*, YAML or JSON.
+
+        Raises:
+            MalformedTestError: it is neither, or empty.
+        """
+        loader = yaml.SafeLoader(text)
+        try:
+            root = loader.get_single_node()
+        except RecursionError as exc:
+            raise MalformedTestError(self.shown, 1, "it is nested too deep") from exc
+        except yaml.YAMLError as exc:
+            mark = getattr(exc, "problem_mark", None)
+            line = mark.line + 1 if mark else 1
+            raise MalformedTestError(
+                self.shown, line, f"it is not YAML: {getattr(exc, 'problem', exc)}"
+            ) from exc
+        finally:
+            loader.dispose()
+        if root is None:
+            raise self.wrong(None, "it is empty")
+        return root
+
+    def members(
+        self,
+        node: yaml.Node,
+        what: str = "the file",
+        known: frozenset[str] | None = None,
+        *,
+        hidden: frozenset[str] = frozenset(),
+    ) -> dict[str, yaml.Node]:
+        """Return the members of an object by name, each once; *known* are all, *hidden* are not told of."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.wrong(node, f"{what} must be an object, with names and values")
+        members: dict[str, yaml.Node] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise self.wrong(key, f"a name in {what} is not text")
+            if key.tag == _MERGE:
+                raise self.wrong(key, f"{key.value} is not read: write the names out")
+            if key.value in members:
+                raise self.wrong(key, f"{key.value} is given twice")
+            if known is not None and key.value not in known:
+                there = ", ".join(sorted(known - hidden))
+                raise self.wrong(key, f"unknown name {key.value} in {what}; known: {there}")
+            members[str(key.value)] = value
+        return members
+
+    def items(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+        """Return the members of a list."""
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.wrong(node, f"{what} must be a list")
+        return list(node.value)
+
+    def text(self, node: yaml.Node, members: dict[str, yaml.Node], name: str) -> str:
+        """Return the text *name* among the *members* of *node*."""
+        found = members.get(name)
+        if not isinstance(found, yaml.ScalarNode) or not found.value:
+            raise self.wrong(found or node, f"{name} is missing, or is not text")
+        return str(found.value)
+
+    def object(self, node: yaml.Node | None, what: str) -> dict[str, Any]:
+        """Return the JSON object of *node*; empty if it is missing."""
+        value = None if node is None else self.value(node)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(node, f"{what} must be an object, not {type(value).__name__}")
+        return value or {}
+
+    def value(self, node: yaml.Node, depth: int = _DEPTH) -> Any:
+        """Return the JSON of *node*."""
+        if depth == 0:
+            raise self.wrong(node, f"it is nested deeper than {_DEPTH} levels, or refers to itself")
+        self.values += 1
+        if self.values > _VALUES:
+            raise self.wrong(
+                node, f"it has more than {_VALUES:,} values, those referred to counted each time"
+            )
+        if isinstance(node, yaml.MappingNode):
+            members = self.members(node, "an object")
+            return {name: self.value(each, depth - 1) for name, each in members.items()}
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(each, depth - 1) for each in node.value]
+        if node.tag == _INTEGER and not _PLAIN_INTEGER.fullmatch(node.value):
+            raise self.wrong(node, f"{node.value} is read as the number {_number(node)}: put it in quotes")
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> Any:
+        loader = yaml.SafeLoader("")
+        try:
+            value = loader.construct_object(node)
+        except (yaml.YAMLError, ValueError) as exc:
+            raise self.wrong(node, f"it cannot be read: {exc}") from exc
+        finally:
+            loader.dispose()
+        if value is not None and not isinstance(value, bool | int | float | str):
+            raise self.wrong(node, f"{node.value} is read as a {type(value).__name__}: put it in quotes")
+        return value
+
+    def wrong(self, node: yaml.Node | None, says: str) -> MalformedTestError:
+        """Return the error that names the line of *node*."""
+        return MalformedTestError(self.shown, 1 if node is None else line_of(node), says)
+
+
+def _number(node: yaml.Node) -> int:
+    return int(yaml.SafeLoader("").construct_yaml_int(node))
+
+
+def line_of(node: yaml.Node) -> int:
+    """Return the line of *node*, counted from 1."""
+    return int(node.start_mark.line) + 1

@@ -1,0 +1,217 @@
+"""The command that runs the evaluations of an agent app."""
+
+import asyncio
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gcp_adk_store.cli.ces.check import of_problem, show_outcomes, unpacked_folder, write_junit
+from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
+from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
+from gcp_adk_store.cli.extras import needs_ces
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.errors import StoreError
+
+if TYPE_CHECKING:
+    from google.adk.models.base_llm import BaseLlm
+
+    from gcp_adk_store.ces import AgentApp
+    from gcp_adk_store.ces.testing.evaluations import Evaluation
+    from gcp_adk_store.ces.testing.outcomes import Outcome
+
+_OTHERS: Final = frozenset(
+    {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
+)
+"""Folders among evaluations whose files are none, or need a model that plays the user."""
+_MODELS: Final = ("model", "script", "replay", "record")
+
+
+@click.command("eval")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
+@click.option(
+    "--tests",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of the evaluations; by default evals/ of the project or the app, and evaluations/.",
+)
+@click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
+@click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
+@model_options
+@click.option("--judge", metavar="NAME", help="Model of ADK that judges expectations in natural language.")
+@click.option(
+    "--similar",
+    metavar="SCORE",
+    type=click.FloatRange(0, 1),
+    help="Similarity of words from which a text is the expected one; by default 0.8.",
+)
+@object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+@object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
+@test_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write JUnit's XML too.",
+)
+def evaluate(
+    folder: Path,
+    *,
+    app_name: str | None,
+    tests: Path | None,
+    junit: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Run the evaluations of an agent app: golden conversations, and tests of turns.
+
+    Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
+    found or none can run.
+    """
+    with needs_ces():
+        import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
+    if tests is not None and not tests.is_dir():
+        raise CannotLookError(f"the folder {tests} does not exist")
+    with app_in(folder, app_name) as app:
+        whole = folder if folder.is_dir() else unpacked_folder(app)
+        places = [tests] if tests is not None else _places(whole, app)
+        files = [each for place in places for each in _files(place)]
+        if not files:
+            raise CannotLookError(
+                f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
+                "or name their folder by --tests"
+            )
+        try:
+            outcomes = asyncio.run(_outcomes(app, files, **given))
+        except StoreError as exc:
+            raise CannotLookError(str(exc)) from exc
+    if all(each.status == "skipped" for each in outcomes):
+        raise CannotLookError(_nothing_ran(outcomes))
+    shown = [
+        dataclasses.replace(each, path=str(folder / Path(each.path).relative_to(whole)))
+        if Path(each.path).is_relative_to(whole)
+        else each
+        for each in outcomes
+    ]
+    if junit is not None:
+        write_junit(junit, shown, suite="ces eval")
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in shown]))
+    else:
+        show_outcomes(shown)
+    sys.exit(any(each.status in {"failed", "error"} for each in shown))
+
+
+def _places(whole: Path, app: Path) -> list[Path]:
+    """Return the folders that may have evaluations: of the project and of the app."""
+    project = app.parent.parent if app.parent.name == "cxas_app" else whole
+    found = (
+        parent / name for parent in dict.fromkeys((project, whole, app)) for name in ("evals", "evaluations")
+    )
+    return list(dict.fromkeys(place for place in found if place.is_dir()))
+
+
+def _files(place: Path) -> list[Path]:
+    """Return the files of evaluations in *place*: YAML, and the JSON of exports."""
+    found = [
+        path
+        for path in place.rglob("*")
+        if path.suffix in {".yaml", ".yml"} or (path.suffix == ".json" and _is_exported(path))
+    ]
+    return sorted(path for path in found if not _OTHERS & set(path.relative_to(place).parts[:-1]))
+
+
+def _is_exported(path: Path) -> bool:
+    return path.stem == path.parent.name and path.resolve().parent.parent.name == "evaluations"
+
+
+def _nothing_ran(outcomes: "Sequence[Outcome]") -> str:
+    if not outcomes:
+        return "no evaluation has such a name or tag"
+    return "; ".join(["every evaluation was skipped", *dict.fromkeys(outcomes[0].says)])
+
+
+async def _outcomes(
+    folder: Path,
+    files: list[Path],
+    *,
+    name: tuple[str, ...],
+    tag: tuple[str, ...],
+    judge: str | None,
+    similar: float | None,
+    variables: dict[str, Any],
+    mocks: dict[str, Any] | None,
+    **given: Any,
+) -> "list[Outcome]":
+    from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.conversation.models import as_model  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.judging import Judge  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_checks import malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.turn_checks import Rules  # noqa: PLC0415  # likewise
+
+    asked = {each: given.pop(each) for each in _MODELS}
+    chosen = Chosen(tools=folder, **given)
+    app, settings = chosen.read_app(folder), chosen.settings()
+    found: list[Outcome | Evaluation] = []
+    for file in files:
+        try:
+            found += [
+                each
+                for each in read_evaluations(file, str(file))
+                if (not name or each.name in name) and (not tag or set(tag) & set(each.tags))
+            ]
+        except MalformedTestError as exc:
+            found.append(malformed(exc))
+    room = Room.of(settings, chosen.sandbox, Machine.here())
+    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
+    runs = EvaluationRuns(
+        app=app,
+        model_for=_models(app, asked),
+        sandbox=sandbox,
+        http=chosen.http(),
+        settings=settings,
+        variables=variables,
+        mocks=None if mocks is None else MockConfig.from_json(mocks),
+        rules=Rules(
+            similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls
+        ),
+        judge=None if judge is None else Judge(as_model(judge)),
+    )
+    try:
+        problems = [of_problem(folder, each) for each in app.problems]
+        return [*problems, *[await _ran(runs, each) for each in found]]
+    finally:
+        await sandbox.close()
+
+
+async def _ran(runs: Any, each: "Outcome | Evaluation") -> "Outcome":
+    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # of the extra
+
+    if isinstance(each, Outcome):
+        return each
+    ran: Outcome = await runs.run(each)
+    return ran
+
+
+def _models(app: "AgentApp", asked: dict[str, Any]) -> "Callable[[Evaluation], BaseLlm]":
+    """Return the model of each evaluation: one of all, or a script for each by its name."""
+    from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # likewise
+
+    scripts = None if asked["script"] is None else read_script(asked["script"])
+    if isinstance(scripts, dict) and not any(asked[each] for each in _MODELS if each != "script"):
+        return lambda evaluation: ScriptedModel(scripts.get(evaluation.name, ()))
+    model = as_model(chosen_model(app, **asked) or own_model(app))
+    return lambda _: model

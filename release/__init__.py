@@ -1,0 +1,1 @@
+"""Build what a release has, and check it."""

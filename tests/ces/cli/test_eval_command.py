@@ -1,0 +1,325 @@
+"""Show what ``gcp-adk-store ces eval`` runs, says, and ends with."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+from google.adk.models.base_llm import BaseLlm
+
+from gcp_adk_store.ces import ScriptedModel
+from gcp_adk_store.ces.conversation import models
+from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import write_app
+
+LOOK_UP = '''def look_up(id: str) -> dict:
+    """Look it up."""
+    set_variable("seen", id)
+    return {"status": "lost"}
+'''
+GOLDEN = """
+common_session_parameters: {tier: gold}
+conversations:
+  - conversation: an order is looked up
+    tags: [P0]
+    turns:
+      - user: Hi
+        agent: Welcome, gold customer
+      - user: Where is order 12?
+        tool_calls:
+          - {action: look_up, args: {id: "12"}, output: {result: {status: shipped}}}
+        agent: Your order has shipped.
+"""
+TURNS = """
+conversations:
+  - conversation: it hands over
+    tags: [P1]
+    turns:
+      - turn: asks
+        user: A bill
+        variables: {mood: bad}
+        expectations:
+          - {type: agent_transfer, value: billing}
+          - {type: no_tools_called}
+          - {type: contains, value: "BILLING   here"}
+      - turn: looks up
+        user: Order 12
+        expectations:
+          - {type: tool_called, value: look_up}
+          - {type: tool_not_called, value: other}
+          - {type: tool_input, value: {id: 12}}
+          - {type: tool_output, value: {status: lost}}
+          - {type: equals, value: "It is lost."}
+          - {type: fuzzy_match, value: lost is it}
+          - {type: not_contains, value: found}
+"""
+LOOKS_UP = {"calls": [{"name": "look_up", "args": {"id": "12"}}]}
+SCRIPT = {
+    "an order is looked up": ["Welcome, gold customer!", LOOKS_UP, "Your order has shipped."],
+    "it hands over": [
+        {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]},
+        "Billing here.",
+        LOOKS_UP,
+        "It is lost.",
+    ],
+}
+
+pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with an app, its evaluations, and a script."""
+    write_app(
+        tmp_path / "cxas_app" / "Shop",
+        {
+            "root": {"childAgents": ["billing"], "tools": ["look_up", "end_session"]},
+            "billing": {"tools": ["look_up"]},
+        },
+        tools={"look_up": LOOK_UP},
+        variables={"tier": "", "seen": "", "mood": "good"},
+    )
+    for name, text in (("goldens/orders.yaml", GOLDEN), ("turn_evals/turns.yaml", TURNS)):
+        file = tmp_path / "evals" / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    return tmp_path
+
+
+def run(project: Path, *arguments: str, script: Any = None) -> Result:
+    """Run the command with a script."""
+    if script is not None:
+        (project / "script.json").write_text(json.dumps(script))
+    whole = ["ces", "eval", str(project), "--sandbox", "inprocess", *arguments]
+    if "--model" not in arguments and "--replay" not in arguments:
+        whole += ["--script", str(project / "script.json")]
+    return CliRunner().invoke(command, whole, env={"COLUMNS": "200"})
+
+
+def outcomes(result: Result) -> dict[str, dict[str, Any]]:
+    """Return what was told of each evaluation, by its name."""
+    return {each["name"]: each for each in json.loads(result.stdout)}
+
+
+def test_the_evaluations_of_a_project_pass(project: Path) -> None:
+    """The table names each; the files beside the app are found from the root and from the app."""
+    result = run(project)
+    from_the_app = run(project, "--tests", str(project / "evals"), "--json", "--app", "Shop")
+
+    assert result.exit_code == 0, result.output
+    assert "passed" in result.stdout
+    assert "orders" in result.stdout
+    assert result.stdout.endswith("2 passed\n")
+    assert [each["status"] for each in json.loads(from_the_app.stdout)] == ["passed", "passed"]
+
+
+def test_what_differs_from_a_golden_is_told(project: Path) -> None:
+    """The text, the calls that are missing, and those that are not expected; the transcript is beside it."""
+    other = {"calls": [{"name": "look_up", "args": {"id": "13"}}]}
+    result = run(
+        project,
+        *("--json", "--name", "an order is looked up", "--junit", str(project / "junit.xml")),
+        script={"an order is looked up": ["Go away", other, "Lost."]},
+    )
+    told = outcomes(result)["an order is looked up"]
+    suite = ET.parse(project / "junit.xml").getroot()[0]  # noqa: S314  # our own
+
+    called = 'look_up {"id": "13"}'
+
+    assert result.exit_code == 1
+    assert told["path"] == f"{project}/evals/goldens/orders.yaml"
+    assert told["says"] == [
+        "turn 1: the agent says 'Go away', expected 'Welcome, gold customer': similarity 0.00, wanted 0.80",
+        "turn 2: the agent says 'Lost.', expected 'Your order has shipped.': similarity 0.00, wanted 0.80",
+        f'turn 2: no call of look_up {{"id": "12"}}; an unexpected call of {called}; called: {called}',
+    ]
+    assert 'root calls look_up {"id": "13"} -> {"result": {"status": "shipped"}}' in told["stdout"]
+    assert (suite.get("name"), suite.get("failures"), suite[0].get("classname")) == (
+        "ces eval",
+        "1",
+        "orders",
+    )
+
+
+def test_a_test_of_a_turn_tells_what_is_there_instead(project: Path) -> None:
+    """Of each expectation."""
+    script = {"it hands over": ["Root here.", "Found it."]}
+    told = outcomes(run(project, "--tag", "P1", "--json", script=script))
+
+    assert list(told) == ["it hands over"]
+    assert told["it hands over"]["says"] == [
+        "asks: agent_transfer 'billing': transfers: none",
+        "asks: contains 'BILLING   here': the agent says 'Root here.'",
+        "looks up: tool_called 'look_up': called: nothing",
+        "looks up: tool_input {'id': 12}: called: nothing",
+        "looks up: tool_output {'status': 'lost'}: responses: {}",
+        "looks up: equals 'It is lost.': the agent says 'Found it.'",
+        "looks up: fuzzy_match 'lost is it': the agent says 'Found it.'",
+        "looks up: not_contains 'found': the agent says 'Found it.'",
+    ]
+
+
+def test_an_app_may_allow_calls_that_a_golden_does_not_list(project: Path) -> None:
+    """By its own settings of evaluations."""
+    (project / "evals" / "turn_evals" / "turns.yaml").unlink()
+    script = {
+        "an order is looked up": [LOOKS_UP, "Welcome, gold customer", LOOKS_UP, "Your order has shipped."]
+    }
+    file = project / "cxas_app" / "Shop" / "app.json"
+    config = json.loads(file.read_text())
+    allowed = {"toolMatchingSettings": {"extraToolCallBehavior": "ALLOW"}}
+
+    refused = run(project, "--json", script=script)
+    file.write_text(
+        json.dumps({**config, "evaluationMetricsThresholds": {"goldenEvaluationMetricsThresholds": allowed}})
+    )
+    passed = run(project, "--json", script=script)
+
+    assert (refused.exit_code, passed.exit_code) == (1, 0)
+    assert "an unexpected call of look_up" in refused.stdout
+
+
+def test_a_turn_that_fails_and_a_session_that_has_ended_fail_an_evaluation(project: Path) -> None:
+    """And the turns after it are not taken."""
+    ends = {"text": "Bye", "calls": [{"name": "end_session", "args": {}}]}
+    code = (
+        project / "cxas_app" / "Shop" / "agents" / "root" / "before_agent_callbacks" / "01" / "python_code.py"
+    )
+    only = ("--name", "an order is looked up", "--json")
+
+    ended = outcomes(run(project, *only, script={"an order is looked up": [ends]}))
+    code.parent.mkdir(parents=True)
+    code.write_text("def before_agent_callback(callback_context):\n    1 / 0\n")
+    failed = outcomes(run(project, *only, script={}))
+
+    assert "turn 2: an agent ended the session before it" in ended["an order is looked up"]["says"]
+    assert failed["an order is looked up"]["says"] == [
+        "turn 1: the turn failed: CALLBACK_FAILED: before_agent of root: ZeroDivisionError: division by zero"
+    ]
+
+
+def test_a_script_without_a_reply_is_an_error_of_the_evaluation(project: Path) -> None:
+    """The others run."""
+    result = run(project, "--json", script={"it hands over": SCRIPT["it hands over"]})
+    told = outcomes(result)
+
+    assert result.exit_code == 1
+    assert told["an order is looked up"]["status"] == "error"
+    assert "the script has 0 replies" in told["an order is looked up"]["says"][0]
+    assert told["it hands over"]["status"] == "passed"
+
+
+def test_recorded_evaluations_are_replayed(project: Path) -> None:
+    """In the same order; a script may be one list for all of them."""
+    replies = [reply for replies in SCRIPT.values() for reply in replies]
+    file = str(project / "recording.jsonl")
+
+    recorded = run(project, "--record", file, script=replies)
+    replayed = run(project, "--replay", file)
+    other = run(project, "--replay", file, "--name", "it hands over", "--json")
+
+    assert (recorded.exit_code, replayed.exit_code, other.exit_code) == (0, 0, 1)
+    assert "request 1 is not the one that was recorded" in other.stdout
+
+
+def test_a_model_judges_expectations_in_natural_language(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one they are told, and an evaluation of nothing else is skipped."""
+    (project / "evals" / "turn_evals" / "turns.yaml").unlink()
+    (project / "evals" / "goldens" / "orders.yaml").write_text(
+        "conversations:\n"
+        "  - conversation: polite\n"
+        "    turns: [{user: Hi, expectations: [The agent greets.]}]\n"
+        "    expectations: [The agent is polite., The agent gives no date.]\n"
+    )
+    judge = ScriptedModel(
+        [
+            '[{"met": true, "why": "It does."}]',
+            '```json\n[{"met": true}, {"met": false, "why": "Monday"}]\n```',
+        ]
+    )
+    real = models.as_model
+    monkeypatch.setattr(models, "as_model", lambda name: judge if name == "judge" else real(name))
+    script = {"polite": ["Hello, until Monday."]}
+
+    skipped = run(project, script=script)
+    judged = outcomes(run(project, "--judge", "judge", "--json", script=script))
+
+    assert skipped.exit_code == 2
+    assert "in natural language, which only a model can judge: turn 1: The agent greets." in skipped.stderr
+    assert judged["polite"]["says"] == ["The agent gives no date.: not met: Monday"]
+    (part,) = judge.requests[1].contents[0].parts or []
+    assert "user: Hi\nroot: Hello, until Monday." in str(part.text)
+
+
+@pytest.mark.parametrize("answer", ["Yes.", "[]", '[{"met": 1}]', '[{"met": true}, {"met": true}]'])
+def test_a_judgement_that_is_none_is_an_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """And no success."""
+    (project / "evals" / "turn_evals" / "turns.yaml").write_text(
+        "tests: [{name: a, user: b, expectations: [The agent greets.]}]"
+    )
+    monkeypatch.setattr(models, "as_model", _judge_that_says(answer))
+
+    told = outcomes(run(project, "--judge", "judge", "--name", "a", "--json", script={"a": ["Hello."]}))
+
+    assert told["a"]["status"] == "error"
+    assert "did not answer with 1 judgements" in told["a"]["says"][0]
+
+
+def _judge_that_says(answer: str) -> Any:
+    real = models.as_model
+
+    def made(name: str | BaseLlm) -> BaseLlm:
+        return ScriptedModel([answer]) if name == "judge" else real(name)
+
+    return made
+
+
+def test_evaluations_in_an_archive_are_run(project: Path) -> None:
+    """A malformed file is an outcome with its line."""
+    (project / "evals" / "goldens" / "bad.yaml").write_text("conversations:\n- {name: x, user: y}\n")
+    (project / "evals" / "simulations").mkdir()
+    (project / "evals" / "simulations" / "s.yaml").write_text("- name: needs a user\n")
+    archive = project / "whole.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for each in sorted(project.rglob("*")):
+            if each.is_file() and each != archive:
+                file.write(each, each.relative_to(project))
+
+    whole = ["ces", "eval", str(archive), "--sandbox", "inprocess", "--script", str(project / "script.json")]
+    told = json.loads(CliRunner().invoke(command, [*whole, "--json"]).stdout)
+
+    assert [(each["status"], each["path"], each["line"]) for each in told] == [
+        ("error", f"{archive}/evals/goldens/bad.yaml", 2),
+        ("passed", f"{archive}/evals/goldens/orders.yaml", 4),
+        ("passed", f"{archive}/evals/turn_evals/turns.yaml", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--name", "none"), "no evaluation has such a name or tag"),
+        (("--tests", "missing"), "the folder missing does not exist"),
+        (("--tests", "cxas_app"), "has no evaluations"),
+        (("--app", "Other"), "has not one app of the name Other"),
+        (("--model", "gemini-2.5-flash", "--replay", "x"), "one of --model, --script and --replay"),
+        (("--model", "nothing"), "ADK has no model 'nothing'"),
+    ],
+)
+def test_what_cannot_run_ends_with_2(
+    project: Path, arguments: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And says why."""
+    monkeypatch.chdir(project)
+    result = run(project, *arguments)
+
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert says in result.stderr.replace("\n", " ")

@@ -1,0 +1,67 @@
+"""The commands run and test the code of guardrails."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gcp_adk_store.cli.command import command
+
+CODE = """def before_agent_guardrail_callback(callback_context: CallbackContext) -> GuardrailResult:
+    said = callback_context.get_last_user_input()[0].text
+    return create_guardrail_result(decision="TRIGGER" if "bad" in said else "OK", reason="a word")
+"""
+TEST = """import python_code
+
+
+def test_it_triggers(ces_callback):
+    assert ces_callback(said="bad").override == {"decision": "TRIGGER", "reason": "a word"}
+    assert ces_callback(said="good").override is None
+
+
+def test_its_names_are_there():
+    assert python_code.create_guardrail_result().decision == "OK"
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """The code of a guardrail in an app, and its test."""
+    folder = tmp_path / "guardrails" / "words" / "before_agent_callback"
+    folder.mkdir(parents=True)
+    (folder / "python_code.py").write_text(CODE)
+    (folder / "test.py").write_text(TEST)
+    path = "guardrails/words/before_agent_callback/python_code.py"
+    declared = {"codeCallback": {"beforeAgentCallback": {"pythonCode": path}}}
+    (tmp_path / "guardrails" / "words" / "words.json").write_text(json.dumps(declared))
+    (tmp_path / "app.json").write_text("{}")
+    return folder / "python_code.py"
+
+
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
+    """Its result is the override, if it triggers."""
+    decided = []
+    for said in ("bad", "good"):
+        whole = ["ces", "run-callback", "before_agent_guardrail", str(code), "--said", said]
+        result = CliRunner().invoke(command, [*whole, "--sandbox", "inprocess", "--json"])
+        decided.append(json.loads(result.stdout)["override"])
+
+    assert decided == [{"decision": "TRIGGER", "reason": "a word"}, None]
+
+
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
+    """As that of an agent's callback."""
+    app = code.parents[3]
+    result = CliRunner().invoke(command, ["ces", "test", str(app), "--sandbox", "inprocess", "--json"])
+
+    assert [each["status"] for each in json.loads(result.stdout)] == ["passed", "passed"], result.output
+
+
+def test_its_code_is_linted(code: Path) -> None:
+    """With the names that it finds."""
+    result = CliRunner().invoke(command, ["ces", "lint", str(code.parents[3])])
+
+    assert (result.exit_code, result.stdout) == (0, "1 tools and callbacks: 0 errors, 0 warnings\n")

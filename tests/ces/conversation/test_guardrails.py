@@ -1,0 +1,198 @@
+"""Guardrails stop a turn before and after agents and models, and act in place of the agent."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+SAYS_NO = {"respondImmediately": {"responses": [{"text": "off", "disabled": True}, {"text": "I cannot."}]}}
+SUBJECT = {"before_model": ", llm_request: LlmRequest", "after_model": ", llm_response: LlmResponse"}
+CODE = {
+    kind: (
+        f"def {kind}_guardrail_callback(callback_context: CallbackContext{SUBJECT.get(kind, '')})"
+        " -> GuardrailResult:"
+    )
+    for kind in ("before_agent", "after_agent", "before_model", "after_model")
+}
+SEEN = {
+    "before_agent": "callback_context.get_last_user_input()[0].text",
+    "after_agent": "callback_context.get_last_agent_output()[0].text",
+    "before_model": "llm_request.contents[-1].parts[0].text",
+    "after_model": "str(llm_response.content.parts[0].text)",
+}
+NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
+
+
+def guarded(
+    folder: Path,
+    kinds: tuple[str, ...],
+    action: dict[str, Any] | None = None,
+    *,
+    enabled: bool = True,
+    of_agent: bool = False,
+    more: dict[str, Any] | None = None,
+) -> AgentApp:
+    """Return an app with a guardrail that triggers at the word bad, and callbacks that say when they run."""
+    trace = {
+        kind: [NOTE.format(kind)] for kind in ("before_agent", "before_model", "after_model", "after_agent")
+    }
+    guards = {"guardrails": ["Words"]} if of_agent else {}
+    write_app(
+        folder,
+        {"root": {"childAgents": ["billing"], "callbacks": trace, **guards}, "billing": {}, **(more or {})},
+        variables={"trace": []},
+    )
+    place = folder / "guardrails" / "words"
+    declared = {}
+    for kind in kinds:
+        code = place / f"{kind}_callback" / "python_code.py"
+        code.parent.mkdir(parents=True)
+        code.write_text(
+            f"{CODE[kind]}\n    {NOTE.format('guard ' + kind)}\n"
+            f"    if 'bad' in {SEEN[kind]}:\n"
+            "        return create_guardrail_result(decision='TRIGGER', reason='a bad word')\n"
+            "    return create_guardrail_result(decision='OK')\n"
+        )
+        first, second = kind.split("_")
+        declared[f"{first}{second.capitalize()}Callback"] = {"pythonCode": str(code.relative_to(folder))}
+    config = {"displayName": "Words", "enabled": enabled, "codeCallback": declared, "action": action or {}}
+    (place / "words.json").write_text(json.dumps(config))
+    if not of_agent:
+        app = json.loads((folder / "app.json").read_text())
+        (folder / "app.json").write_text(json.dumps({**app, "guardrails": ["Words"]}))
+    read = read_app(folder)
+    assert not read.problems
+    return read
+
+
+ALL = ("before_agent", "after_agent", "before_model", "after_model")
+
+
+async def test_guardrails_run_before_the_agents_callbacks(tmp_path: Path, converse: Converse) -> None:
+    """Each kind before the callbacks of its kind; one that is content changes nothing."""
+    app = guarded(tmp_path, ALL)
+    conversation = converse(app, ["Hello."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert (turn.text, turn.error) == ("Hello.", None)
+    assert turn.variables["trace"] == [
+        *("guard before_agent", "before_agent", "guard before_model", "before_model"),
+        *("guard after_model", "after_model", "guard after_agent", "after_agent"),
+    ]
+    assert [each for each in lint_app(app) if each.path.startswith("guardrails/")] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "replies", "trace"),
+    [
+        ("before_agent", "bad", [], ["guard before_agent"]),
+        ("before_model", "bad", [], ["before_agent", "guard before_model"]),
+        ("after_model", "Hi", ["bad"], ["before_agent", "before_model", "guard after_model"]),
+        ("after_agent", "Hi", ["bad"], ["before_agent", "before_model", "after_model", "guard after_agent"]),
+    ],
+)
+async def test_a_guardrail_answers_in_place_of_the_agent(
+    tmp_path: Path, converse: Converse, kind: str, said: str, replies: list[str], trace: list[str]
+) -> None:
+    """With its first response that is not disabled; nothing of the agent runs or is said after it."""
+    model = ScriptedModel(replies)
+    conversation = converse(guarded(tmp_path, (kind,), SAYS_NO), model=model)
+    key = await conversation.begin()
+
+    turn = await conversation.send(said, key)
+
+    assert (turn.text, turn.error, turn.ended) == ("I cannot.", None, False)
+    assert turn.variables["trace"] == trace
+    assert len(model.requests) == len(replies)
+
+
+async def test_the_turn_after_a_guardrail_goes_on(tmp_path: Path, converse: Converse) -> None:
+    """As after any other."""
+    conversation = converse(guarded(tmp_path, ("before_agent",), SAYS_NO), ["Hello."])
+    key = await conversation.begin()
+
+    texts = [(await conversation.send(said, key)).text for said in ("bad", "good")]
+
+    assert texts == ["I cannot.", "Hello."]
+
+
+async def test_a_guardrail_hands_over(tmp_path: Path, converse: Converse) -> None:
+    """The other agent begins in the same turn."""
+    action = {"transferAgent": {"agent": "projects/p/locations/us/apps/a/agents/billing"}}
+    conversation = converse(guarded(tmp_path, ("after_model",), action, of_agent=True), ["bad", "Billing."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert (turn.text, turn.agent) == ("Billing.", "billing")
+
+
+async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path, converse: Converse) -> None:
+    """Without the agent's instruction and tools, and without the answer that was stopped."""
+    model = ScriptedModel(["bad", "Let us talk about bills."])
+    action = {"generativeAnswer": {"prompt": "Decline politely."}}
+    conversation = converse(guarded(tmp_path, ("after_model",), action), model=model)
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.text == "Let us talk about bills."
+    config = model.requests[1].config
+    assert "Decline politely." in str(config.system_instruction)
+    assert not config.tools
+    assert [content.role for content in model.requests[1].contents] == ["user"]
+
+
+async def test_a_guardrail_without_an_action_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
+    """With an error that has its name and its reason."""
+    conversation = converse(guarded(tmp_path, ("before_agent",)))
+
+    turn = await conversation.send("bad", await conversation.begin())
+
+    assert turn.error == "GUARDRAIL_TRIGGERED: Words: a bad word"
+
+
+async def test_guardrails_guard_the_agents_that_have_them(tmp_path: Path, converse: Converse) -> None:
+    """Those of the app guard all; one that is not enabled guards none."""
+    to_billing = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}
+    options_of_each: tuple[dict[str, Any], ...] = ({}, {"of_agent": True}, {"enabled": False})
+    texts = []
+    for number, options in enumerate(options_of_each):
+        app = guarded(tmp_path / str(number), ("after_model",), SAYS_NO, **options)
+        conversation = converse(app, [to_billing, "bad"])
+        texts.append((await conversation.send("Hi", await conversation.begin())).text)
+
+    assert texts == ["I cannot.", "bad", "bad"]
+
+
+async def test_code_of_a_guardrail_that_fails_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
+    """What guards must not be passed by its own failure."""
+    app = guarded(tmp_path, ("before_agent",), SAYS_NO)
+    (app.callbacks[-1].path).write_text("def before_agent_guardrail_callback(callback_context):\n    1 / 0\n")
+    conversation = converse(app, ["Hello."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.error == (
+        "CALLBACK_FAILED: before_agent of the guardrail Words: ZeroDivisionError: division by zero"
+    )
+
+
+def test_lint_reads_the_code_of_guardrails(tmp_path: Path) -> None:
+    """With their names, which other code does not have; a file that is missing is named."""
+    app = guarded(tmp_path, ("before_agent", "after_model"))
+    before, after = (each.path for each in app.callbacks[-2:])
+    before.write_text("def other(callback_context: CallbackContext) -> GuardrailResult:\n    return 1\n")
+    after.unlink()
+
+    found = [(each.code, each.path) for each in lint_app(read_app(tmp_path))]
+
+    assert ("CES101", str(before.relative_to(tmp_path))) in found
+    assert ("CES001", str(after.relative_to(tmp_path))) in found
+    with pytest.raises(InvalidInputError, match="no toolset"):
+        read_app(tmp_path, servers={"x": "https://a.test"})

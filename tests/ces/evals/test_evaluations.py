@@ -1,0 +1,231 @@
+"""Evaluations are read from the formats of the platform and its tooling; errors have a line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.ces.testing.evaluations import Evaluation, read_evaluations, said_of
+from gcp_adk_store.ces.testing.matching import MATCH_TYPES
+from gcp_adk_store.ces.testing.nodes import MalformedTestError
+from gcp_adk_store.ces.testing.turn_checks import TYPES, AgentSays, CallsTools, TurnExpectation, VariablesAre
+from tests.support.documents import ROOT, blocks
+
+GOLDEN = """
+common_session_parameters: {tier: gold, region: eu}
+common_expectations: [The agent is polite.]
+conversations:
+  - conversation: an order is looked up
+    tags: [P0, orders]
+    session_parameters:
+      - {name: tier, value: silver}
+      - region
+    turns:
+      - user: "<event>welcome</event>"
+        agent: ["Welcome!", "How can I help?"]
+      - user: Where is order 12?
+        variables: {seen: true}
+        tool_calls:
+          - action: look_up
+            args: {id: {value: "12", $matchType: contains}}
+            output: {status: shipped}
+          - {action: transfer_to_agent, agent: billing}
+        agent: It has shipped.
+    expectations: [The agent gives no date.]
+"""
+TURNS = """
+config: {use_tool_fakes: true}
+tests:
+  - name: it greets
+    event: welcome
+    variables: {a: 1}
+    expectations:
+      - {type: contains, value: Welcome}
+      - {type: no_tools_called}
+      - It sounds friendly.
+  - name: it asks
+    turns:
+      - {turn: first, user: My order, expectations: [{type: tool_not_called, value: look_up}]}
+      - {turn: second, user: 12}
+"""
+EXPORTED = {
+    "name": "projects/p/locations/us/apps/a/evaluations/e",
+    "displayName": "An order",
+    "golden": {
+        "turns": [
+            {
+                "steps": [
+                    {"userInput": {"variables": {"tier": "gold"}}},
+                    {"userInput": {"event": {"event": "welcome"}}},
+                    {"expectation": {"agentResponse": {"role": "agent", "chunks": [{"text": "Hi"}]}}},
+                ]
+            },
+            {
+                "steps": [
+                    {"userInput": {"text": "Order 12"}},
+                    {"expectation": {"toolCall": {"tool": "projects/p/tools/look_up", "args": {"id": "12"}}}},
+                    {
+                        "expectation": {
+                            "mockToolResponse": {"displayName": "look_up", "response": {"result": 1}}
+                        }
+                    },
+                    {"expectation": {"updatedVariables": {"seen": True}}},
+                    {"expectation": {"agentTransfer": {"displayName": "billing"}}},
+                ]
+            },
+        ]
+    },
+}
+
+
+def read(folder: Path, text: str, name: str = "a.yaml") -> list[Evaluation]:
+    """Return the evaluations of a file with *text*."""
+    (folder / name).write_text(text)
+    return read_evaluations(folder / name, name)
+
+
+def test_golden_conversations_are_read(tmp_path: Path) -> None:
+    """Parameters of one conversation go before those of the file; a null stands for the default."""
+    (found,) = read(tmp_path, GOLDEN)
+    first, second = found.turns
+    says, calls = second.checks
+
+    assert (found.name, found.line, found.tags, found.subject) == (
+        "an order is looked up",
+        5,
+        ("P0", "orders"),
+        "a",
+    )
+    assert found.variables == {"tier": "silver", "region": None}
+    assert found.judged == ("The agent is polite.", "The agent gives no date.")
+    assert (first.said, first.checks[0]) == (
+        "<event>session start</event>",
+        AgentSays("Welcome!\nHow can I help?"),
+    )
+    assert first.checks[1] == CallsTools(())
+    assert (second.said, second.variables) == ("Where is order 12?", {"seen": True})
+    assert says == AgentSays("It has shipped.")
+    assert isinstance(calls, CallsTools)
+    assert [(each.name, each.args) for each in calls.calls] == [
+        ("look_up", {"id": {"value": "12", "$matchType": "contains"}}),
+        ("transfer_to_agent", {"agent_name": "billing"}),
+    ]
+    assert [each.output for each in second.outputs] == [{"status": "shipped"}]
+
+
+def test_tests_of_turns_are_read(tmp_path: Path) -> None:
+    """Of one turn and of several."""
+    greets, asks = read(tmp_path, TURNS)
+
+    assert (greets.name, greets.turns[0].said) == ("it greets", "<event>session start</event>")
+    assert greets.turns[0].variables == {"a": 1}
+    assert greets.turns[0].checks == (
+        TurnExpectation("contains", "Welcome"),
+        TurnExpectation("no_tools_called", None),
+    )
+    assert greets.turns[0].judged == ("It sounds friendly.",)
+    assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
+
+
+def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
+    """Its steps are turns; a mock belongs to the call before it."""
+    (found,) = read(tmp_path, json.dumps(EXPORTED), "e.json")
+    first, second = found.turns
+
+    assert (found.name, first.said, first.variables) == (
+        "An order",
+        "<event>session start</event>",
+        {"tier": "gold"},
+    )
+    assert first.checks == (AgentSays("Hi"), CallsTools(()))
+    assert second.checks[0] == VariablesAre({"seen": True})
+    assert [(each.name, each.output) for each in second.outputs] == [("look_up", {"result": 1})]
+    assert isinstance(second.checks[1], CallsTools)
+    assert second.checks[1].calls[1].args == {"agent_name": "billing"}
+
+
+def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
+    """And the page has every type of an expectation, and every match type."""
+    golden, turns = (read(tmp_path, text) for text in blocks("docs/ces-evaluations.md", "yaml"))
+    page = (ROOT / "docs/ces-evaluations.md").read_text()
+
+    assert (golden[0].name, turns[0].name) == ("an order is looked up", "it hands over")
+    assert {name for name in (*TYPES, *MATCH_TYPES) if f"`{name}`" not in page} == set()
+
+
+def test_an_exported_scenario_is_none(tmp_path: Path) -> None:
+    """It needs a model that plays the user."""
+    assert read(tmp_path, json.dumps({"displayName": "x", "scenario": {"task": "buy"}}), "e.json") == []
+
+
+def test_a_history_on_the_platform_is_told(tmp_path: Path) -> None:
+    """The evaluation is not run."""
+    text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
+
+    assert read(tmp_path, text)[0].needs == "its historical_contexts are on the platform"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("", 1, "it is empty"),
+        ("tests: []", 1, "it has no conversations"),
+        ("{a: 1}", 1, "unknown name a"),
+        ("conversations:\n- {turns: []}", 2, "name is missing"),
+        ("conversations:\n- {name: a, turns: [{user: b}]}", 2, "expects nothing, so it cannot fail"),
+        ("conversations:\n- name: a\n  turns:\n  - {user: b, agnet: c}", 4, "unknown name agnet"),
+        ("conversations:\n- {name: a, user: b, event: c, agent: d}", 2, "user or event, not both"),
+        ("conversations:\n- {name: a, user: b, turns: []}", 2, "has turns and is one"),
+        (
+            "conversations:\n- {name: a, user: b, expectations: [{type: says, value: x}]}",
+            2,
+            "unknown type says",
+        ),
+        ("conversations:\n- {name: a, user: b, expectations: [{type: equals}]}", 2, "needs a value, a text"),
+        (
+            "conversations:\n- {name: a, user: b, expectations: [{type: tool_input, value: x}]}",
+            2,
+            "needs a value, an object",
+        ),
+        (
+            "conversations:\n- {name: a, user: b, tool_calls: [{action: c, args: {x: {$matchType: like}}}]}",
+            2,
+            "unknown $matchType 'like'",
+        ),
+        ("conversations:\n- {name: a, user: b, agent: c, variables: 3}", 2, "variables must be an object"),
+        (
+            "conversations:\n- {name: a, user: b, agent: c, variables: [3]}",
+            2,
+            "variables in a list are names",
+        ),
+        ("conversations:\n- {name: a, user: b, agent: {$matchType: ignore}}", 2, "agent must be text"),
+        (
+            "tests:\n- {name: a, turns: [{user: b}], expectations: [{type: equals, value: x}]}",
+            2,
+            "belong to a turn",
+        ),
+    ],
+)
+def test_a_malformed_evaluation_is_named_with_its_line(
+    tmp_path: Path, text: str, line: int, says: str
+) -> None:
+    """As a malformed test of a tool is."""
+    with pytest.raises(MalformedTestError) as caught:
+        read(tmp_path, text)
+
+    assert (caught.value.line, says in caught.value.says) == (line, True), caught.value
+
+
+@pytest.mark.parametrize(
+    ("text", "event", "said"),
+    [
+        (None, None, "<event>session start</event>"),
+        (None, "welcome", "<event>session start</event>"),
+        (None, "no-input", "<event>no-input</event>"),
+        ("<event>welcome</event>", None, "<event>session start</event>"),
+        ("Hi", None, "Hi"),
+    ],
+)
+def test_an_event_is_said_as_the_platform_spells_it(text: str | None, event: str | None, said: str) -> None:
+    """The welcome of the tooling is the start of a session."""
+    assert said_of(text, event) == said

@@ -1,0 +1,86 @@
+"""What an agent said and called is compared by words, by match types, and by members."""
+
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces.testing.matching import fits, has, match_type_fault, similarity
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "score"),
+    [
+        ("Your order has shipped.", "your ORDER has shipped", 1.0),
+        ("Your order has shipped today", "Your order has shipped", 8 / 9),
+        ("shipped has order your", "your order has shipped", 1.0),
+        ("", "", 1.0),
+        ("!", "", 1.0),
+        ("yes", "no", 0.0),
+        ("no no no", "no", 0.5),
+    ],
+)
+def test_texts_are_as_similar_as_their_words(actual: str, expected: str, score: float) -> None:
+    """Capitals, punctuation and the order do not count."""
+    assert similarity(actual, expected) == pytest.approx(score)
+    assert similarity(expected, actual) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "holds"),
+    [
+        ({"id": "12", "more": 1}, {"id": "12"}, True),
+        ({"id": 12}, {"id": "12"}, False),
+        ({"id": 12.0}, {"id": 12}, True),
+        ({"id": True}, {"id": 1}, False),
+        ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, True),
+        ({"a": [1, 2]}, {"a": [1]}, False),
+        ({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True),
+        ({}, {"id": {"$matchType": "ignore"}}, True),
+        ({}, {"id": {"$matchType": "contains", "$matchValue": "1"}}, False),
+        ({"id": "ORD-12345"}, {"id": {"value": "12345", "$matchType": "contains"}}, True),
+        ({"id": "ORD-12345"}, {"id": {"$matchType": "regexp", "$matchValue": r"^ORD-\d+$"}}, True),
+        ({"id": "ORD-x"}, {"id": {"$matchType": "regexp", "$matchValue": r"^ORD-\d+$"}}, False),
+        (
+            {"why": "The bill is too high"},
+            {"why": {"$matchType": "semantic", "$matchValue": "bill too high"}},
+            True,
+        ),
+        ({"why": "Power cut"}, {"why": {"$matchType": "semantic", "$matchValue": "bill too high"}}, False),
+        ({"id": 3}, {"id": {"$matchType": "EXACT", "$matchValue": 3}}, True),
+    ],
+)
+def test_arguments_fit_by_their_match_types(
+    actual: dict[str, Any], expected: dict[str, Any], *, holds: bool
+) -> None:
+    """Without one, a value has to be the same; members that are not expected may be there."""
+    assert fits(actual, expected, similar=0.7) is holds
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "holds"),
+    [
+        ({"id": 12, "more": 1}, {"id": "12"}, True),
+        ({"a": '{"b": 1}'}, {"a": {"b": 1}}, True),
+        ({"a": "no JSON"}, {"a": {"b": 1}}, False),
+        ({"a": {"b": 1}}, {"a": {}}, True),
+        ({}, {"a": {}}, False),
+    ],
+)
+def test_tests_of_turns_compare_members_by_their_text_too(
+    actual: dict[str, Any], expected: dict[str, Any], *, holds: bool
+) -> None:
+    """And an empty object is any value."""
+    assert has(actual, expected) is holds
+
+
+@pytest.mark.parametrize(
+    ("expected", "says"),
+    [
+        ({"a": [{"$matchType": "fuzzy"}]}, "unknown $matchType 'fuzzy'"),
+        ({"a": {"$matchType": "regexp", "$matchValue": "("}}, "regular expression '(' is not valid"),
+    ],
+)
+def test_a_match_type_that_is_none_is_told(expected: dict[str, Any], says: str) -> None:
+    """Before anything runs."""
+    assert says in str(match_type_fault(expected))
+    assert match_type_fault({"a": {"$matchType": "ignore"}}) is None

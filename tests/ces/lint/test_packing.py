@@ -1,0 +1,166 @@
+"""An app is written as an archive, with the same bytes for the same files, and nothing from elsewhere."""
+
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.ces import read_app
+from gcp_adk_store.ces.apps.locating import located
+from gcp_adk_store.ces.apps.packing import pack
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.conversation.apps import write_app
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with an app."""
+    write_app(
+        tmp_path / "project" / "cxas_app" / "Shop", {"root": {}}, tools={"greet": "def greet(): pass\n"}
+    )
+    (tmp_path / "project" / "cxas_app" / "Shop" / "environment.json").write_text("{}")
+    return tmp_path / "project"
+
+
+def run(*arguments: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(command, ["ces", "pack", *map(str, arguments)])
+
+
+def test_the_same_files_make_the_same_bytes(project: Path, tmp_path: Path) -> None:
+    """Whenever they were written and by whom; an archive that is written again stays as it is."""
+    app = project / "cxas_app" / "Shop"
+    first, second, again = (tmp_path / name for name in ("first.zip", "second.zip", "again.zip"))
+
+    made = run(project, first)
+    for number, each in enumerate(sorted(app.rglob("*"))):
+        os.utime(each, (1_000_000_000 + number, 1_000_000_000 + number))
+    (app / "app.json").chmod(0o600)
+    (app / "tools" / "__pycache__").mkdir()
+    (app / "tools" / "__pycache__" / "x.pyc").write_bytes(b"x")
+    (app / ".DS_Store").write_bytes(b"x")
+    pack(app, second)
+    pack(first, again)
+    pack(first, first)
+
+    assert (made.exit_code, made.stdout) == (0, f"{first}: 5 files\n")
+    assert first.read_bytes() == second.read_bytes() == again.read_bytes()
+    with zipfile.ZipFile(first) as archive:
+        assert archive.namelist()[0] == "Shop/agents/root/root.json"
+        assert {each.date_time for each in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {each.external_attr >> 16 for each in archive.infolist()} == {stat.S_IFREG | 0o644}
+
+
+def test_a_packed_app_is_read_as_the_folder_is(project: Path, tmp_path: Path) -> None:
+    """By every command that takes an archive."""
+    target = tmp_path / "app.zip"
+    pack(project / "cxas_app" / "Shop", target)
+
+    with located(target) as folder:
+        read = read_app(folder)
+
+    assert ({"greet"}, "root", []) == (set(read.tool_names), read.root_agent, list(read.problems))
+
+
+def test_another_tools_archive_is_written_in_order(tmp_path: Path) -> None:
+    """With the names that it has, which need no folder."""
+    source, target = tmp_path / "export.zip", tmp_path / "packed.zip"
+    with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("tools/", "")
+        archive.writestr("tools/b.py", "b")
+        archive.writestr("app.json", "{}")
+
+    assert run(source, target).exit_code == 0
+    with zipfile.ZipFile(target) as archive:
+        assert [(each, archive.read(each)) for each in archive.namelist()] == [
+            ("app.json", b"{}"),
+            ("tools/b.py", b"b"),
+        ]
+
+
+def entry(name: str, mode: int = 0) -> zipfile.ZipInfo:
+    """Return an entry of an archive."""
+    info = zipfile.ZipInfo(name)
+    info.external_attr = mode << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "says"),
+    [
+        ("../x", 0, "outside of its folder"),
+        ("/x", 0, "outside of its folder"),
+        ("a/../../x", 0, "outside of its folder"),
+        ("..\\x", 0, "outside of its folder"),
+        ("C:/x", 0, "outside of its folder"),
+        ("../x/", stat.S_IFDIR, "outside of its folder"),
+        ("a//x", 0, "not safe"),
+        ("a/./x", 0, "not safe"),
+        ("a\nx", 0, "not safe"),
+        ("a", stat.S_IFLNK | 0o777, "a link"),
+        ("a", stat.S_IFIFO, "a link, or no file"),
+        ("a", stat.S_IFCHR, "a link, or no file"),
+    ],
+)
+def test_an_entry_that_is_not_safe_is_refused(tmp_path: Path, name: str, mode: int, says: str) -> None:
+    """By every command, before a file is written; what was there stays."""
+    source, target = tmp_path / "bad.zip", tmp_path / "packed.zip"
+    target.write_bytes(b"before")
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("good.txt", "good")
+        archive.writestr(entry(name, mode), "/etc/passwd")
+
+    result = run(source, target)
+
+    assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
+    assert target.read_bytes() == b"before"
+    with pytest.raises(InvalidInputError, match=r"bad\.zip"), located(source):
+        pass
+
+
+def test_two_entries_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Which of them counts depends on who reads."""
+    source = tmp_path / "bad.zip"
+    with zipfile.ZipFile(source, "w") as archive:
+        archive.writestr("a", "1")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a", "2")
+
+    assert run(source, tmp_path / "packed.zip").exit_code == 2
+
+
+def test_a_link_in_a_folder_is_refused(project: Path, tmp_path: Path) -> None:
+    """It would bring a file from elsewhere along."""
+    (tmp_path / "secret").write_text("secret")
+    (project / "cxas_app" / "Shop" / "link").symlink_to(tmp_path / "secret")
+
+    with pytest.raises(InvalidInputError, match="is a link"):
+        pack(project / "cxas_app" / "Shop", tmp_path / "app.zip")
+    assert not (tmp_path / "app.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "says"),
+    [
+        ("missing", "app.zip", "does not exist"),
+        ("project", "project/cxas_app/Shop/app.zip", "the archive would be in itself"),
+        ("empty", "app.zip", "has no file"),
+        ("project", "missing/app.zip", "cannot be written"),
+        ("text.zip", "app.zip", "cannot be read as an archive"),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_what_cannot_be_packed_says_why(tmp_path: Path, source: str, target: str, says: str) -> None:
+    """And ends with 2, without a file."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.zip").write_text("text")
+    before = sorted(tmp_path.rglob("*"))
+
+    result = run(tmp_path / source, tmp_path / target)
+
+    assert (result.exit_code, says in result.stderr.replace("\n", " ")) == (2, True), result.stderr
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,276 @@
+"""Toolsets answer where the environment says, with their credentials; others have stand-ins."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_tools, read_app
+from gcp_adk_store.ces.conversation.decisions import tool_names
+from gcp_adk_store.ces.tools.declarations import OperationTool, by_name
+from gcp_adk_store.ces.tools.injection import CredentialMissingError, SessionValues
+from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.ces.tools.signatures import declaration_of
+
+SCHEMA: dict[str, Any] = {
+    "openapi": "3.0.3",
+    "info": {"title": "Bank", "version": "1"},
+    "servers": [{"url": "$env_var"}],
+    "paths": {
+        "/sessions/{session_id}": {
+            "post": {
+                "operationId": "read",
+                "parameters": [
+                    {
+                        "name": "session_id",
+                        "in": "path",
+                        "required": True,
+                        "x-ces-session-context": "$context.session_id",
+                    },
+                    {
+                        "name": "X-Token",
+                        "in": "header",
+                        "schema": {"type": "string", "x-ces-session-context": "$context.variables.token"},
+                    },
+                    {"name": "page", "in": "query"},
+                ],
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {
+                            "schema": {
+                                "type": "object",
+                                "properties": {
+                                    "tier": {"x-ces-session-context": "$context.variables.tier"},
+                                    "note": {"type": "string"},
+                                },
+                            }
+                        }
+                    },
+                },
+            }
+        }
+    },
+}
+SESSION = SessionValues(context={"sessionId": "s/1", "appId": "a"}, variables={"token": "t", "tier": 3})
+KEY = {"apiKeyConfig": {"keyName": "X-Api-Key", "apiKeySecretVersion": "$env_var"}}
+
+
+def write(
+    folder: Path,
+    *,
+    environment: Mapping[str, Any] | None = None,
+    authentication: Mapping[str, Any] | None = None,
+    schema: Mapping[str, Any] = SCHEMA,
+) -> Path:
+    """Write an app with a toolset."""
+    place = folder / "toolsets" / "bank"
+    place.mkdir(parents=True, exist_ok=True)
+    declared: dict[str, Any] = {"openApiSchema": "toolsets/bank/schema.yaml"}
+    if authentication is not None:
+        declared["apiAuthentication"] = authentication
+    (place / "bank.json").write_text(json.dumps({"displayName": "Bank", "openApiToolset": declared}))
+    (place / "schema.yaml").write_text(json.dumps(schema))
+    (folder / "app.json").write_text("{}")
+    if environment is not None:
+        (folder / "environment.json").write_text(json.dumps({"toolsets": environment}))
+    return folder
+
+
+def operation(folder: Path, **more: Any) -> OperationTool:
+    """Return the operation of the app in *folder*."""
+    found = by_name(load_tools(read_app(folder, **more)))["Bank_read"]
+    assert isinstance(found, OperationTool)
+    return found
+
+
+@pytest.mark.parametrize("name", ["bank", "Bank"])
+def test_the_environment_says_where_a_toolset_answers(tmp_path: Path, name: str) -> None:
+    """By its folder or its name; a server that is given goes before it."""
+    write(tmp_path, environment={name: {"openApiToolset": {"url": "https://bank.test/v1"}}})
+
+    assert operation(tmp_path).operation.server == "https://bank.test/v1"
+    assert (
+        operation(tmp_path, servers={"Bank": "http://127.0.0.1:1"}).operation.server == "http://127.0.0.1:1"
+    )
+
+
+def test_without_an_environment_a_toolset_has_stand_ins(tmp_path: Path) -> None:
+    """Which say what is missing; the names are known to lint."""
+    write(tmp_path)
+    (stand_in,) = load_tools(read_app(tmp_path))
+
+    assert isinstance(stand_in, MockTool)
+    assert "no absolute URL as its server; give a server" in stand_in.reason
+    assert read_app(tmp_path).tool_names == {"Bank_read"}
+
+
+def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) -> None:
+    """Whatever a model gives in their place; in the path, headers, the query and the body."""
+    found = operation(write(tmp_path), servers={"Bank": "https://bank.test"})
+
+    outgoing = found.request({"session_id": "../x", "tier": 9, "note": "hi", "page": 2}, SESSION)
+    declared = declaration_of(found)["parametersJsonSchema"]
+
+    assert outgoing.url == "https://bank.test/sessions/s%2F1"
+    assert outgoing.headers["X-Token"] == "t"
+    assert outgoing.json == {"note": "hi", "tier": 3}
+    assert outgoing.params == [("page", "2")]
+    assert declared == {
+        "type": "object",
+        "properties": {"page": {}, "body": {"type": "object"}},
+        "required": ["body"],
+    }
+    assert found.request({}, SESSION).json == {"tier": 3}
+
+
+def test_a_value_that_the_session_does_not_have_is_told(tmp_path: Path) -> None:
+    """If it is needed."""
+    found = operation(write(tmp_path), servers={"Bank": "https://bank.test"})
+
+    with pytest.raises(ArgumentsError, match=r"no value for session_id, which is \$context.session_id"):
+        found.request({"note": "hi"}, SessionValues())
+
+
+def test_an_expression_that_is_unknown_is_told_by_the_stand_in(tmp_path: Path) -> None:
+    """With those that are known."""
+    schema = json.loads(json.dumps(SCHEMA).replace("$context.session_id", "$context.user"))
+    (stand_in,) = load_tools(read_app(write(tmp_path, schema=schema), servers={"Bank": "https://bank.test"}))
+
+    assert isinstance(stand_in, MockTool)
+    assert "x-ces-session-context '$context.user' is unknown; known: $context.project_id" in stand_in.reason
+
+
+@pytest.mark.parametrize(
+    ("authentication", "headers", "params"),
+    [
+        (KEY, {"X-Api-Key": "secret"}, None),
+        (
+            {"apiKeyConfig": {"keyName": "key", "requestLocation": "QUERY_STRING"}},
+            {},
+            [("key", "secret")],
+        ),
+        ({"oauthConfig": {"clientId": "x"}}, {"Authorization": "Bearer secret"}, None),
+        ({"serviceAccountAuthConfig": {"serviceAccount": "x"}}, {"Authorization": "Bearer secret"}, None),
+        ({"serviceAgentIdTokenAuthConfig": {}}, {"Authorization": "Bearer secret"}, None),
+        (
+            {"bearerTokenConfig": {"token": "$context.variables.token"}},
+            {"Authorization": "Bearer secret"},
+            None,
+        ),
+        ({}, {"Authorization": "Bearer secret"}, None),
+    ],
+)
+def test_a_toolset_authenticates_itself_as_it_declares(
+    tmp_path: Path, authentication: dict[str, Any], headers: dict[str, str], params: Any
+) -> None:
+    """By the credential that is given; nothing shows it."""
+    options = {"servers": {"Bank": "https://bank.test"}, "credentials": {"bank": "secret"}}
+    found = operation(write(tmp_path, authentication=authentication), **options)
+
+    outgoing = found.request({"note": "hi"}, SESSION)
+
+    assert {name: value for name, value in outgoing.headers.items() if value.endswith("secret")} == headers
+    assert outgoing.params == params
+    assert "secret" not in repr((found, read_app(tmp_path, **options)))
+
+
+@pytest.mark.parametrize(
+    "authentication",
+    [KEY, {"oauthConfig": {}}, {"serviceAgentIdTokenAuthConfig": {}}],
+)
+def test_a_credential_that_is_missing_is_an_error_of_the_call(
+    tmp_path: Path, authentication: dict[str, Any]
+) -> None:
+    """Which names the option."""
+    found = operation(write(tmp_path, authentication=authentication), servers={"Bank": "https://bank.test"})
+
+    with pytest.raises(CredentialMissingError, match="--credential Bank=VARIABLE"):
+        found.request({"note": "hi"}, SESSION)
+
+
+def test_a_bearer_token_is_a_variable_of_the_session(tmp_path: Path) -> None:
+    """Or an error."""
+    authentication = {"bearerTokenConfig": {"token": "$context.variables.token"}}
+    found = operation(write(tmp_path, authentication=authentication), servers={"Bank": "https://bank.test"})
+
+    assert found.request({"note": "hi"}, SESSION).headers["Authorization"] == "Bearer t"
+    with pytest.raises(CredentialMissingError, match="set the variable token"):
+        found.request({"note": "hi"}, SessionValues(context=SESSION.context))
+
+
+def test_the_environment_completes_the_authentication(tmp_path: Path) -> None:
+    """Member by member."""
+    write(
+        tmp_path,
+        authentication=KEY,
+        environment={
+            "bank": {
+                "openApiToolset": {
+                    "url": "https://bank.test",
+                    "apiAuthentication": {"apiKeyConfig": {"apiKeySecretVersion": "projects/p/secrets/s"}},
+                }
+            }
+        },
+    )
+
+    assert read_app(tmp_path).toolsets[0].authentication == {
+        "apiKeyConfig": {"keyName": "X-Api-Key", "apiKeySecretVersion": "projects/p/secrets/s"}
+    }
+
+
+def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> None:
+    """MCP toolsets by what agents choose and code calls; functions of the client with their schema."""
+    files: dict[str, Any] = {
+        "app.json": {"rootAgent": "root"},
+        "toolsets/crm/crm.json": {
+            "displayName": "Crm",
+            "mcpToolset": {"serverAddress": "https://crm.test/mcp/"},
+        },
+        "agents/root/root.json": {
+            "tools": ["show", "scan"],
+            "toolsets": [{"toolset": "crm", "toolIds": ["find"]}],
+        },
+        "tools/show/show.json": {
+            "widgetTool": {
+                "name": "show",
+                "description": "Shows a card.",
+                "parameters": {"type": "OBJECT", "properties": {"id": {"type": "STRING"}}},
+            }
+        },
+        "tools/scan/scan.json": {"clientFunction": {"name": "scan_code"}},
+        "tools/ask/python_function/python_code.py": (
+            'def ask() -> dict:\n    """Ask."""\n    return tools.Crm_open({"id": 1}).json()\n'
+        ),
+    }
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    app = read_app(tmp_path)
+    found = {tool.name: tool for tool in load_tools(app) if isinstance(tool, MockTool)}
+
+    assert app.root is not None
+    assert lint_app(app) == []
+    assert set(found) == {"Crm_find", "Crm_open", "show", "scan_code"}
+    assert {tool.status_code for tool in found.values()} == {501}
+    assert found["Crm_find"].reason == (
+        "Crm_find is one of the tools of an MCP server, and runs on the platform alone; give it a mock"
+    )
+    assert declaration_of(found["show"]) == {
+        "name": "show",
+        "description": "Shows a card.",
+        "parametersJsonSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
+    }
+    assert tool_names(app.root, app) == ["show", "scan", "Crm_find"]
+
+
+def test_an_operation_is_loaded_with_its_server(tmp_path: Path) -> None:
+    """As a toolset that a caller makes."""
+    write(tmp_path, environment={"bank": {"openApiToolset": {"url": "https://bank.test"}}})
+    (tool,) = load_tools(read_app(tmp_path))
+
+    assert isinstance(tool, OpenApiTool)
+    assert tool.authentication is None

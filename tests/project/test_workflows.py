@@ -1,0 +1,136 @@
+"""What runs on GitHub is what runs here: workflows give commands of the Makefile, and pin their actions."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.documents import ROOT
+
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def read(path: Path) -> Any:
+    """Return the content of a YAML file."""
+    return yaml.safe_load(path.read_text())
+
+
+def jobs() -> list[tuple[str, dict[str, Any]]]:
+    """Return each job of each workflow, with a name for messages."""
+    return [(f"{path.name}: {name}", job) for path in WORKFLOWS for name, job in read(path)["jobs"].items()]
+
+
+def commands(job: dict[str, Any]) -> list[str]:
+    """Return the commands of a job, once for each target of its matrix."""
+    given = [step["run"] for step in job.get("steps", []) if "run" in step]
+    targets = job.get("strategy", {}).get("matrix", {}).get("target", [""])
+    return [command.replace('"$TARGET"', target) for command in given for target in targets]
+
+
+@pytest.mark.parametrize(("name", "job"), jobs())
+def test_a_job_makes_targets_that_there_are(name: str, job: dict[str, Any]) -> None:
+    """On the Python that it set up."""
+    made = [command.split() for command in commands(job) if command.startswith("make ")]
+
+    assert [] == [words[1] for words in made if words[1] not in TARGETS], name
+    assert all("PYTHON=python" in words for words in made), name
+
+
+@pytest.mark.parametrize(("name", "job"), jobs())
+def test_a_job_may_do_no_more_than_it_says(name: str, job: dict[str, Any]) -> None:
+    """Its token's permissions are listed, and credentials do not stay in the checkout."""
+    checkouts = [
+        step for step in job.get("steps", []) if step.get("uses", "").startswith("actions/checkout@")
+    ]
+
+    assert "permissions" in job, name
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts), name
+
+
+def test_workflows_have_no_permission_of_their_own() -> None:
+    """Only jobs have."""
+    assert [] == [path.name for path in WORKFLOWS if read(path)["permissions"] != {}]
+
+
+def test_actions_are_pinned_by_commit_and_name_their_version() -> None:
+    """One version of each, in all workflows; a tag could be moved to other code."""
+    used = [
+        line.strip()
+        for path in WORKFLOWS
+        for line in re.findall(r"uses: (.+)$", path.read_text(), re.MULTILINE)
+        if not line.startswith("$/")
+    ]
+    by_action: dict[str, set[str]] = {}
+    for line in used:
+        action, _, pin = line.partition("@")
+        by_action.setdefault("/".join(action.split("/")[:2]), set()).add(pin)
+
+    assert [] == [line for line in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)]
+    assert [] == [action for action, pins in by_action.items() if len(pins) != 1]
+
+
+def test_a_release_waits_for_the_tests_and_publishes_what_was_checked() -> None:
+    """The job that may publish runs nothing of this repository, and no job has a stored password."""
+    release = read(GITHUB / "workflows/release.yml")["jobs"]
+    text = (GITHUB / "workflows/release.yml").read_text()
+
+    assert ("test", "build", "publish") == tuple(
+        release[name]["needs"] for name in ("build", "publish", "announce")
+    )
+    assert "$/.github/workflows/ci.yml" == release["test"]["uses"]
+    assert "release" == release["publish"]["environment"]
+    assert [] == commands(release["publish"])
+    assert ["publish"] == [name for name, job in release.items() if "id-token" in job["permissions"]]
+    assert "secrets." not in text
+
+
+def test_dependabot_looks_where_there_is_something() -> None:
+    """Each folder has what its kind of dependencies is named in."""
+    kept = {
+        "devcontainers": ".devcontainer/devcontainer.json",
+        "docker": "Dockerfile",
+        "github-actions": ".github/workflows/ci.yml",
+        "pip": "pyproject.toml",
+        "terraform": "*.tf",
+    }
+    for update in read(GITHUB / "dependabot.yml")["updates"]:
+        for folder in update.get("directories", [update.get("directory")]):
+            found = list(ROOT.glob(f"{folder.strip('/')}/{kept[update['package-ecosystem']]}".lstrip("/")))
+            assert found, (update["package-ecosystem"], folder)
+
+
+def test_the_files_of_the_forms_are_there() -> None:
+    """Those that texts for people name."""
+    texts = [
+        *(GITHUB / "ISSUE_TEMPLATE").iterdir(),
+        GITHUB / "pull_request_template.md",
+        GITHUB / "CODEOWNERS",
+    ]
+    named = {name for path in texts for name in re.findall(r"\b[A-Z_]+\.md\b", path.read_text())}
+
+    assert {"CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"} <= named
+    assert [] == [name for name in named if not (ROOT / name).exists()]
+
+
+def test_hooks_of_git_are_commands_of_the_makefile() -> None:
+    """No hook brings a tool of its own, in a version of its own."""
+    hooks = [hook for repo in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
+
+    assert {"local"} == {repo["repo"] for repo in read(ROOT / ".pre-commit-config.yaml")["repos"]}
+    assert {"make lint", "make unit"} == {hook["entry"] for hook in hooks}
+    assert [] == [hook["id"] for hook in hooks if hook["entry"].split()[1] not in TARGETS]
+    assert all(hook["language"] == "system" and hook["pass_filenames"] is False for hook in hooks)
+
+
+def test_the_dev_container_gets_ready_by_itself() -> None:
+    """By the command that a reader gives."""
+    container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
+
+    make, target, *_ = container["postCreateCommand"].split()
+    assert ("make", True) == (make, target in TARGETS)
+    assert "${containerWorkspaceFolder}/.venv/bin/python" in json.dumps(container)

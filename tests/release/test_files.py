@@ -1,0 +1,76 @@
+"""What is released is the package as git knows it, and nothing else."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store import __version__
+from release import __main__ as command
+from release.files import of_metadata, of_sources, of_wheel
+from release.trial import constraints
+
+PACKAGE = ["gcp_adk_store/__init__.py", "gcp_adk_store/py.typed"]
+ABOUT = "gcp_adk_store-1.0.dist-info"
+METADATA = [
+    f"{ABOUT}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "wrong"),
+    [
+        ([*PACKAGE, *METADATA], set()),
+        (["gcp_adk_store/__init__.py", *METADATA], {"gcp_adk_store/py.typed"}),
+        ([*PACKAGE, "tests/test_store.py", *METADATA], {"tests/test_store.py"}),
+        ([*PACKAGE, *METADATA[:-1]], {METADATA[-1]}),
+    ],
+)
+def test_a_wheel_has_the_package_and_its_metadata(names: list[str], wrong: set[str]) -> None:
+    """What is missing is told as well as what is too much, tests for example."""
+    assert wrong == of_wheel(names, tracked=PACKAGE, version="1.0", licenses=["LICENSE"])
+
+
+def test_a_source_archive_has_what_a_wheel_is_built_from() -> None:
+    """And not the documents of other folders."""
+    found = of_sources(["gcp_adk_store-1.0/tests/README.md"], tracked=PACKAGE, version="1.0")
+
+    assert "gcp_adk_store-1.0/tests/README.md" in found
+    assert "gcp_adk_store-1.0/gcp_adk_store/py.typed" in found
+
+
+def test_metadata_that_say_something_else_are_refused() -> None:
+    """With both values."""
+    about = {**command.project(), "requires-python": ">=3.12"}
+    text = "Name: gcp-adk-store\nVersion: 0.9\nRequires-Python: >=3.11\n"
+    told = list(of_metadata(text, project=about, version="0.9"))
+
+    assert "Requires-Python is >=3.11, and pyproject.toml says >=3.12" in told
+    assert not [line for line in told if line.startswith(("Name", "Version"))]
+
+
+def test_the_files_of_this_clone_can_be_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources build the same wheel, byte by byte, and it names the repository that it is told of."""
+    monkeypatch.setenv("ADK_STORE_REPOSITORY", "https://git.example/adk-store/")
+    wheel = command.build(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        told = archive.read(f"gcp_adk_store-{__version__}.dist-info/METADATA").decode()
+        names = set(archive.namelist())
+
+    assert [] == list(command.problems(wheel))
+    assert "Project-URL: Issues, https://git.example/adk-store/issues\n" in told
+    assert {"gcp_adk_store/py.typed", "gcp_adk_store/inspector/static/htmx.min.js"} <= names
+
+
+def test_the_trial_installs_the_versions_of_the_lock_file() -> None:
+    """Without digests, and with the conditions under which each holds."""
+    lock = """\
+# made by a command
+click==8.1.8 \\
+    --hash=sha256:0 \\
+    --hash=sha256:1
+uvloop==0.23.0 ; sys_platform != 'win32' \\
+    --hash=sha256:2
+"""
+
+    assert "click==8.1.8\nuvloop==0.23.0 ; sys_platform != 'win32'\n" == constraints(lock)
