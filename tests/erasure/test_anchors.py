@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 
 from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
@@ -150,18 +151,20 @@ async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path:
 
 @pytest.mark.emulators
 async def test_a_bucket_of_google_keeps_anchors(
-    project: str, storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+    project: str, adk_store_bucket: str, storage_emulator: Emulator
 ) -> None:
     """Each is JSON that names nobody; an object that is there is never written again."""
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{storage_emulator.address}")
-    client = google_storage.Client(project=project)
-    client.create_bucket(f"{project}-anchors")
     async with Store.connect(project=project) as store:
         await make(store, "event", 2)
         for _ in range(2):
-            await store.anchor(app_name="app", anchors=f"{project}-anchors")
-        proof = await store.verify_session(**WHO, anchors=f"{project}-anchors")
-    (blob,) = client.list_blobs(f"{project}-anchors")
+            await store.anchor(app_name="app", anchors=adk_store_bucket)
+        proof = await store.verify_session(**WHO, anchors=adk_store_bucket)
+    client = google_storage.Client(
+        project=project,
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": storage_emulator.address},
+    )
+    (blob,) = client.list_blobs(adk_store_bucket)
 
     assert (2, 1) == (proof.anchored, blob.metageneration)
     assert {"format", "epoch", "rev", "head"} == json.loads(blob.download_as_bytes()).keys()
