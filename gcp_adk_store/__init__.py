@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.artifacts.service import GcsArtifactService
     from gcp_adk_store.artifacts.url_methods import SignedUpload
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+    from gcp_adk_store.cloud.dlp import DlpRedactor
     from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
     from gcp_adk_store.envelope import KmsEnvelope
     from gcp_adk_store.errors import (
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         PayloadMissingError,
         PointMissingError,
         PromptTemplateError,
+        RedactorError,
         SessionBusyError,
         SessionConflictError,
         SessionExistsError,
@@ -50,7 +52,14 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
-    from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
+    from gcp_adk_store.model.proofs import (
+        AnchorReport,
+        HistoryBreak,
+        HistoryChange,
+        HistoryProof,
+        RedactedEvent,
+    )
+    from gcp_adk_store.model.redactions import Redaction
     from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.rotation import RotationReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
@@ -66,11 +75,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccessDeniedError",
+    "AnchorReport",
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "DlpRedactor",
     "EmbedderError",
     "Erased",
     "ErasureProgress",
@@ -86,6 +97,7 @@ __all__ = [
     "GcsArtifactService",
     "GenaiEmbedder",
     "HistoryBreak",
+    "HistoryChange",
     "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
@@ -105,6 +117,9 @@ __all__ = [
     "PromptTemplateError",
     "PruneReport",
     "Recovery",
+    "RedactedEvent",
+    "Redaction",
+    "RedactorError",
     "ReindexedMemories",
     "RotationReport",
     "SessionBusyError",
@@ -155,6 +170,7 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "cloud.dlp": ("DlpRedactor",),
         "encryption.local_keys": ("LocalKeyWrapper",),
         "envelope": ("KmsEnvelope",),
         "fsck.faults": ("Fault",),
@@ -163,8 +179,15 @@ __getattr__ = importer(
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.retention": ("PruneReport",),
+        "model.proofs": (
+            "AnchorReport",
+            "HistoryBreak",
+            "HistoryChange",
+            "HistoryProof",
+            "RedactedEvent",
+        ),
+        "model.redactions": ("Redaction",),
         "model.rotation": ("RotationReport",),
-        "model.proofs": ("HistoryBreak", "HistoryProof"),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),

@@ -18,6 +18,7 @@
     ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
     ├── UploadMissingError       put the file first, then finalize again
     ├── EmbedderError            correct the embedder, or call again once it works
+    ├── RedactorError            correct the redactor, or append again once it works; nothing was written
     ├── UnavailableError         try again later; nothing was written
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
@@ -188,6 +189,10 @@ class UploadMissingError(StoreError):
 
 class EmbedderError(StoreError):
     """The embedder of memories failed, or answered with other vectors than it must; nothing was written."""
+
+
+class RedactorError(StoreError):
+    """A redactor of content failed, took too long, or answered wrongly; nothing was written."""
 
 
 class UnavailableError(StoreError):

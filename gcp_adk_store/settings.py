@@ -166,6 +166,8 @@ class SessionLimits:
     """Deadline of one request for a payload that lies in a bucket, all attempts and waits together."""
     deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Deadlines of whole operations by the method's name, as ``{"get_session": 5}``; none by default."""
+    redactor_timeout_s: float = 10.0
+    """Seconds of one call of one redactor; after that, the append is refused."""
     max_in_flight: int = 64
     """Operations of one service that run at a time; further ones wait for a permit."""
     max_waiting: int = 10_000
@@ -175,7 +177,7 @@ class SessionLimits:
         _require_sizes(
             self,
             at_least_one=("max_payload_bytes", "max_values", "max_in_flight"),
-            above_zero=("rpc_timeout_s", "deadline_s", "payload_deadline_s"),
+            above_zero=("rpc_timeout_s", "deadline_s", "payload_deadline_s", "redactor_timeout_s"),
         )
 
 
@@ -250,6 +252,10 @@ class SessionOptions(TypedDict, total=False):
     default_ttl_seconds: float | None
     """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
     (default) keeps them for good."""
+    redactors: Sequence[Callable[[Sequence[str]], Any]]
+    """Functions that change the texts of events and state before they are stored, in this order: each gets
+    them in a list, and returns as many; a function, which runs in a thread, or a coroutine function. If one
+    fails, nothing is stored. docs/erasure.md says what they see."""
     limits: SessionLimits | None
     """Sizes and deadlines."""
     encryption: KmsEnvelope | None
@@ -264,6 +270,7 @@ class StoreOptions(TypedDict, total=False):
     durability: Literal["event", "turn"]
     default_ttl_seconds: float | None
     encryption: KmsEnvelope | None
+    redactors: Sequence[Callable[[Sequence[str]], Any]]
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
     memory_limits: MemoryLimits | None

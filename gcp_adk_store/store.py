@@ -11,7 +11,8 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.doctor.recovery import recoverable
 from gcp_adk_store.erasure.eraser import RecoveryOf
@@ -22,6 +23,7 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.proof_methods import OpenObjects, ProofMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
 
-class Store(StoreMethods, OfOneProcess, Closing):
+class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
     """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
@@ -66,6 +68,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         self._options = options
         self._recovery: RecoveryOf = _kept_where_unknown
         self._recovery_of_keys: RecoveryOf = _kept_where_unknown
+        self._open_objects: OpenObjects | None = None
         extract = options.get("extract")
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
@@ -152,6 +155,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             **options,
         )
         store._recovery = store._recovery_of_keys = _kept_nowhere
+        store._open_objects = lambda folder: open_backend(folder, session_limits, artifact_limits).objects
         return store
 
     @classmethod
@@ -245,6 +249,9 @@ class Store(StoreMethods, OfOneProcess, Closing):
         if (envelope := options.get("encryption")) is not None:
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
             store._recovery_of_keys = partial(recoverable, of_keys, credentials)
+        store._open_objects = partial(
+            _bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
+        )
         return store
 
     def through(self, documents: Callable[[Documents], Documents]) -> Self:
@@ -261,6 +268,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
         store._recovery = self._recovery  # noqa: SLF001  # its own class
         store._recovery_of_keys = self._recovery_of_keys  # noqa: SLF001
+        store._open_objects = self._open_objects  # noqa: SLF001
         return store
 
     @property
@@ -325,6 +333,21 @@ class Store(StoreMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
+
+
+def _bucket(
+    place: StoreSettings,
+    storage: StorageClient | None,
+    credentials: StoreCredentials | None,
+    limits: ArtifactLimits,
+    name: str,
+) -> Objects:
+    """Return another bucket than the store's."""
+    named = StoreSettings(project=place.project, bucket=name)
+    calls = StorageCalls(
+        named.bucket or "", project=named.project, client=storage, credentials=credentials, limits=limits
+    )
+    return Objects(calls)
 
 
 async def _kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time

@@ -72,6 +72,18 @@ class RestoreFields(_Fields):
     """The id of a fork that keeps what is cut off."""
 
 
+class RedactFields(_Fields):
+    """Which event to redact, and why."""
+
+    event_id: str
+    reason: str
+    state: bool = False
+    """Whether state keys that still have the event's values become null."""
+    memories: bool = False
+    """Whether the memory that was made of the event goes, too."""
+    dry_run: bool = False
+
+
 class UploadFields(_Fields):
     """A file that a browser uploads."""
 

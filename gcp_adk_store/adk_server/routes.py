@@ -1,4 +1,4 @@
-"""Give applications the store by HTTP: histories, forks, links to artifacts, erasure."""
+"""Give applications the store by HTTP: histories, forks, links to artifacts, redaction, erasure."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import asdict
@@ -17,6 +17,7 @@ from gcp_adk_store.adk_server.bodies import (
     FinishedUpload,
     ForkFields,
     PlacedEvent,
+    RedactFields,
     RestoreFields,
     SessionsPage,
     Upload,
@@ -26,6 +27,7 @@ from gcp_adk_store.adk_server.following import Authorize, Followers, require_all
 from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.model.erasures import ErasureProgress
+from gcp_adk_store.model.redactions import Redaction
 from gcp_adk_store.model.session_info import SessionInfo
 from gcp_adk_store.model.usage import SessionUsage
 from gcp_adk_store.store import Store
@@ -66,6 +68,7 @@ def add_store_routes(
     | ``GET /sessions/{session}/follow`` | the events as they come, as :func:`follow_sessions` sends them |
     | ``GET /sessions/{session}/usage`` | tokens, tool calls and times of each turn |
     | ``POST /sessions/{session}/fork``, ``/restore`` | branch a session, or take it back |
+    | ``POST /sessions/{session}/redact`` | replace an event's content by a marker |
     | ``GET /sessions/{session}/artifacts``, ``/versions``, ``/link`` | artifacts, and links to them |
     | ``POST /sessions/{session}/uploads``, ``/{upload_id}`` | let a browser upload a file, and keep it |
     | ``DELETE`` of the user, ``?dry_run=true`` | erase the user: progress and receipt as an event stream |
@@ -125,6 +128,7 @@ class _Routes:
         add(f"{_SESSION}/usage", self.get_session_usage, methods=["GET"])
         add(f"{_SESSION}/fork", self.fork_session, methods=["POST"], status_code=201)
         add(f"{_SESSION}/restore", self.restore_session, methods=["POST"])
+        add(f"{_SESSION}/redact", self.redact_event, methods=["POST"])
         add(f"{_SESSION}/artifacts", self.list_artifacts, methods=["GET"])
         add(f"{_SESSION}/artifacts/versions", self.list_versions, methods=["GET"])
         add(f"{_SESSION}/artifacts/link", self.link_artifact, methods=["GET"])
@@ -255,6 +259,14 @@ class _Routes:
             keep_as=restore.keep_as,
         )
         return await self.get_session_info(app_name, user_id, session_id)
+
+    async def redact_event(
+        self, app_name: str, user_id: str, session_id: str, redact: RedactFields
+    ) -> Redaction:
+        """Replace an event's content by a marker with its hash, for good; ``dry_run`` only says what goes."""
+        return await self.store.redact_event(
+            app_name=app_name, user_id=user_id, session_id=session_id, **redact.model_dump()
+        )
 
     async def list_artifacts(self, app_name: str, user_id: str, session_id: str) -> list[str]:
         """List the artifacts of a session, and those of its user."""

@@ -1,6 +1,8 @@
 """The command and its groups."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import click
@@ -8,9 +10,11 @@ from click.shell_completion import CompletionItem
 
 import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
+from gcp_adk_store.cli.terminal import in_one_line
 
 _PARTS: Final = (
     "adk",
+    "anchor",
     "artifacts",
     "bulk",
     "ces",
@@ -53,10 +57,30 @@ class _Parts(click.Group):
         found: click.Command = getattr(part, name)
         return found
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the arguments."""
+        with _usage_told_safely():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand, after its arguments are parsed."""
+        with _usage_told_safely():
+            return super().invoke(ctx)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the subcommands by name alone: their help texts need an import at each Tab."""
         parts = [CompletionItem(name) for name in self.list_commands(ctx) if name.startswith(incomplete)]
         return [*parts, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@contextmanager
+def _usage_told_safely() -> Iterator[None]:
+    """Escape what could steer a terminal in click's own errors, which quote arguments as they are."""
+    try:
+        yield
+    except click.UsageError as exc:
+        exc.message = in_one_line(exc.message)  # type: ignore[misc]  # it is set in a constructor alone
+        raise
 
 
 @click.group("gcp-adk-store", cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})

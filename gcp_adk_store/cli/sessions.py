@@ -1,4 +1,4 @@
-"""The commands that list, show, count, export and delete sessions."""
+"""The commands that list, show, count, export, redact and delete sessions."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,6 +14,7 @@ from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_opti
 from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
+from gcp_adk_store.cli.session_redaction import redact
 from gcp_adk_store.cli.session_turns import turn
 from gcp_adk_store.cli.terminal import in_one_line, moment
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
@@ -34,13 +35,14 @@ _session_option = given_id("--session", required=True, says="Id of the session."
 
 @click.group()
 def sessions() -> None:
-    """List, show, count, export and delete sessions, and see to their turns.
+    """List, show, count, export, redact and delete sessions, and see to their turns.
 
     Each ends with 1 if the store has no such session, with 2 if it cannot look.
     """
 
 
 sessions.add_command(turn)
+sessions.add_command(redact)
 
 
 @sessions.command("list")

@@ -18,6 +18,9 @@ from gcp_adk_store.cli.terminal import in_one_line
     "--events", "known_events", metavar="N", type=click.IntRange(0), help="Events of an earlier proof."
 )
 @click.option("--head", "known_head", metavar="HEX", help="Head of the same proof.")
+@click.option(
+    "--anchors", metavar="BUCKET", help="Compare with what anchor kept; of a local store, a folder."
+)
 @json_option
 async def verify(
     at: OpenStore,
@@ -28,18 +31,20 @@ async def verify(
     session_id: str,
     known_events: int | None,
     known_head: str | None,
+    anchors: str | None,
 ) -> Result:
     """Verify by its hash chain that no event of a session was changed, dropped, swapped or cut off.
 
-    Ends with 1 if the events are not those that were appended, or the session does not exist, with 2 if it
-    cannot look.
+    Ends with 1 if the events are not those that were appended, the session does not exist, or --anchors has
+    no anchor of it, with 2 if it cannot look.
     """
-    proof = await at.store.sessions.verify_session(
+    proof = await at.store.verify_session(
         app_name=app_name,
         user_id=user_id,
         session_id=session_id,
         known_events=known_events,
         known_head=known_head,
+        anchors=anchors,
     )
     broken = proof.broken
     told = [f"events: {proof.events:,}", f"head: {proof.head or 'no chain'}"]
@@ -53,7 +58,19 @@ async def verify(
     else:
         event = f", {in_one_line(broken.event_id)}," if broken.event_id else ""
         told += [
-            f"not proven from event {broken.position}{event} on: {in_one_line(broken.says)}",
+            f"{broken.change}: not proven from event {broken.position}{event} on: {in_one_line(broken.says)}",
             f"in {in_one_line(broken.path)}",
         ]
-    return Result({**at.place, **asdict(proof)}, [at.where, *told], status=int(broken is not None))
+    told += [
+        f"redacted: event {one.position}, {in_one_line(one.event_id)}, hash {one.sha256}"
+        + ("" if one.is_audited else "; no event tells of it")
+        for one in proof.redacted
+    ]
+    if proof.anchors is not None:
+        told.append(
+            f"anchors: {proof.anchors:,}; they prove the first {proof.anchored or 0:,} events"
+            if proof.anchors
+            else "no anchor of this session: it is newer than the last run of anchor, or another session"
+        )
+    is_bad = broken is not None or proof.anchors == 0
+    return Result({**at.place, **asdict(proof)}, [at.where, *told], status=int(is_bad))

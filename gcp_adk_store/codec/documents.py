@@ -22,7 +22,8 @@ from typing import Final
 from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
-from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
+from gcp_adk_store.codec.packing import MAX_SEGMENTS
+from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.summaries import (
     DESCRIPTION_FIELDS,
@@ -37,6 +38,7 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Summary
@@ -208,6 +210,7 @@ class Layout:
                     "chain_sealed": head,
                     **summary_fields(Summary()),
                     "tail": [],
+                    "digests": [],
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
@@ -251,7 +254,8 @@ class Layout:
         if inbox is not None:
             fields["inbox"] = list(inbox)
             mask.append(("inbox",))
-        union = {"tail": list(append.texts), **places(append.spilled)}
+        union: dict[str, Sequence[FieldValue]] = {"tail": list(append.texts), **places(append.spilled)}
+        union["digests"] = digests_of(append.texts)
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -281,6 +285,7 @@ class Layout:
         marker = stored.marker
         header: dict[str, FieldValue] = {
             "tail": [],
+            "digests": [],
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
@@ -346,24 +351,6 @@ class Layout:
             for path, state in states.items()
             if state
         ]
-
-
-def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
-    """Return the write of a new segment."""
-    return Write(
-        path=path,
-        fields={
-            "format": FORMAT,
-            "body": pack_segment(segment.texts),
-            "count": len(segment.texts),
-            "running_max": segment.running_max,
-            "chain_begin": segment.chain_begin,
-            "chain_end": segment.chain_end,
-            **initial_fields(segment.initial),
-            **of_part(parts_at),
-        },
-        must=Must.BE_ABSENT,
-    )
 
 
 def owner_digest(path: str) -> str:

@@ -71,12 +71,12 @@ def placeholder(ref: PayloadRef) -> str:
     return f"[content of {ref.size} bytes is missing: sha256:{ref.sha256}]"
 
 
-def referring(text: str, refs: Mapping[Place, PayloadRef]) -> str:
-    """Return the JSON object *text* with *refs* as one more key."""
+def referring(text: str, refs: Mapping[Place, PayloadRef], *, key: str = _KEY) -> str:
+    """Return the JSON object *text* with *refs* as one more *key*."""
     if not refs:
         return text
     named = [{"at": place, **encode_ref(ref)} for place, ref in refs.items()]
-    return f"{text[:-1]},{json.dumps(_KEY)}:{json.dumps(named, separators=(',', ':'))}}}"
+    return f"{text[:-1]},{json.dumps(key)}:{json.dumps(named, separators=(',', ':'))}}}"
 
 
 def references(text: str) -> dict[Place, PayloadRef]:

@@ -4,14 +4,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from gcp_adk_store.codec.documents import Layout, segment_write
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.fields import FORMAT, places
 from gcp_adk_store.codec.initial import initial_fields
+from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.summaries import summary_fields
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Must, Write
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Summary
@@ -59,6 +61,7 @@ def made_header(layout: Layout, made: StoredSession, *, summary: Summary) -> Wri
         "chain": made.chain,
         "chain_sealed": made.chain_sealed,
         "tail": list(made.tail),
+        "digests": digests_of(made.tail),
         "tail_bytes": sum(len(text.encode()) for text in made.tail),
         "sealed": made.sealed,
         "sealed_max": made.sealed_max,

@@ -23,6 +23,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.restores import Rewound
 from gcp_adk_store.model.segment_numbers import Cut
 from gcp_adk_store.model.sessions import StoredSession
@@ -87,6 +88,7 @@ def restore(
         "chain": rewound.chain,
         "chain_sealed": rewound.chain_sealed,
         "tail": list(rewound.tail),
+        "digests": digests_of(rewound.tail),
         "tail_bytes": sum(len(text.encode()) for text in rewound.tail),
         "sealed": rewound.sealed,
         "sealed_max": rewound.sealed_max,

@@ -34,12 +34,15 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.redactions import DIGEST_BYTES
 from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Turns
 from gcp_adk_store.model.turns import MAX_HOLDER, Turn
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
+
+Digest = Annotated[bytes, Field(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 
 HEADER_FIELDS: Final = (
     "format",
@@ -62,6 +65,7 @@ HEADER_FIELDS: Final = (
     "cut",
     "turns",
     "last_turn",
+    "redactions",
 )
 """The part of a session that a listing reads: everything but its events."""
 
@@ -87,6 +91,14 @@ class _SegmentHeads(DocumentFields):
 
     chain_begin: Head
     chain_end: Head
+    digests: bytes | None = None
+
+    @property
+    def each_digest(self) -> list[bytes] | None:
+        if self.digests is None:
+            return None
+        starts = range(0, len(self.digests), DIGEST_BYTES)
+        return [self.digests[start : start + DIGEST_BYTES] for start in starts]
 
 
 class _State(DocumentFields):
@@ -138,6 +150,7 @@ class _Head(DocumentFields):
 
     chain: Head
     restores: Count = 0
+    redactions: Count = 0
     cut: Annotated[list[RunFields], Field(default_factory=list)]
 
     @property
@@ -148,6 +161,7 @@ class _Head(DocumentFields):
 class _SealedHead(DocumentFields):
     newest = FORMAT
 
+    digests: Annotated[list[Digest], Field(default_factory=list)]
     chain_sealed: Head
     chain_from: Count = 0
     restore_id: str | None = None
@@ -225,6 +239,7 @@ def read_session(document: Document) -> StoredSession:
     return replace(
         stored,
         tail=fields.tail,
+        digests=tuple(heads.digests) if heads else (),
         chain_sealed=heads.chain_sealed if heads else None,
         chain_from=heads.chain_from if heads else 0,
         restore_id=heads.restore_id if heads else None,
@@ -262,7 +277,9 @@ def read_segment(document: Document) -> Segment:
     if not has_chain(document):
         return segment
     heads = read_fields(_SegmentHeads, document)
-    return replace(segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end)
+    return replace(
+        segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end, digests=heads.each_digest
+    )
 
 
 def read_chunk(document: Document) -> bytes:
@@ -294,6 +311,7 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         expiry=_expiry(document),
         chain=head.chain if head else None,
         restores=head.restores if head else 0,
+        redactions=head.redactions if head else 0,
         cut=cut,
         turns=_turns(document, fields.rev),
         turn=None if turns.turn is None else _turn(turns.turn),

@@ -64,6 +64,7 @@ CODES: Final[Mapping[str, Code]] = {
         "`origin` names another session of the app, and no more events than the fork took over", Help.PERSON
     ),
     "FSCK116": Code("`title` and `labels` are within their limits", Help.PERSON),
+    "FSCK117": Code("`digests` has the start of the hash of each event that the chain covers", Help.REPAIR),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),
     "FSCK202": Code("a segment has a known format, all its fields, and a body that unpacks", Help.UPGRADE),

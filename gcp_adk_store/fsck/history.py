@@ -17,6 +17,7 @@ from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.model.history import fold, genesis, step
 from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.redactions import replaced_by
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.model.summaries import Turns, text_of, turns_of
 
@@ -42,6 +43,8 @@ class Run:
     """The code of a fault in their chain."""
     references: Sequence[PayloadRef] = ()
     """The payloads that they refer to."""
+    digests: Sequence[bytes] | None = None
+    """The digests of the texts as they were appended, if they are known."""
 
 
 @dataclass(slots=True)
@@ -96,6 +99,8 @@ class History:
         self._chain_from = chain_from
         self._times: set[float] = set()
         self._values: dict[str, _Value] = {}
+        self._redacted: set[str] = set()
+        """Keys of the state that a redacted event set last."""
         self._repeats = 0
         self._unexplained: list[tuple[Fault, int]] = []
 
@@ -104,11 +109,13 @@ class History:
         is_exact = self._follow_chain(run)
         self._times = set()
         self.references.update(dict.fromkeys(run.references, run.path))
-        for event in run.events:
+        for text, event in zip(run.texts, run.events, strict=False):
             if event is None:
                 self.state_is_known = False
             else:
                 self._take(event, may_repeat=not is_exact)
+                if replaced_by(text) is not None:  # the values are gone, and may be those of the state
+                    self._redacted |= split_scopes(event.event.actions.state_delta).session.keys()
         self.events += len(run.texts)
 
     def _take(self, event: StoredEvent, *, may_repeat: bool) -> None:
@@ -127,6 +134,7 @@ class History:
             if may_repeat and before is not None:
                 now.others = {*before.others, before.digest}
             self._values[key] = now
+            self._redacted.discard(key)
 
     def _follow_chain(self, run: Run) -> bool:
         """Return whether the texts of *run* lead exactly from head to head."""
@@ -144,10 +152,10 @@ class History:
             if first:
                 self.repeat_bytes = None  # of the events before the chain
             return not first
-        repeated = _repeated(run.begin, texts, run.end)
-        if repeated is not None:
+        again = repeated(run.begin, texts, run.end)
+        if again is not None:
             self._repeats += 1
-            self.repeat_bytes = len(repeated.encode()) if not first else None
+            self.repeat_bytes = len(again.encode()) if not first else None
             return False
         self.repeat_bytes = None
         least = 1 if len(texts) > _TRIED else 2
@@ -212,7 +220,7 @@ class History:
         found = []
         for key in {**dict.fromkeys(state), **dict.fromkeys(initial or ()), **dict.fromkeys(self._values)}:
             value = self._values.get(key)
-            if value is None and initial is None:
+            if key in self._redacted or (value is None and initial is None):
                 continue
             if value is None:
                 accepted = frozenset({digest(initial[key])} if initial and key in initial else ())
@@ -238,7 +246,7 @@ def digest(value: Any) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _repeated(begin: bytes, texts: Sequence[str], end: bytes) -> str | None:
+def repeated(begin: bytes, texts: Sequence[str], end: bytes) -> str | None:
     """Return the text that was appended once more than *texts* hold it, so that they lead to *end*."""
     if len(texts) > _TRIED:
         return None

@@ -85,6 +85,8 @@ WRITES: Final = (
     _Page("/fork", writes.fork, _OF_SESSION, "POST"),
     _Page("/restore", writes.restore_form, _OF_SESSION),
     _Page("/restore", writes.restore, _OF_SESSION, "POST"),
+    _Page("/redact", writes.redact_form, _OF_SESSION),
+    _Page("/redact", writes.redact, _OF_SESSION, "POST"),
     _Page("/erase", writes.erase_form, _OF_USER),
     _Page("/erase", writes.erase, _OF_USER, "POST"),
 )
@@ -119,7 +121,7 @@ def create_app(
             default those of this machine.
         reveal: ``"asked"`` masks content until the reader presses a button, ``"always"`` shows it,
             ``"never"`` masks it and has no button. Masked content does not leave the server.
-        allow_writes: Whether pages fork and restore sessions, and erase users.
+        allow_writes: Whether pages fork and restore sessions, redact events, and erase users.
         where: The place of the store in words, which each page shows.
     """
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)

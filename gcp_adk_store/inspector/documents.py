@@ -29,6 +29,8 @@ _CLEAR: Final = frozenset(
         "chain_begin",
         "chain_end",
         "chain_sealed",
+        "digests",
+        "redactions",
         "count",
         "cut",
         "labels",

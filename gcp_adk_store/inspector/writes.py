@@ -1,4 +1,4 @@
-"""Fork and restore sessions, and erase users: first say what would happen, then do it."""
+"""Fork and restore sessions, redact events, erase users: first say what would happen, then do it."""
 
 from contextlib import aclosing
 from typing import Any
@@ -62,6 +62,27 @@ async def restore(visit: Visit) -> Response:
         keep_as=keep_as,
     )
     return RedirectResponse(visit.links.to("session", visit.place), 303)
+
+
+async def redact_form(visit: Visit) -> Response:
+    """Ask which event to redact, and why."""
+    return visit.page("redact.html", event_id=visit.text("event"), redaction=None, chosen={})
+
+
+async def redact(visit: Visit) -> Response:
+    """Say what a redaction would replace and remove, or do it once it is confirmed."""
+    event_id, reason = visit.required("event"), visit.required("reason")
+    chosen: dict[str, Any] = {name: visit.given.get(name) == "yes" for name in ("state", "memories")}
+    redaction = await visit.site.store.redact_event(
+        **visit.place.ids,
+        event_id=event_id,
+        reason=reason,
+        **chosen,
+        dry_run=visit.given.get("confirmed") != "yes",
+    )
+    return visit.page(
+        "redact.html", event_id=event_id, redaction=redaction, chosen={**chosen, "reason": reason}
+    )
 
 
 async def erase_form(visit: Visit) -> Response:

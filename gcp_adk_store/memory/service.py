@@ -14,6 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import settings
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id, text_in
+from gcp_adk_store.codec.redactions import is_redacted
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
@@ -235,6 +236,11 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         )
 
     @operation
+    async def has_memory(self, *, app_name: str, user_id: str, memory_id: str) -> bool:
+        """Return whether the user has a memory of this id; 1 read, and those of its shards."""
+        return await self._named(UserKey(app=app_name, user=user_id), memory_id) is not None
+
+    @operation
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove all memories of a session, as :meth:`delete_memory` removes each.
 
@@ -326,7 +332,9 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         session = None if session_id is None else session_id.strip()
         made = []
         for event in events:
-            if event.content is None or event.partial or not text_in(event.content).strip():
+            if event.content is None or event.partial or is_redacted(event):
+                continue
+            if not text_in(event.content).strip():
                 continue
             memory = Memory(
                 id=event.id,

@@ -25,6 +25,6 @@ def chained(segments: Iterable[Segment], head: bytes) -> list[Segment]:
     found: list[Segment] = []
     for segment in segments:
         end = fold(head, segment.texts)
-        found.append(replace(segment, chain_begin=head, chain_end=end))
+        found.append(replace(segment, chain_begin=head, chain_end=end, digests=None))
         head = end
     return found

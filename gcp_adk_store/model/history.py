@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InitialStateUnknownError, InvalidInputError, PointMissingError
+from gcp_adk_store.model.redactions import hash_of
 
 _START: Final = b"gcp-adk-store/2\0"
 _SHOWN: Final = 3  # names of keys in an error
@@ -23,8 +24,11 @@ def genesis(epoch: str, *, after: int = 0) -> bytes:
 
 
 def step(head: bytes, text: str) -> bytes:
-    """Return the head of a chain after one more event, *text* as it is stored."""
-    return hashlib.sha256(head + text.encode()).digest()
+    """Return the head of a chain after one more event, *text* as it is stored.
+
+    A marker leads to the same head as the event that it replaced.
+    """
+    return hashlib.sha256(head + hash_of(text)).digest()
 
 
 def fold(head: bytes, texts: Iterable[str]) -> bytes:

@@ -1,6 +1,30 @@
-"""Describe whether the events of a session are those that were appended."""
+"""Decide and describe whether the events of a session are those that were appended."""
 
+import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from gcp_adk_store.model.redactions import digests_of
+
+
+class HistoryChange(enum.StrEnum):
+    """What became of the first event that is not proven."""
+
+    CHANGED = "changed"
+    DROPPED = "dropped"
+    SWAPPED = "swapped"
+    CUT = "cut"
+    """It was the last one of its document, or others were after it, too."""
+    ADDED = "added"
+    """It was never appended."""
+    REDACTED = "redacted"
+    """A marker stands in its place, and no event tells of a redaction."""
+    MISSING = "missing"
+    """Its segment is gone, or cannot be read."""
+    REWRITTEN = "rewritten"
+    """Its chain is another one than the one that was kept elsewhere."""
+    UNKNOWN = "unknown"
+    """It is among the events of the run; their digests were changed, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -8,15 +32,30 @@ class HistoryBreak:
     """Where the events of a session stop being proven: those before are as they were appended."""
 
     position: int
-    """Number of the first event that is not proven, from 0; the hash chain has a value for runs of events."""
+    """Number of the first event that is not proven, from 0."""
     last: int
-    """Number of the last event of its run; below *position* if the run is missing or empty."""
+    """Number of the last event that it may be; equal to *position* if this event is certainly not the one
+    that was appended here; below it if the events are missing."""
     event_id: str
-    """Id of the first event that is not proven; empty if it is missing or cannot be read."""
+    """Id of the event that is there; empty if it is missing or cannot be read."""
     path: str
     """The document that holds it: ids, never content."""
+    change: HistoryChange
     says: str
     """What is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedactedEvent:
+    """A marker in a history."""
+
+    position: int
+    """Number of the event, from 0."""
+    event_id: str
+    sha256: str
+    """Hash of the event that stood there, in hex digits."""
+    is_audited: bool
+    """Whether a later event tells of the redaction; a restore or a fork may have left it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +74,75 @@ class HistoryProof:
     outside of the store, and pass both to a later call: then nobody can rewrite the events unnoticed."""
     broken: HistoryBreak | None
     """The first place that is not proven; ``None`` if all events are."""
+    redacted: tuple[RedactedEvent, ...] = ()
+    """The events that were redacted, oldest first."""
+    anchors: int | None = None
+    """Number of anchors that the history was compared with; ``None`` if it was compared with none."""
+    anchored: int | None = None
+    """Number of the first events that the newest anchor proves; ``None`` if it was compared with none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """The head of a session's chain, kept where it cannot be changed. It names nobody."""
+
+    epoch: str
+    """Random; identifies the session."""
+    revision: int
+    """The value of ``rev`` then."""
+    head: str
+    """The head then, in hex digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnchorReport:
+    """What a call of ``anchor`` did."""
+
+    sessions: int
+    """Sessions that it looked at."""
+    written: int
+    """Anchors that it wrote; a session whose head is anchored already needs none."""
+    unchained: int
+    """Sessions without a chain, from format 1."""
+    unreadable: int
+    """Sessions whose document cannot be read."""
+
+
+def first_difference(
+    texts: Sequence[str], digests: Sequence[bytes], *, only_newest: bool = False
+) -> tuple[int, HistoryChange] | None:
+    """Return the first of *texts* that is not what was appended, as *digests* tell; ``None`` if all are.
+
+    With *only_newest*, the chain may have begun after some of *texts*, and the digests cover the others.
+    """
+    if not digests:
+        return None
+    found = digests_of(texts)
+    start = max(0, len(found) - len(digests)) if only_newest else 0
+    for number, (now, was) in enumerate(zip(found[start:], digests, strict=False)):
+        if now == was:
+            continue
+        later = found[start + number + 1 :]
+        if was in later:
+            return start + number, HistoryChange.SWAPPED if now in digests else HistoryChange.ADDED
+        return start + number, HistoryChange.DROPPED if now in digests[
+            number + 1 :
+        ] else HistoryChange.CHANGED
+    if len(found) - start < len(digests):
+        return len(found), HistoryChange.CUT
+    if len(found) - start > len(digests):
+        return len(digests), HistoryChange.ADDED
+    return None
+
+
+def unfit_anchor(anchors: Sequence[Anchor], heads: Mapping[str, int]) -> tuple[Anchor | None, int]:
+    """Return the first anchor whose head the history does not have, and how many events the others prove.
+
+    *heads* are all heads of the chain, each with the number of events before it.
+    """
+    proven = 0
+    for anchor in sorted(anchors, key=lambda one: one.revision):
+        if anchor.head not in heads:
+            return anchor, proven
+        proven = max(proven, heads[anchor.head])
+    return None, proven

@@ -13,6 +13,7 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.redactions import holds
 from gcp_adk_store.model.segment_numbers import Cut, live_numbers
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.model.summaries import Turns
@@ -21,6 +22,7 @@ from gcp_adk_store.model.turns import Turn
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
     r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?(?:@([0-9]{1,18}))?"
+    r"(?:~([0-9]{1,18}))?"
 )
 
 
@@ -56,6 +58,8 @@ class Marker:
     """How often the session was restored: a restore takes the revision back, too."""
     turns: Turns | None = None
     """The session's turns; ``None`` if they are unknown."""
+    redactions: int = 0
+    """How often events of the session were redacted."""
 
     @property
     def head(self) -> bytes:
@@ -73,7 +77,7 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last, fence = (
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last, fence, redactions = (
             match.groups()
         )
         expiry = None
@@ -88,6 +92,7 @@ class Marker:
             fence=int(fence or 0),
             restores=int(restores or 0),
             turns=None if turns is None else Turns(count=int(turns), last=last),
+            redactions=int(redactions or 0),
         )
 
     def at(self, update_time: str) -> "Marker":
@@ -115,7 +120,9 @@ class Marker:
             text += f":{self.restores}"
         if self.turns is not None:
             text += f"!{self.turns.count}/{self.turns.last}"
-        return f"{text}@{self.fence}" if self.fence else text
+        if self.fence:
+            text += f"@{self.fence}"
+        return f"{text}~{self.redactions}" if self.redactions else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +184,11 @@ class StoredSession:
     """Numbers that restores cut off."""
     turns: Turns | None = None
     """Its turns; ``None`` if they are unknown: it had events before the store counted turns."""
+    redactions: int = 0
+    """How often events of it were redacted: what was read of its segments before is out of date."""
+    digests: Sequence[bytes] = ()
+    """:func:`~gcp_adk_store.model.redactions.digests_of` the tail, as far as the chain covers it; empty in a
+    read without the tail."""
 
     @property
     def live(self) -> Sequence[int]:
@@ -195,6 +207,7 @@ class StoredSession:
             fence=self.turn.fence if self.turn is not None else 0,
             restores=self.restores,
             turns=self.turns,
+            redactions=self.redactions,
         )
 
     @property
@@ -212,7 +225,7 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A sealed, immutable run of a session's events."""
+    """A sealed run of a session's events, which only a redaction changes."""
 
     texts: Sequence[str]
     running_max: float
@@ -223,6 +236,9 @@ class Segment:
     """The head after them."""
     initial: Mapping[str, Any] | PayloadRef | None = None
     """In the first live segment, the session's state at its creation or its payload, if known."""
+    digests: Sequence[bytes] | None = None
+    """:func:`~gcp_adk_store.model.redactions.digests_of` the events that the chain covers, as they were when
+    they were appended; ``None`` for those of *texts*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,12 +315,12 @@ def settle(
     count = len(append.texts)
     outcome = Settlement.STALE
     if stored.restores != marker.restores:  # revisions before and after it do not compare
-        outcome = Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.RESTORED
+        outcome = Settlement.OVERTAKEN if holds(newest, append.texts[0]) else Settlement.RESTORED
     elif stored.revision == marker.revision:
         outcome = Settlement.RETRY  # another process only sealed the tail
     elif stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
         outcome = Settlement.LANDED
-    elif append.texts[0] in newest:  # one commit stores all of them or none
+    elif holds(newest, append.texts[0]):  # one commit stores all of them or none
         outcome = Settlement.OVERTAKEN
     has_landed = outcome in (Settlement.LANDED, Settlement.OVERTAKEN)
     return Settlement.LOST if is_lost and not has_landed else outcome

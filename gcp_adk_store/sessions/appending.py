@@ -25,6 +25,7 @@ from gcp_adk_store.sessions.appends import (
     report_unawaited,
 )
 from gcp_adk_store.sessions.completion import Found
+from gcp_adk_store.sessions.content_hooks import ContentHooks
 from gcp_adk_store.sessions.handle import mark, marker_of
 from gcp_adk_store.sessions.queues import Behind, Queues, Waiting, again
 from gcp_adk_store.sessions.reader import SessionReader
@@ -43,6 +44,7 @@ class AppendMethods(BaseSessionService):
     bounds: Bounds
     _on_conflict: Literal["raise", "merge"]
     _limits: SessionLimits
+    _hooks: ContentHooks
     _spelling: Spelling
     _storage: SessionStorage
     _reader: SessionReader
@@ -88,6 +90,7 @@ class AppendMethods(BaseSessionService):
             InvalidInputError: the event is not JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
             TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
+            RedactorError: a redactor failed or took too long; nothing was written.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
         """
         if event.partial:
@@ -96,6 +99,7 @@ class AppendMethods(BaseSessionService):
         hold = held(self._storage, key)
         if hold is not None:
             hold.require_running()
+        event = await self._hooks.of_event(event)
         mine = Waiting(session, event, asyncio.get_running_loop(), hold=hold)
         if self._durability == "turn":
             return await self._append_behind(key, mine)

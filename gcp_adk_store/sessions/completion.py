@@ -73,6 +73,10 @@ class CompletingReader:
         now = await self.header(stored.key)
         if now is None or now.epoch != stored.epoch or now.has_expired:
             return SessionMissingError("another call deleted the session during the read, or it has expired")
+        if now.redactions != stored.redactions:
+            return SessionConflictError(
+                "another call redacted an event of the session during the read; read it again"
+            )
         if now.restores != stored.restores:
             return SessionConflictError(
                 "another call restored the session to an earlier point during the read; read it again"

@@ -12,6 +12,7 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.sessions.content_hooks import ContentHooks
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -23,6 +24,7 @@ class DescriptionMethods:
     """
 
     _storage: SessionStorage
+    _hooks: ContentHooks
 
     @operation
     async def get_session_info(self, *, app_name: str, user_id: str, session_id: str) -> SessionInfo | None:
@@ -66,6 +68,8 @@ class DescriptionMethods:
             InvalidInputError: the title or a label is over its limit or malformed; nothing was written.
             OutcomeUnknownError: not answered; the change may be stored. Calling again is safe.
         """
+        if isinstance(title, str):
+            title = await self._hooks.of_values(title)
         description = Description(title=title, labels=labels)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         refused = RefusedError()

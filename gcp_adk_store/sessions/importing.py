@@ -9,9 +9,9 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.codec.documents import segment_write
 from gcp_adk_store.codec.forks import in_commits, made_header
 from gcp_adk_store.codec.initial import pack_initial
+from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.summaries import description_fields
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.expiry import Expiry

@@ -296,6 +296,14 @@ class Payloads:
             raise _unreadable(owner, ref, "missing" if data is None else "damaged")
         return data
 
+    async def found(self, owner: PayloadOwner, refs: Collection[PayloadRef]) -> list[StoredPayload]:
+        """Return those of *refs* that *owner* has, as they are now."""
+        there: list[StoredPayload] = []
+        for place in {ref.place for ref in refs}:
+            there += await self.at(place).of(owner)
+        wanted = {(ref.place, ref.sha256) for ref in refs}
+        return [payload for payload in there if (payload.place, payload.sha256) in wanted]
+
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners in both places, a page at a time."""
         for place in (self._chunks, self._in_bucket):

@@ -80,9 +80,10 @@ class SessionReader(CompletingReader):
         With *placeholders*, an event is read without payloads that are gone.
         """
         super().__init__(storage, placeholders=placeholders)
-        # A path holds the epoch of its session, so its segment never changes. Of 1,000 events, a later read
-        # takes 84 ms instead of 113 ms on the emulator, and Firestore bills 9 reads less.
-        self._known_segments = Lru[str, Segment](cache_bytes, size_of=_size)
+        # A path holds the epoch of its session, so only a redaction changes its segment: each is known as of
+        # a number of redactions. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
+        # and Firestore bills 9 reads less.
+        self._known_segments = Lru[str, tuple[int, Segment]](cache_bytes, size_of=_size)
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
         """Return a session with the events that *config* asks for.
@@ -344,7 +345,8 @@ class SessionReader(CompletingReader):
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
         """
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
-        known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
+        before = {path: one for path in paths if (one := self._known_segments.get(path)) is not None}
+        known = {path: one for path, (as_of, one) in before.items() if as_of >= stored.redactions}
         unknown = [path for path in paths if path not in known]
         telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
         pauses = Pauses()
@@ -354,7 +356,7 @@ class SessionReader(CompletingReader):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
-                self._known_segments.put(path, known[path])
+                self._known_segments.put(path, (stored.redactions, known[path]))
                 if pauses.is_due:
                     await pauses.take()
         found = [known[path] for path in paths]
@@ -390,7 +392,8 @@ async def decode_events(
     return events
 
 
-def _size(segment: Segment) -> int:
+def _size(known: tuple[int, Segment]) -> int:
+    segment = known[1]
     initial = segment.initial if isinstance(segment.initial, Mapping) else {}
     return sum(len(text.encode()) for text in segment.texts) + sum(
         len(repr(item)) for item in initial.items()

@@ -1,7 +1,9 @@
 """Append events to sessions, each exactly once, and move old ones into segments."""
 
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
@@ -16,6 +18,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.redactions import holds
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -91,12 +94,18 @@ class SessionRecorder:
             parts_at = await self._lifetimes.new_part(key, base)
             await self._storage.put(key, base.epoch, change, parts_at=parts_at)
         new_part = parts_at if change.session else None
+
+        put_again = partial(self._storage.put, key, base.epoch, change, parts_at=parts_at)
+
+        commit = partial(
+            self._append, key, append, merging=merging, new_part=new_part, hold=hold, put_again=put_again
+        )
         try:
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part, hold=hold)
+            appended = await commit(base)
         except InvalidInputError:
             # A full document may have events to seal; otherwise the same error comes again.
             base = await self.seal(key, base) or base
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part, hold=hold)
+            appended = await commit(base)
         return appended if marker is not None else replace(appended, marker=None)
 
     async def _append(
@@ -108,6 +117,7 @@ class SessionRecorder:
         merging: bool,
         new_part: int | None,
         hold: Hold | None,
+        put_again: Callable[[], Awaitable[None]],
     ) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
         rereads = Rereads(self._storage.documents.deadline_s)
@@ -140,6 +150,8 @@ class SessionRecorder:
                     hold.appended(resolved.marker)
                 return replace(resolved, merged=merged)
             merged = merged or settlement is Settlement.STALE
+            with settling(refused):
+                await _after_redactions(base, resolved, put_again)
             base = resolved
             await rereads.again(refused)
 
@@ -179,7 +191,8 @@ class SessionRecorder:
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             return False
-        return set(append.texts) <= set(await self._reader.newest(stored, at_least=None))
+        newest = set(await self._reader.newest(stored, at_least=None))
+        return all(holds(newest, text) for text in append.texts)
 
     async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return what others wrote since *marker*; ``None`` if it cannot be read."""
@@ -293,6 +306,12 @@ class Lifetimes:
         return now is None or now.update_time != stored.update_time
 
 
+async def _after_redactions(base: Marker, now: Marker, put_again: Callable[[], Awaitable[None]]) -> None:
+    """Write the payloads of an append again if a redaction came between: it may have removed equal ones."""
+    if now.redactions != base.redactions:
+        await put_again()
+
+
 def resolve(
     stored: StoredSession | None,
     settlement: Settlement,
@@ -357,4 +376,5 @@ def _sealed_tail(stored: StoredSession) -> Segment:
         chain_begin=stored.chain_sealed or head,
         chain_end=head,
         initial=None if stored.live else stored.initial,
+        digests=stored.digests,
     )

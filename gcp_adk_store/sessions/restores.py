@@ -24,7 +24,7 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import StoredPayload
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.restores import rewound
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.summaries import Summary
@@ -95,7 +95,7 @@ class Restorer:
             unfinished = read_restores(notes)
             if stored is not None and stored.restore_id == restore_id:
                 break  # the answer to the commit was lost
-            _require_not_restored(stored, base, refused)
+            require_not_restored(stored, base, refused)
             if stored is None or stored.has_expired:
                 raise SessionMissingError(NOT_FOUND)
             await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
@@ -210,13 +210,9 @@ class Restorer:
         if initial is not None:
             unused -= refs_in(await self._reader.initial(stored, past.segments) or {})
             unused -= {initial} if isinstance(initial, PayloadRef) else set()
-        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
-        found: list[StoredPayload] = []
-        for place in PayloadPlace:
-            if any(ref.place is place for ref in unused):
-                found += await self._storage.payloads.at(place).of(owner)
-        wanted = {(ref.place, ref.sha256) for ref in unused}
-        return [payload for payload in found if (payload.place, payload.sha256) in wanted]
+        return await self._storage.payloads.found(
+            self._storage.layout.session_payloads(stored.key, stored.epoch), unused
+        )
 
     async def _clean_up(
         self,
@@ -311,10 +307,10 @@ class RestoreMethods(HistoryMethods):
         return to_session(found)
 
 
-def _require_not_restored(
+def require_not_restored(
     stored: StoredSession | None, base: StoredSession | None, refused: RefusedError
 ) -> None:
-    """Require that a commit that was refused has certainly not restored the session.
+    """Require that a commit that was refused has certainly not changed the session.
 
     *base* is the session that it required, and *stored* the session now, which another call made so.
 

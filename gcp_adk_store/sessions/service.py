@@ -35,6 +35,7 @@ from gcp_adk_store.sessions.appending import AppendMethods
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.check_methods import CheckMethods
+from gcp_adk_store.sessions.content_hooks import ContentHooks, ContentRedactor
 from gcp_adk_store.sessions.descriptions import DescriptionMethods
 from gcp_adk_store.sessions.fork_methods import ForkMethods
 from gcp_adk_store.sessions.forking import SessionForks
@@ -46,6 +47,8 @@ from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.queues import Behind, Queues, Waiting
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.redact_methods import RedactMethods
+from gcp_adk_store.sessions.redacting import Redactor
 from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.verification import VerifyMethods
@@ -60,6 +63,7 @@ class FirestoreSessionService(
     VerifyMethods,
     ForkMethods,
     RestoreMethods,
+    RedactMethods,
     ListingMethods,
     DescriptionMethods,
     OfOneProcess,
@@ -119,14 +123,14 @@ class FirestoreSessionService(
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         limits = options.get("limits") or SessionLimits()
         credentials = StoreCredentials.of(credentials)  # documents and payloads share its token
-        documents = open_documents(
+        opened = partial(
+            open_documents,
             project=place.project,
-            database=place.database,
             credentials=credentials,
-            client=client,
             interceptors=interceptors,
             limits=limits,
         )
+        documents = opened(database=place.database, client=client)
         objects = None
         if place.bucket is not None:
             requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
@@ -146,20 +150,15 @@ class FirestoreSessionService(
             )
         from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
 
-        def open_keys(database: str) -> Documents:
-            return open_documents(
-                project=place.project,
-                database=database,
-                credentials=credentials,
-                client=None,
-                interceptors=interceptors,
-                limits=limits,
-            )
-
-        storage_of = encrypted_storage(
-            documents, objects, layout, envelope, open_keys=open_keys, credentials=credentials
+        encrypted = encrypted_storage(
+            documents,
+            objects,
+            layout,
+            envelope,
+            open_keys=lambda database: opened(database=database, client=None),
+            credentials=credentials,
         )
-        self._begin(storage_of, **options)
+        self._begin(encrypted, **options)
 
     @classmethod
     def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:
@@ -180,6 +179,7 @@ class FirestoreSessionService(
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
         durability: Literal["event", "turn"] = "event",
         default_ttl_seconds: float | None = None,
+        redactors: Sequence[ContentRedactor] = (),
         limits: SessionLimits | None = None,
         encryption: KmsEnvelope | None = None,  # noqa: ARG002  # the storage encrypts
     ) -> None:
@@ -192,6 +192,7 @@ class FirestoreSessionService(
         self._on_conflict = on_conflict
         self._durability = durability
         self._limits = limits or SessionLimits()
+        self._hooks = ContentHooks(redactors, timeout_s=self._limits.redactor_timeout_s)
         self._storage = storage
         self._spelling = Spelling(self._limits, self._storage.payloads.place)
         self._reader = SessionReader(
@@ -202,6 +203,7 @@ class FirestoreSessionService(
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
         self._restorer = Restorer(self._storage, self._reader, self._spelling)
+        self._redactor = Redactor(self._storage, self._reader, self._spelling, self._limits)
         self._forks = SessionForks(
             self._storage,
             self._reader,
@@ -231,6 +233,11 @@ class FirestoreSessionService(
         self._queues = Queues()
         self._behind = Behind()
         self._under_way = UnderWay(self._limiter)
+
+    @property
+    def hooks(self) -> ContentHooks:
+        """Its redactors, for messages that wait for a turn."""
+        return self._hooks
 
     @property
     def storage(self) -> SessionStorage:
@@ -277,13 +284,14 @@ class FirestoreSessionService(
             SessionExistsError: the id is taken; nothing was written.
             InvalidInputError: an id or a state key is too long, or a value or *ttl_seconds* cannot be
                 stored.
+            RedactorError: a redactor failed; nothing was written.
             OutcomeUnknownError: not answered; the session may exist.
         """
         if session_id is None or not session_id.strip():
             session_id = platform_uuid.new_uuid()
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
-        initial = await self._spelling.of_state(state or {})
+        initial = await self._spelling.of_state(await self._hooks.of_state(state or {}))
         marker, merged = await self._lifecycle.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),

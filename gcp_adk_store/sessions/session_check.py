@@ -10,8 +10,10 @@ from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.fsck import lineage, payloads, sessions
+from gcp_adk_store.fsck.digests import digest_faults
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.fsck.history import History, Run, digest
 from gcp_adk_store.fsck.sessions import Header
@@ -123,11 +125,24 @@ class SessionLook:
             self.faults += sessions.segment_faults(
                 self._header, document, number, segment, self.history.newest
             )
+            self._digests(document, segment.texts, segment.digests, begin, end)
+
+    def _digests(
+        self,
+        document: Document,
+        texts: Sequence[str],
+        found: Sequence[bytes] | None,
+        begin: bytes | None,
+        end: bytes | None,
+    ) -> None:
+        only_newest = bool(self._header.chain_from)
+        self.faults += digest_faults(document, texts, found, begin=begin, end=end, only_newest=only_newest)
 
     async def _tail(self) -> None:
         stored = self._header.stored
         begin, found = sessions.tail_run_head(self._header, self.history)
         self.faults += found
+        self._digests(self._header.document, stored.tail, stored.digests, begin, stored.chain)
         await self._add(self._header.path, stored.tail, begin, stored.chain, code="FSCK107")
 
     async def _add(

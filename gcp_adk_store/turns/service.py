@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from gcp_adk_store import settings
@@ -194,9 +194,14 @@ class HeldTurns:
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
+            RedactorError: a redactor failed; nothing was written.
             SessionMissingError: the session does not exist.
             OutcomeUnknownError: not answered; the message may wait.
         """
+        if hooks := self._sessions.hooks:
+            waiting = WaitingMessage.parse(text)
+            state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
+            text = str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
         return await self._leases.enqueue(SessionKey(app=app_name, user=user_id, session=session_id), text)
 
     async def release_if_empty(self, hold: Hold) -> bool:

@@ -127,6 +127,22 @@ async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient
     assert (6, 2, "answer 0") == (len(kept.events), len(session.events), session.state["topic"])
 
 
+async def test_an_event_is_redacted(client: httpx.AsyncClient, store: Store) -> None:
+    """A dry run tells the same and changes nothing."""
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    body = {"event_id": session.events[0].id, "reason": "ticket 7"}
+    told = await client.post(f"{SESSION}/redact", json={**body, "dry_run": True})
+    done = await client.post(f"{SESSION}/redact", json=body)
+    missing = await client.post(f"{SESSION}/redact", json={**body, "event_id": "nothing"})
+    after = await store.sessions.get_session(**WHO)
+
+    assert (200, 200, 404) == (told.status_code, done.status_code, missing.status_code)
+    assert told.json()["sha256"] == done.json()["sha256"]
+    assert after is not None
+    assert [len(session.events) + 1, done.json()["audit_id"]] == [len(after.events), after.events[-1].id]
+
+
 async def test_usage_is_told_by_turn(client: httpx.AsyncClient) -> None:
     """As get_session_usage has it."""
     usage = (await client.get(f"{SESSION}/usage")).json()

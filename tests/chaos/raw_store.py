@@ -271,7 +271,7 @@ def _session(store: RawStore, prefix: str, path: str, fields: Mapping[str, Any])
 
 def _chained(head: bytes, texts: Sequence[str]) -> bytes:
     for text in texts:
-        head = hashlib.sha256(head + text.encode()).digest()
+        head = hashlib.sha256(head + hashlib.sha256(text.encode()).digest()).digest()
     return head
 
 

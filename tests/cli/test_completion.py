@@ -23,7 +23,7 @@ ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.
     ("words", "found"),
     [
         ("gcp-adk-store se", {"sessions"}),
-        ("gcp-adk-store sessions ''", {"delete", "export", "list", "show", "turn", "usage"}),
+        ("gcp-adk-store sessions ''", {"delete", "export", "list", "redact", "show", "turn", "usage"}),
         ("gcp-adk-store sessions turn ''", {"abort", "repair", "status", "withdraw"}),
         ("gcp-adk-store sessions list --or", {"--order"}),
         ("gcp-adk-store sessions list --order ''", {"newest", "oldest"}),

@@ -51,7 +51,7 @@ async def fill(deployment: Deployment) -> None:
     async with deployment.store() as store:
         session = await store.sessions.create_session(**user, session_id="s1")
         content = types.Content(role="user", parts=[types.Part(text="hello")])
-        await store.sessions.append_event(session, Event(author="user", content=content))
+        await store.sessions.append_event(session, Event(id="e1", author="user", content=content))
         await store.memory.add_session_to_memory(session)
         for name in ("plot.png", "user:notes.txt"):
             part = types.Part.from_bytes(data=b"bytes", mime_type="text/plain")

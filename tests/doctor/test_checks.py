@@ -129,6 +129,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "tail",
                         "chain",
                         "chain_sealed",
+                        "digests",
                         "create_time",
                         "sealed_max",
                         "cut",

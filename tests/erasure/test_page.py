@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.genai import types
 
 from gcp_adk_store import Store
@@ -19,17 +20,20 @@ async def make(folder: Path) -> None:
     who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
     async with Store.local(folder) as store:
         session = await store.sessions.create_session(**who, state={"user:name": "Ada"})
-        await store.sessions.append_event(session, said("hello"))
+        event = said("hello")
+        event.id = "e1"
+        await store.sessions.append_event(session, event)
         await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="t"))
 
 
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    """The proof and the dry run of the prune first: the page erases the user before."""
+    """The page erases the user first; here that comes last."""
     asyncio.run(make(tmp_path / "store"))
-    erase, prune, verify = commands("docs/erasure.md")
+    erase, prune, redact, verify, anchor = commands("docs/erasure.md")
     with ready_command(tmp_path) as programs:
         run = subprocess.run(
-            ["bash", "-e", "-c", f"{verify}\n{prune}\n{erase}"],  # noqa: S607  # the reader's shell
+            ["bash", "-e", "-c", f"{redact}\n{verify}\n{anchor}\n{prune}\n{erase}"],  # noqa: S607  # the reader's shell
+            cwd=tmp_path,
             env={
                 **os.environ,
                 "ADK_STORE_LOCAL": str(tmp_path / "store"),
@@ -42,6 +46,8 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
 
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "the chain proves all of them" in run.stdout
+    assert "redacted event e1, number 0 of the session" in run.stdout
+    assert "anchors: 1; they prove the first 2 events" in run.stdout
     assert "would delete 0 of 1 sessions" in run.stdout
     assert run.stdout.splitlines()[-1].startswith("digest ")
 
@@ -59,3 +65,17 @@ async def test_the_code_of_the_page_prints_a_receipt(tmp_path: Path) -> None:
 
     assert "digest" in str(printed[-1])
     assert ("documents", 1) == printed[0]
+
+
+async def test_the_redactor_of_the_page_stores_no_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its code, with a session beside."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(blocks("docs/erasure.md", "python")[1], names)  # noqa: S102  # the page's own code
+    async with names["store"] as store:
+        session = await store.sessions.create_session(app_name="support", user_id="ada")
+        await store.sessions.append_event(session, said("my card is 4111 1111 1111 1111, thanks"))
+
+    assert "my card is [card], thanks" == session.events[0].content.parts[0].text

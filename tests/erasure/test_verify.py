@@ -10,6 +10,7 @@ import pytest
 from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.model.redactions import digests_of
 from tests.erasure.conftest import LIMITS, said
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -67,6 +68,12 @@ def cut(texts: list[str]) -> list[str]:
     return texts[:-1]
 
 
+NAMED = {"changed": 1, "dropped": 0, "swapped": 0}
+"""Which event of its document is the first one that differs."""
+
+KINDS = {"changed": "changed", "dropped": "dropped", "swapped": "swapped", "cut": "cut"}
+
+
 async def test_an_untouched_history_is_proven(store: Store) -> None:
     """All events, after more appends and a seal too."""
     proof = await store.sessions.verify_session(**WHO)
@@ -98,8 +105,10 @@ async def test_a_changed_segment_is_named_with_its_first_event(store: Store, cha
     broken = (await store.sessions.verify_session(**WHO)).broken
 
     assert broken is not None
-    assert (second, len(before)) == (broken.path, broken.position)
-    assert json.loads(now[0])["id"] == broken.event_id
+    number = NAMED[change.__name__] if change is not cut else len(now)
+    there = "" if change in (dropped, cut) else json.loads(now[number])["id"]
+    assert (second, len(before) + number, there) == (broken.path, broken.position, broken.event_id)
+    assert (broken.position, KINDS[change.__name__]) == (broken.last, broken.change)
 
 
 @pytest.mark.parametrize("change", [changed, dropped, swapped, cut])
@@ -112,7 +121,36 @@ async def test_a_changed_tail_is_named_with_its_first_event(store: Store, change
     proof = await store.sessions.verify_session(**WHO)
 
     assert proof.broken is not None
-    assert (SESSION, 11 - len(tail)) == (proof.broken.path, proof.broken.position)
+    number = NAMED[change.__name__] if change is not cut else len(now)
+    assert (SESSION, 11 - len(tail) + number) == (proof.broken.path, proof.broken.position)
+    assert KINDS[change.__name__] == proof.broken.change
+
+
+async def test_with_changed_digests_the_events_of_the_document_are_named(store: Store) -> None:
+    """Whoever changes an event and its digest leaves the chain of the document broken."""
+    first, second, *_ = await segments(store)
+    count = (await document(store, first))["count"]
+    now = changed(json.loads(zlib.decompress((await document(store, second))["body"])))
+    await put(store, second, {"body": pack_segment(now), "digests": b"".join(digests_of(now))})
+
+    broken = (await store.sessions.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (second, count, count + len(now) - 1) == (broken.path, broken.position, broken.last)
+    assert "unknown" == broken.change
+
+
+async def test_an_event_that_was_put_in_is_named(store: Store) -> None:
+    """In the tail, as somebody does who makes an agent have said something."""
+    found = await document(store, SESSION)
+    forged = found["tail"][0].replace("event", "forged")
+    now = [found["tail"][0], forged, *found["tail"][1:]]
+    await put(store, SESSION, {"tail": now, "tail_bytes": 1, "rev": found["rev"] + 1})
+
+    broken = (await store.sessions.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (11 - len(found["tail"]) + 1, "added") == (broken.position, broken.change)
 
 
 async def test_a_missing_segment_is_named(store: Store) -> None:

@@ -532,6 +532,29 @@ class Restore(Operation):
         return await held.restore_session(**WHO, at=self._at)
 
 
+class Redact(Operation):
+    """``redact_event``, of an event in a segment, with a payload and state."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make events with pictures and large values, and a title that repeats one."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        held = await service.create_session(**WHO, state={"mine": "i" * 200})
+        for number in range(4):
+            made = event(number, picture=True, delta={"mine": f"{number}" * 200, f"of {number}": "v" * 200})
+            await service.append_event(held, made)
+        await service.update_session_info(**WHO, title="Event 1")
+        await world.collect()
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True, **self._options)
+
+    async def act(self, held: Any) -> Any:
+        return await held.redact_event(**WHO, event_id="event-1", reason="ticket", state=True)
+
+
 class Read(Operation):
     """Any reading of sessions, compared with what it returns undisturbed."""
 
@@ -802,6 +825,7 @@ OPERATIONS: dict[str, Operation] = {
     "fork with artifacts": Fork(1, artifacts=True, large=False),
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
+    "redact": Redact(bucket=True),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),

@@ -265,7 +265,9 @@ _INITIAL = ("initial", "initial_payload")
 
 
 def _chained(head: bytes, text: str) -> bytes:
-    return hashlib.sha256(head + text.encode()).digest()
+    replaced = json.loads(text).get("adk_store_redacted")
+    hashed = bytes.fromhex(replaced["sha256"]) if replaced else hashlib.sha256(text.encode()).digest()
+    return hashlib.sha256(head + hashed).digest()
 
 
 def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
@@ -291,7 +293,8 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         # The chain is that of these events, of this life and these times.
         begun = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
         meant[path]["chain"] = fields["chain"] == reduce(_chained, meant[path]["events"], begun)
-        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed", "cut"):
+        derived = ("tail", "digests", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed")
+        for name in (*derived, "cut"):
             meant[path].pop(name, None)
     for path, fields in meant.items():
         fields.pop("put_time", None)

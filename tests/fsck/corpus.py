@@ -168,6 +168,7 @@ async def as_format_1(stored: Stored) -> None:
         "initial_payload",
         "chain_begin",
         "chain_end",
+        "digests",
     }
     for path, document in (await stored.documents()).items():
         if "_sessions" in path.split("/")[-2] or "_segments" in path:

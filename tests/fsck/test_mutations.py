@@ -154,7 +154,11 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "session's chunk: copied to another life": _EXPIRES,
     },
     "format 1": {**_FORMAT_1, "session.rev: one more": _NO_CHAIN},
-    "brought up": {**_FORMAT_1, "session.last_text: dropped": "absent means unknown"},
+    "brought up": {
+        **_FORMAT_1,
+        "session.last_text: dropped": "absent means unknown",
+        "session.digests: one less": "how many events of the tail came before the chain is not stored",
+    },
     "repeated": {
         **_SESSION,
         **_ALONE,

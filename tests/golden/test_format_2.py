@@ -47,7 +47,13 @@ def fixed(firestore_proxy: FirestoreProxy) -> Iterator[None]:
 
 def chained(head: bytes, texts: list[str]) -> bytes:
     """Return the head of a chain after *texts*."""
-    return reduce(lambda before, text: hashlib.sha256(before + text.encode()).digest(), texts, head)
+    return reduce(lambda before, text: hashlib.sha256(before + hashed(text)).digest(), texts, head)
+
+
+def hashed(text: str) -> bytes:
+    """Return the hash of *text*, or of what stood where it is a marker."""
+    found = json.loads(text).get("adk_store_redacted")
+    return bytes.fromhex(found["sha256"]) if found else hashlib.sha256(text.encode()).digest()
 
 
 def begun(after: bytes = b"", *, epoch: str = EPOCH) -> bytes:

@@ -31,7 +31,7 @@ from tests.inspector.story import (
 ROOM = Path(gcp_adk_store.inspector.__file__).parent
 ORIGIN = {"Origin": f"http://{HOST}"}
 EVENT = f"event1{EVIL}"
-WRITING = ("/fork", "/restore", "/erase")
+WRITING = ("/fork", "/restore", "/redact", "/erase")
 OF_EVENT = {**PLACE, "event": EVENT}
 HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
     ("", {}),
@@ -57,6 +57,7 @@ HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
     ("session", {**PLACE, "session": EVIL * 3}),
     ("fork", OF_EVENT),
     ("restore", OF_EVENT),
+    ("redact", OF_EVENT),
     ("erase", {"app": PLACE["app"], "user": PLACE["user"]}),
     ("artifacts", CALM_PLACE),
     *(
@@ -418,6 +419,28 @@ async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing
     assert kept is not None
     assert [25, 4, 25] == [len(each.events) for each in (between, after, kept)]
     assert (303, 409) == (done.status_code, again.status_code)
+
+
+async def test_a_redaction_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
+    """The first form tells what goes; the second answer tells what went."""
+    form = {**CALM_PLACE, "event": calm.events[3].id}
+    async with client_of(writing) as client:
+        asked = await client.get("/redact", params=form)
+        form |= {"csrf": client.cookies["adk_inspector_csrf"], "reason": "ticket <7>"}
+        planned = Read((await client.post("/redact", data=form, headers=ORIGIN)).text)
+        between = await store.sessions.get_session(**CALM)
+        done = Read((await client.post("/redact", data={**form, "confirmed": "yes"}, headers=ORIGIN)).text)
+        missing = await client.post("/redact", data={**form, "event": "nothing"}, headers=ORIGIN)
+    after = await store.sessions.get_session(**CALM)
+
+    assert "replaces the content of an event" in asked.text
+    assert "Nothing is removed yet." in planned.text
+    assert between is not None
+    assert after is not None
+    assert [25, 26] == [len(each.events) for each in (between, after)]
+    assert "The event is redacted" in done.text
+    assert "[this event was redacted]" == (after.events[3].content.parts or [])[0].text  # type: ignore[union-attr]
+    assert 404 == missing.status_code
 
 
 @pytest.mark.usefixtures("calm")

@@ -70,6 +70,14 @@ RUN = {
         "gcp-adk-store sessions turn abort --app support --user ada --session s1",
         "gcp-adk-store sessions turn repair --app support --user ada --session s1 --dry-run",
         "gcp-adk-store fsck --app support --user ada --full",
+        (
+            "gcp-adk-store sessions redact --app support --user ada --session s1 --event e1 "
+            '--reason "ticket 7" --dry-run'
+        ),
+        (
+            "gcp-adk-store sessions redact --app support --user ada --session s1 --event e1 "
+            '--reason "ticket 7" --yes'
+        ),
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
         "gcp-adk-store artifacts list --app support --user ada --session s1",
@@ -102,6 +110,8 @@ RUN = {
         "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3 --dry-run",
         "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3",
         "gcp-adk-store verify --app support --user ada --session s1",
+        'gcp-adk-store anchor --app support --anchors "$PWD/anchors"',
+        'gcp-adk-store verify --app support --user ada --session s1 --anchors "$PWD/anchors"',
     ),
     "test_the_command_of_the_page_opens_it": ("gcp-adk-store inspect --local support-store",),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
@@ -150,7 +160,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/encryption.md": 1,
-    "docs/erasure.md": 1,
+    "docs/erasure.md": 2,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/how-to/authenticate.md": 1,

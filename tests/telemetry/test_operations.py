@@ -83,6 +83,10 @@ class Tour:
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
         yield "verify_session", lambda: sessions.verify_session(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
+        yield (
+            "redact_event",
+            lambda: sessions.redact_event(**WHO, event_id=self._session.events[0].id, reason="r"),
+        )
         yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
         yield "check", lambda: listed(sessions.check(app_name="app"))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
@@ -132,6 +136,7 @@ class Tour:
         )
         embedding = FirestoreMemoryService(self.store.sessions.storage, embedder=PartsEmbedder(2))
         yield "reindex_memories", lambda: embedding.reindex_memories(**OWNER)
+        yield "has_memory", lambda: memory.has_memory(**OWNER, memory_id="fact")
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
         yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
         yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)

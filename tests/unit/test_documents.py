@@ -31,6 +31,7 @@ from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Turns
@@ -70,13 +71,22 @@ STORED = StoredSession(
     chain_sealed=SEALED_HEAD,
     create_time=1.5,
     restores=3,
+    redactions=2,
     restore_id="r3",
     cut=(range(1),),
     turns=Turns(count=3, last="ab" * 8),
     turn=Turn(fence=3, holder="host-1-x", until=1767225600.0, abort=True),
 )
 IN_FORMAT_1 = replace(
-    STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=(), turns=None, turn=None
+    STORED,
+    chain=None,
+    chain_sealed=None,
+    restores=0,
+    redactions=0,
+    restore_id=None,
+    cut=(),
+    turns=None,
+    turn=None,
 )
 LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
@@ -98,12 +108,13 @@ HEADER: dict[str, Any] = {
     "chain": HEAD,
     "restores": 3,
     "cut": [{"from": 0, "to": 0}],
+    "redactions": 2,
     "turns": 3,
     "last_turn": "ab" * 8,
     "turn": {"fence": 3, "holder": "host-1-x", "until": NEW_YEAR, "abort": True},
 }
 WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "turns", "turn")
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "redactions", "turns", "turn")
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -176,6 +187,7 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "last_turn": "",
                 "last_text": "",
                 "tail": [],
+                "digests": [],
                 "tail_bytes": 0,
                 "sealed": 0,
                 "sealed_max": None,
@@ -226,7 +238,7 @@ def test_an_append_writes_only_what_changed() -> None:
                 "state": {"s": 2, "%5F_t__": {"json": '{"x":1}'}},
             },
             mask=[("last_update_time",), ("rev",), ("chain",), ("state", "s"), ("state", "%5F_t__")],
-            union={"tail": ['{"ü":1}']},
+            union={"tail": ['{"ü":1}'], "digests": digests_of(['{"ü":1}'])},
             increment={"tail_bytes": 8},
             must="100.000000001",
         ),
@@ -323,7 +335,7 @@ def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str,
             path=SESSION,
             fields={"last_update_time": 9.5, "rev": 8, **chained, **fields, "state": {"s": 2}},
             mask=[("last_update_time",), ("rev",), ("chain",), *((name,) for name in fields), ("state", "s")],
-            union={"tail": ["{}"]},
+            union={"tail": ["{}"], "digests": digests_of(["{}"])},
             increment={"tail_bytes": 2},
             must="100.000000001",
         )
@@ -345,13 +357,22 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
             path=SESSION,
             fields={
                 "tail": [],
+                "digests": [],
                 "tail_bytes": 0,
                 "sealed": 3,
                 "sealed_max": 9.5,
                 "chain": HEAD,
                 "chain_sealed": HEAD,
             },
-            mask=[("tail",), ("tail_bytes",), ("sealed",), ("sealed_max",), ("chain",), ("chain_sealed",)],
+            mask=[
+                ("tail",),
+                ("digests",),
+                ("tail_bytes",),
+                ("sealed",),
+                ("sealed_max",),
+                ("chain",),
+                ("chain_sealed",),
+            ],
             must="100.000000001",
         )
         == header
@@ -367,6 +388,7 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
         "running_max": 9.5,
         "chain_begin": SEALED_HEAD,
         "chain_end": HEAD,
+        "digests": b"".join(digests_of(["x", "y"])),
     } == fields
     assert isinstance(body, bytes)
     assert b'["x","y"]' == zlib.decompress(body)
@@ -392,7 +414,7 @@ def test_the_first_seal_takes_the_initial_state_along(initial: Any, fields: dict
     assert [(name,) for name in fields] == [
         path for path in header.mask or () if path[0] not in header.fields
     ]
-    assert first == replace(read_segment(document({**segment.fields})), texts=first.texts)
+    assert first == replace(read_segment(document({**segment.fields})), texts=first.texts, digests=None)
 
 
 def test_a_seal_brings_a_session_up_from_format_1() -> None:

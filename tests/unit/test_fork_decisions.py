@@ -19,6 +19,7 @@ from gcp_adk_store.model.forks import chained, kept_segments
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Summary, Turns
 
@@ -102,7 +103,8 @@ def test_a_fork_is_a_session_with_a_history_and_an_origin() -> None:
     )
     assert (PATH, Must.BE_ABSENT) == (header.path, header.must)
     assert not {"initial", "initial_payload", "chain_from"} & header.fields.keys()
-    assert made(update_time="1.0", read_time=1.0) == read(header)
+    digests = tuple(digests_of(made().tail))
+    assert made(update_time="1.0", read_time=1.0, digests=digests) == read(header)
     assert f"{PATH}/adk_segments/e1-0" == part.path
     body = part.fields["body"]
     assert isinstance(body, bytes)

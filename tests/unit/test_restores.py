@@ -17,6 +17,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.redactions import digests_of
 from gcp_adk_store.model.restores import rewound
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.summaries import Summary, Turns
@@ -127,6 +128,7 @@ def test_a_restore_sets_the_session_back_in_one_commit() -> None:
         "chain": fold(genesis("e"), ["event 0", "event 1", "event 2"]),
         "chain_sealed": segments[0].chain_end,
         "tail": ["event 2"],
+        "digests": digests_of(["event 2"]),
         "tail_bytes": 7,
         "sealed": 4,
         "sealed_max": 2.0,

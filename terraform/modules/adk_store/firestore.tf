@@ -6,12 +6,12 @@ locals {
     apps  = ["state"]
     users = ["state"]
     sessions = [
-      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed", "origin",
-      "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
+      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
+      "digests", "origin", "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
       "last_turn", "title", "labels", "label_set", "last_text", "turn", "inbox",
     ]
     segments = [
-      "body", "initial", "initial_payload", "chain_begin", "chain_end",
+      "body", "initial", "initial_payload", "chain_begin", "chain_end", "digests",
       "running_max", "expire_at",
     ]
     chunks   = ["body", "put_time", "expire_at"]

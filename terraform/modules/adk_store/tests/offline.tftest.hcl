@@ -472,3 +472,39 @@ run "a_project_id_that_makes_no_bucket_name_is_refused" {
 
   expect_failures = [google_storage_bucket.this]
 }
+
+run "anchors_are_kept_in_a_bucket_that_forbids_changes" {
+  command = plan
+
+  variables {
+    anchors = {
+      locked         = true
+      retention_days = 30
+      writers        = ["serviceAccount:auditor@my-project.iam.gserviceaccount.com"]
+    }
+  }
+
+  assert {
+    condition     = google_storage_bucket.anchors[0].retention_policy[0].is_locked && google_storage_bucket.anchors[0].retention_policy[0].retention_period == "2592000"
+    error_message = "The policy is not as it was asked for."
+  }
+
+  assert {
+    condition     = toset([for grant in google_storage_bucket_iam_member.anchor_writers : grant.role]) == toset(["roles/storage.objectCreator", "roles/storage.objectViewer"])
+    error_message = "A writer of anchors has other roles than to create and to read."
+  }
+
+  assert {
+    condition     = google_storage_bucket.anchors[0].name == "my-project-adk-anchors"
+    error_message = "The bucket's name does not follow the store's."
+  }
+}
+
+run "without_anchors_there_is_no_such_bucket" {
+  command = plan
+
+  assert {
+    condition     = length(google_storage_bucket.anchors) == 0
+    error_message = "A bucket of anchors is made without being asked for."
+  }
+}

@@ -1,0 +1,123 @@
+"""Keep heads of chains as objects that nobody can change, and read them back."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from gcp_adk_store import settings
+from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import SessionMissingError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.proofs import Anchor, AnchorReport
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.refusals import ObjectExistsError
+from gcp_adk_store.sessions.parts import pages
+from gcp_adk_store.sessions.service import FirestoreSessionService
+
+OnAnchored = Callable[[AnchorReport], object]
+"""Called with the counts so far."""
+
+_AT_ONCE: Final = 100
+_NAME: Final = re.compile(r"(?P<revision>[0-9]{18})-(?P<head>[0-9a-f]{64})")
+
+
+class Anchors:
+    """The anchors of one store in one bucket.
+
+    Their names and their bytes have a session's epoch, which is random, its ``rev`` and its head: they name
+    neither the session nor the user, so an erasure can leave them.
+    """
+
+    def __init__(self, sessions: FirestoreSessionService, objects: Objects) -> None:
+        """Prepare; *objects* is the bucket of anchors."""
+        self._storage = sessions.storage
+        self._objects = objects
+        self.bounds = Bounds(
+            Anchors,
+            system=telemetry.STORAGE,
+            deadlines_s={},
+            names_ids=settings.names_ids,
+            ready=sessions.bounds.ready,
+        )
+
+    async def of(self, epoch: str) -> list[Anchor]:
+        """Return the anchors of the session that *epoch* identifies; 1 listing."""
+        folder = self._folder(epoch)
+        names = await self._objects.names(folder, delimiter=None)
+        found = [_NAME.fullmatch(name.removeprefix(folder)) for name in names]
+        return [
+            Anchor(epoch=epoch, revision=int(each["revision"]), head=each["head"])
+            for each in found
+            if each is not None
+        ]
+
+    @operation
+    async def anchor(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None,
+        session_id: str | None,
+        on_progress: OnAnchored | None,
+    ) -> AnchorReport:
+        """As :meth:`gcp_adk_store.Store.anchor`."""
+        report = AnchorReport(sessions=0, written=0, unchained=0, unreadable=0)
+        async for documents in self._listed(app_name, user_id, session_id):
+            outcomes = await fan_out(self._anchor(document) for document in documents)
+            for outcome in outcomes:
+                report = replace(report, sessions=report.sessions + 1)
+                if outcome is not None:
+                    report = replace(report, **{outcome: getattr(report, outcome) + 1})
+            if on_progress is not None:
+                on_progress(report)
+        return report
+
+    async def _listed(self, app: str, user: str | None, session: str | None) -> AsyncIterator[list[Document]]:
+        layout, documents = self._storage.layout, self._storage.documents
+        if user is not None and session is not None:
+            key = SessionKey(app=app, user=user, session=session)
+            (document,) = await documents.get([layout.session(key)], fields=HEADER_WITHOUT_STATE)
+            if document is None:
+                raise SessionMissingError("Session not found.")
+            yield [document]
+            return
+        parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
+        async for found, _ in pages(
+            documents,
+            layout.sessions_collection,
+            parent=parent,
+            fields=HEADER_WITHOUT_STATE,
+            limit=_AT_ONCE,
+        ):
+            yield found
+
+    async def _anchor(self, document: Document) -> str | None:
+        """Keep the head of a session; return the count that this changes."""
+        try:
+            stored = read_header(document, with_state=False)
+        except StoredDataError:
+            return "unreadable"
+        if stored.has_expired:
+            return None
+        if stored.chain is None:
+            return "unchained"
+        head = stored.chain.hex()
+        told = {"format": 1, "epoch": stored.epoch, "rev": stored.revision, "head": head}
+        fields = ObjectFields(
+            content_type="application/json", metadata={}, data=json.dumps(told, sort_keys=True).encode()
+        )
+        with suppress(ObjectExistsError):
+            await self._objects.create(f"{self._folder(stored.epoch)}{stored.revision:018d}-{head}", fields)
+            return "written"
+        return None
+
+    def _folder(self, epoch: str) -> str:
+        return f"{self._storage.layout.prefix}-anchors/{epoch}/"

@@ -1,0 +1,41 @@
+"""Compare the digests of a document with its events."""
+
+from collections.abc import Sequence
+
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.fsck.faults import Fault, setting
+from gcp_adk_store.fsck.history import repeated
+from gcp_adk_store.model.history import fold
+from gcp_adk_store.model.redactions import digests_of
+
+
+def digest_faults(
+    document: Document,
+    texts: Sequence[str],
+    found: Sequence[bytes] | None,
+    *,
+    begin: bytes | None,
+    end: bytes | None,
+    only_newest: bool,
+) -> list[Fault]:
+    """Return a fault if *found* are not the digests of *texts*, which the chain proves.
+
+    They tell which event was changed where the chain proves that one was, so they stay as they are then. With
+    *only_newest*, the chain may have begun after some of *texts*, and the digests cover the others.
+    """
+    if begin is None or end is None:
+        return []
+    right = digests_of(texts)
+    if only_newest:
+        right = right[len(right) - len(found or ()) :] if len(found or ()) <= len(right) else right
+    if found is not None and [*found] == right:
+        return []
+    covered = texts[len(texts) - len(right) :]
+    if fold(begin, covered) != end and repeated(begin, covered, end) is None:
+        return []
+    in_segment = "body" in document.fields
+    mended: FieldValue = b"".join(right) if in_segment else [*right]
+    says = f"are not those of the {len(covered)} events"
+    repair = (setting(document.path, document.update_time, {"digests": mended}),)
+    return [Fault(code="FSCK117", path=document.path, item="digests", says=says, repair=repair)]

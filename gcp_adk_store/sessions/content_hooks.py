@@ -1,0 +1,123 @@
+"""Let redactors change the texts of events and state before they are stored."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store.errors import InvalidInputError, RedactorError
+from gcp_adk_store.model.content_texts import map_content, map_state, map_values
+
+ContentRedactor: TypeAlias = Callable[[Sequence[str]], Sequence[str] | Awaitable[Sequence[str]]]
+"""Returns as many texts as it gets, in their order: a function, which runs in a thread, or a coroutine.
+
+It must return the same texts each time: an event that is delivered again is recognised by its stored text.
+"""
+
+
+class ContentHooks:
+    """The redactors of one service, in their order."""
+
+    def __init__(self, redactors: Sequence[ContentRedactor], *, timeout_s: float) -> None:
+        """Prepare.
+
+        Raises:
+            InvalidInputError: one of *redactors* cannot be called.
+        """
+        given: Any = redactors
+        if not isinstance(given, list | tuple) or not all(callable(one) for one in given):
+            raise InvalidInputError("redactors must be functions of a sequence of texts")
+        self._redactors: tuple[ContentRedactor, ...] = tuple(redactors)
+        self._timeout_s = timeout_s
+
+    def __bool__(self) -> bool:
+        return bool(self._redactors)
+
+    async def of_event(self, event: Event) -> Event:
+        """Return *event* as it may be stored, a copy; without redactors, the same object.
+
+        Raises:
+            RedactorError: a redactor failed, or took too long.
+        """
+        return event if not self else await self._apply(lambda change: map_content(event, change))
+
+    async def of_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return *state* as it may be stored.
+
+        Raises:
+            RedactorError: as :meth:`of_event`.
+        """
+        return state if not self else await self._apply(lambda change: map_state(state, change))
+
+    async def of_values(self, value: Any) -> Any:
+        """Return JSON values as they may be stored.
+
+        Raises:
+            RedactorError: as :meth:`of_event`.
+        """
+        return value if not self else await self._apply(lambda change: map_values(value, change))
+
+    async def of_message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a message of the inbox, ADK's ``Content`` as JSON, as it may be stored.
+
+        Raises:
+            RedactorError: as :meth:`of_event`.
+        """
+        if not self:
+            return dict(message)
+        content = types.Content.model_validate_json(json.dumps(message))
+        mapped: types.Content = await self._apply(lambda change: map_values(content, change))
+        return mapped.model_dump(mode="json", exclude_none=True)
+
+    async def _apply(self, mapping: Callable[[Callable[[str], str]], Any]) -> Any:
+        """Return what *mapping* makes of its texts, once they went through all redactors."""
+        texts: list[str] = []
+
+        def note(text: str) -> str:
+            texts.append(text)
+            return text
+
+        try:
+            same = mapping(note)
+        except RecursionError as exc:
+            raise InvalidInputError("a value contains itself, or nests too deep") from exc
+        if not texts:
+            return same
+        now: Sequence[str] = texts
+        for number, redactor in enumerate(self._redactors):
+            now = await self._called(number, redactor, now)
+        replaced: Iterator[str] = iter(now)
+        return mapping(lambda _: next(replaced))
+
+    async def _called(self, number: int, redactor: ContentRedactor, texts: Sequence[str]) -> Sequence[str]:
+        name = f"redactors[{number}]"
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found: Any = await _result(redactor, list(texts))
+        except TimeoutError as exc:
+            raise RedactorError(
+                f"{name} took over {self._timeout_s:g} s, SessionLimits.redactor_timeout_s; nothing written"
+            ) from exc
+        except RedactorError:
+            raise
+        except Exception as exc:  # noqa: BLE001  # whatever the caller's function raises
+            # From None: the error of a redactor may quote the content.
+            raise RedactorError(f"{name} failed with {type(exc).__name__}; nothing was written") from None
+        is_right = isinstance(found, Sequence) and not isinstance(found, str) and len(found) == len(texts)
+        if not is_right or not all(isinstance(text, str) for text in found):
+            raise RedactorError(
+                f"{name} must return {len(texts)} texts, as many as it got; nothing was written"
+            )
+        return [str(text) for text in found]
+
+
+async def _result(redactor: ContentRedactor, texts: Sequence[str]) -> Any:
+    call = getattr(redactor, "__call__", redactor)  # noqa: B004  # an object whose call is a coroutine function
+    if inspect.iscoroutinefunction(redactor) or inspect.iscoroutinefunction(call):
+        return await redactor(texts)  # type: ignore[misc]
+    found = await asyncio.to_thread(redactor, texts)
+    return await found if inspect.isawaitable(found) else found

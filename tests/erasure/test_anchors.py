@@ -1,0 +1,170 @@
+"""Anchors in another bucket tell of a history that was written anew."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage as google_storage
+
+from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
+from gcp_adk_store.codec.fields import update
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.testing.emulators import Emulator
+from tests.erasure.conftest import LIMITS, said
+from tests.support.traces import in_folder, traces
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A store with a session of several segments and a tail."""
+    async with Store.local(tmp_path / "store", session_limits=LIMITS) as store:
+        await make(store, "event")
+        yield store
+
+
+async def make(store: Store, text: str, count: int = 9) -> None:
+    """Make a session whose events say *text*."""
+    session = await store.sessions.create_session(**WHO)
+    for number in range(count):
+        await store.sessions.append_event(session, said(f"{text} {number} {'x' * 150}"))
+
+
+async def append(store: Store, text: str) -> None:
+    """Append one event."""
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    await store.sessions.append_event(session, said(text))
+
+
+async def test_what_was_anchored_is_proven(store: Store, tmp_path: Path) -> None:
+    """Each head takes one object, and a second run takes none; later events go beyond the newest anchor."""
+    where = f"{tmp_path / 'anchors'}"
+    first = await store.anchor(app_name="app", anchors=where)
+    again = await store.anchor(app_name="app", user_id="user", anchors=where)
+    await append(store, "later")
+    other = await store.anchor(**WHO, anchors=where)
+    await append(store, "latest")
+
+    proof = await store.verify_session(**WHO, anchors=where)
+
+    assert [(1, 1), (1, 0), (1, 1)] == [(one.sessions, one.written) for one in (first, again, other)]
+    assert (11, None, 2, 10) == (proof.events, proof.broken, proof.anchors, proof.anchored)
+    assert [] == traces(in_folder(tmp_path / "anchors"), "user")
+
+
+async def test_an_anchor_tells_of_a_history_that_was_written_anew(store: Store, tmp_path: Path) -> None:
+    """Its own chain is right, and an older anchor still proves the first events."""
+    where = f"{tmp_path / 'anchors'}"
+    await store.anchor(app_name="app", anchors=where)
+    await append(store, "said")
+    await store.anchor(app_name="app", anchors=where)
+    documents = store.sessions.storage.documents
+    path = "adk_apps/app/adk_users/user/adk_sessions/s"
+    (real,) = await documents.get([path])
+    assert real is not None
+    await store.restore_session(**WHO, at=Point.position(9))
+    await append(store, "never said")
+    (forged,) = await documents.get([path])
+    assert forged is not None
+    hidden: dict[str, Any] = {"rev": real.fields["rev"]}
+    await documents.commit(
+        [update(path, hidden, must=forged.update_time, without=["restores", "restore_id"])],
+        repeatable_when_unanswered=False,
+    )
+
+    alone = await store.verify_session(**WHO)
+    broken = (await store.verify_session(**WHO, anchors=where)).broken
+
+    assert alone.broken is None
+    assert broken is not None
+    assert (9, "rewritten") == (broken.position, broken.change)
+
+
+async def test_a_restore_is_told_as_such(store: Store, tmp_path: Path) -> None:
+    """Its events are gone for good, so the anchor does not fit."""
+    where = f"{tmp_path / 'anchors'}"
+    await store.anchor(app_name="app", anchors=where)
+    await store.restore_session(**WHO, at=Point.position(4))
+
+    broken = (await store.verify_session(**WHO, anchors=where)).broken
+
+    assert broken is not None
+    assert "it was restored 1 times" in broken.says
+
+
+async def test_redactions_and_seals_keep_anchors_right(store: Store, tmp_path: Path) -> None:
+    """A marker leads to the same head."""
+    where = f"{tmp_path / 'anchors'}"
+    await store.anchor(app_name="app", anchors=where)
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    await store.redact_event(**WHO, event_id=session.events[2].id, reason="ticket 7")
+
+    proof = await store.verify_session(**WHO, anchors=where)
+
+    assert (10, None, 9) == (proof.events, proof.broken, proof.anchored)
+
+
+async def test_a_session_without_an_anchor_is_told(store: Store, tmp_path: Path) -> None:
+    """It is new, or stands in place of another one."""
+    where = f"{tmp_path / 'anchors'}"
+    await store.anchor(app_name="app", anchors=where)
+    await store.sessions.delete_session(**WHO)
+    await make(store, "forged")
+
+    proof = await store.verify_session(**WHO, anchors=where)
+
+    assert (None, 0) == (proof.broken, proof.anchors)
+
+
+async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, tmp_path: Path) -> None:
+    """Damaged ones, and those of format 1; the others are anchored."""
+    documents = store.sessions.storage.documents
+    for session_id, fields in (("old", {"format": 1}), ("bad", {"format": "x"})):
+        await store.sessions.create_session(**{**WHO, "session_id": session_id})
+        path = f"adk_apps/app/adk_users/user/adk_sessions/{session_id}"
+        await documents.commit(
+            [Write(path=path, fields=fields, mask=[("format",)])], repeatable_when_unanswered=False
+        )
+
+    report = await store.anchor(app_name="app", anchors=f"{tmp_path / 'anchors'}")
+
+    assert AnchorReport(sessions=3, written=1, unchained=1, unreadable=1) == report
+
+
+async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path: Path) -> None:
+    """Nothing is written."""
+    where = f"{tmp_path / 'anchors'}"
+    with pytest.raises(InvalidInputError, match="needs user_id"):
+        await store.anchor(app_name="app", session_id="s", anchors=where)
+    with pytest.raises(SessionMissingError):
+        await store.anchor(**{**WHO, "session_id": "nothing"}, anchors=where)
+    over = Store(sessions=store.sessions, artifacts=None)
+    with pytest.raises(InvalidInputError, match=r"use Store\.connect"):
+        await over.anchor(app_name="app", anchors=where)
+
+
+@pytest.mark.emulators
+async def test_a_bucket_of_google_keeps_anchors(
+    project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """Each is JSON that names nobody; an object that is there is never written again."""
+    async with Store.connect(project=project) as store:
+        await make(store, "event", 2)
+        for _ in range(2):
+            await store.anchor(app_name="app", anchors=adk_store_bucket)
+        proof = await store.verify_session(**WHO, anchors=adk_store_bucket)
+    client = google_storage.Client(
+        project=project,
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": storage_emulator.address},
+    )
+    (blob,) = client.list_blobs(adk_store_bucket)
+
+    assert (2, 1) == (proof.anchored, blob.metageneration)
+    assert {"format", "epoch", "rev", "head"} == json.loads(blob.download_as_bytes()).keys()

@@ -1,0 +1,480 @@
+"""A redacted event leaves a marker, its hash, a proven history, and none of its content."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import (
+    InvalidInputError,
+    Point,
+    PointMissingError,
+    SessionConflictError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+)
+from gcp_adk_store.codec.fields import update
+from gcp_adk_store.codec.redactions import TEXT
+from gcp_adk_store.codec.writes import Write
+from tests.erasure.conftest import LIMITS, Stored, said
+from tests.support.stores import sessions_in
+from tests.support.traces import in_folder, traces
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+WHY: dict[str, Any] = {"reason": "ticket 7"}
+SECRET = "here-secret-here"  # noqa: S105  # a canary
+
+
+def numbered(number: int, text: str = "", **options: Any) -> Event:
+    """Return the event of a number."""
+    made = said(text or f"event {number} {'x' * 150}", **options)
+    made.id = f"e{number}"
+    return made
+
+
+async def fill(store: Store, *, count: int = 9) -> None:
+    """Make a session of several segments and a tail."""
+    session = await store.sessions.create_session(**WHO)
+    for number in range(count):
+        await store.sessions.append_event(session, numbered(number))
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory that seals often and spills early."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        yield store
+
+
+async def events_of(store: Store, session_id: str = "s") -> list[Event]:
+    """Return the events of the session as a process without memory reads them."""
+    found = await store.sessions.get_session(**{**WHO, "session_id": session_id})
+    assert found is not None
+    return found.events
+
+
+@pytest.mark.parametrize(
+    "where", ["tail", "segment", "inline", "whole"], ids=lambda where: f"from the {where}"
+)
+async def test_a_scan_finds_the_content_before_and_not_after(where: str, tmp_path: Path) -> None:
+    """Neither in documents, nor in payloads, nor in freed pages of the file."""
+    texts = {"tail": SECRET, "segment": SECRET + "x" * 900, "inline": "picture", "whole": SECRET * 300}
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        await fill(store, count=3)
+        session = await store.sessions.get_session(**WHO)
+        assert session is not None
+        data = SECRET.encode() * 20 if where == "inline" else b""
+        await store.sessions.append_event(session, numbered(3, texts[where], data=data))
+        if where != "tail":
+            await store.sessions.append_event(session, numbered(4))
+        before = traces(in_folder(tmp_path), SECRET)
+
+        redaction = await store.redact_event(**WHO, event_id="e3", **WHY)
+
+        assert before
+        assert [] == traces(in_folder(tmp_path), SECRET)
+        assert (where in ("inline", "whole")) == (redaction.payloads > 0)
+        assert (await store.sessions.verify_session(**WHO)).broken is None
+        assert [] == [fault async for fault in store.check()]
+
+
+async def test_nothing_of_an_event_is_left_in_either_store(place: tuple[Store, Stored]) -> None:
+    """On the emulators, too: text, inline data, state with a payload, and the title that repeats it."""
+    store, stored = place
+    await fill(store, count=2)
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    delta = {"key": SECRET, "large": SECRET * 40, "user:key": SECRET}
+    await store.sessions.append_event(session, numbered(2, SECRET, data=SECRET.encode() * 20, delta=delta))
+    await store.sessions.append_event(session, numbered(3, "x" * 1200))
+    await store.sessions.update_session_info(**WHO, title=f"{SECRET[:10].upper()}…")
+    await store.memory.add_session_to_memory(session)
+    before = traces(stored(), SECRET)
+
+    redaction = await store.redact_event(**WHO, event_id="e2", **WHY, state=True, memories=True)
+
+    assert before
+    assert [] == traces(stored(), SECRET)
+    assert [] == traces(stored(), SECRET[:10].upper())
+    assert ("key", "large", "user:key") == redaction.state_removed
+    assert (True, ("e2",), True) == (redaction.title_removed, redaction.memories, redaction.memories_removed)
+    assert (await store.sessions.verify_session(**WHO)).broken is None
+
+
+async def test_a_reader_gets_a_marker_with_what_others_rely_on(store: Store) -> None:
+    """Ids, author, time, token counts, calls of tools, names of keys and artifacts; no content."""
+    call = types.FunctionCall(id="call-1", name="lookup", args={"card": SECRET})
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=7)
+    event = Event(
+        id="e0",
+        invocation_id="turn-1",
+        author="agent",
+        branch="a.b",
+        timestamp=5.0,
+        content=types.Content(role="model", parts=[types.Part(text=SECRET), types.Part(function_call=call)]),
+        actions=EventActions(state_delta={"key": SECRET}, artifact_delta={"f.txt": 2}),
+        usage_metadata=usage,
+        custom_metadata={"note": SECRET},
+        error_message=SECRET,
+        long_running_tool_ids={"call-1"},
+    )
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, event)
+    await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    marker, audit = await events_of(store)
+
+    assert SECRET not in marker.model_dump_json()
+    assert ("e0", "turn-1", "agent", "a.b", 5.0) == (
+        marker.id,
+        marker.invocation_id,
+        marker.author,
+        marker.branch,
+        marker.timestamp,
+    )
+    assert marker.content is not None
+    text, kept = marker.content.parts or []
+    assert (TEXT, "call-1", "lookup", {}) == (
+        text.text,
+        *(
+            (kept.function_call.id, kept.function_call.name, kept.function_call.args)
+            if kept.function_call
+            else ()
+        ),
+    )
+    assert ({"key": None}, {"f.txt": 2}) == (marker.actions.state_delta, marker.actions.artifact_delta)
+    assert usage == marker.usage_metadata
+    assert {"call-1"} == marker.long_running_tool_ids
+    assert "ticket 7" == (marker.custom_metadata or {})["adk_store_redacted"]["reason"]
+    told = (audit.custom_metadata or {})["adk_store_redaction"]
+    assert ("e0", "ticket 7", None) == (told["event_id"], told["reason"], audit.content)
+
+
+async def test_other_events_and_the_state_stay(store: Store) -> None:
+    """By default only recorded values go; the result names the keys that still have them."""
+    session = await store.sessions.create_session(**WHO, state={"a": 0, "b": 0})
+    await store.sessions.append_event(session, numbered(0, delta={"a": 1, "b": 1, "user:c": "u"}))
+    await store.sessions.append_event(session, numbered(1, delta={"b": 2}))
+
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    assert {"a": 1, "b": 2, "user:c": "u"} == found.state
+    assert (("a", "user:c"), ()) == (redaction.state_kept, redaction.state_removed)
+    assert ["e0", "e1", redaction.audit_id] == [event.id for event in found.events]
+    assert {"b": 2} == found.events[1].actions.state_delta
+
+
+async def test_values_that_the_event_gave_become_null_if_asked(store: Store) -> None:
+    """A value that a later event gave stays, whatever the scope."""
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, numbered(0, delta={"a": 1, "b": 1, "user:c": 1, "app:d": 1}))
+    await store.sessions.append_event(session, numbered(1, delta={"b": 2, "app:d": 2}))
+
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY, state=True)
+
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    assert {"a": None, "b": 2, "user:c": None, "app:d": 2} == found.state
+    assert {"a", "user:c"} == {*redaction.state_removed}
+    assert [] == [fault async for fault in store.check()]
+
+
+async def test_a_dry_run_tells_the_same_and_writes_nothing(tmp_path: Path) -> None:
+    """Byte for byte."""
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        await fill(store)
+        documents = store.sessions.storage.documents
+        before = [
+            (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
+        ]
+
+        told = await store.redact_event(**WHO, event_id="e2", **WHY, dry_run=True)
+        after = [
+            (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
+        ]
+        done = await store.redact_event(**WHO, event_id="e2", **WHY)
+
+    assert before == after
+    assert (True, "") == (told.is_dry_run, told.audit_id)
+    assert (told.positions, told.sha256) == (done.positions, done.sha256)
+
+
+async def test_a_second_redaction_changes_nothing(store: Store) -> None:
+    """It tells the same hash, and that it is not new."""
+    await fill(store)
+    first = await store.redact_event(**WHO, event_id="e2", **WHY)
+    events = await events_of(store)
+
+    second = await store.redact_event(**WHO, event_id="e2", reason="another")
+
+    assert (first.sha256, False, "") == (second.sha256, second.is_new, second.audit_id)
+    assert events == await events_of(store)
+
+
+async def test_payloads_that_others_refer_to_stay(store: Store) -> None:
+    """They go with the last event that refers to them."""
+    picture = b"picture" * 50
+    session = await store.sessions.create_session(**WHO)
+    for number in range(2):
+        await store.sessions.append_event(session, numbered(number, data=picture))
+
+    first = await store.redact_event(**WHO, event_id="e0", **WHY)
+    kept = (await events_of(store))[1].content
+    second = await store.redact_event(**WHO, event_id="e1", **WHY)
+
+    assert (0, 1) == (first.payloads, second.payloads)
+    assert kept is not None
+    assert any(part.inline_data is not None and picture == part.inline_data.data for part in kept.parts or [])
+
+
+async def test_a_process_that_read_the_segment_before_reads_the_marker(tmp_path: Path) -> None:
+    """What it remembers of the segment is out of date."""
+    async with (
+        Store.local(tmp_path, session_limits=LIMITS) as store,
+        Store.local(tmp_path, session_limits=LIMITS) as other,
+    ):
+        await fill(store)
+        before = await events_of(other)
+        await store.redact_event(**WHO, event_id="e0", **WHY)
+        after = await events_of(other)
+
+    assert "x" * 150 in before[0].model_dump_json()
+    assert "x" * 150 not in after[0].model_dump_json()
+    assert before[1:] == after[1:-1]
+
+
+async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: Store) -> None:
+    """A fork before the audit event has none; the proof says so, and is no failure."""
+    await fill(store)
+    await store.redact_event(**WHO, event_id="e1", **WHY)
+    await store.fork_session(**WHO, to_session_id="fork", at=Point.position(5))
+    then = await store.sessions.get_session_at(**WHO, at=Point.position(3))
+    fork = await store.verify_session(**{**WHO, "session_id": "fork"})
+    await store.restore_session(**WHO, at=Point.position(4))
+    restored = await store.verify_session(**WHO)
+
+    assert then is not None
+    for events in (then.events, await events_of(store), await events_of(store, "fork")):
+        assert "x" * 150 not in events[1].model_dump_json()
+        assert "x" * 150 in events[2].model_dump_json()
+    for proof in (fork, restored):
+        assert proof.broken is None
+        assert [(1, False)] == [(one.position, one.is_audited) for one in proof.redacted]
+    assert [] == [fault async for fault in store.check()]
+
+
+async def test_a_fork_is_redacted_by_itself(store: Store) -> None:
+    """It shares nothing with its source."""
+    await fill(store)
+    await store.fork_session(**WHO, to_session_id="fork")
+    await store.redact_event(**WHO, event_id="e1", **WHY)
+
+    await store.redact_event(**{**WHO, "session_id": "fork"}, event_id="e1", **WHY)
+
+    assert "x" * 150 not in (await events_of(store, "fork"))[1].model_dump_json()
+
+
+async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: Store, tmp_path: Path) -> None:
+    """As after any other writer."""
+    await fill(store, count=2)
+    held = await store.sessions.get_session(**WHO)
+    assert held is not None
+    await store.redact_event(**WHO, event_id="e1", **WHY)
+    with pytest.raises(SessionConflictError):
+        await store.sessions.append_event(held, numbered(5))
+    async with Store.local(tmp_path, on_conflict="merge") as merging:
+        await fill(merging, count=2)
+        old = await merging.sessions.get_session(**WHO)
+        assert old is not None
+        await merging.redact_event(**WHO, event_id="e1", **WHY)
+        await merging.sessions.append_event(old, numbered(5))
+        proof = await merging.verify_session(**WHO)
+
+        assert (4, None) == (proof.events, proof.broken)
+
+
+async def test_an_append_that_is_delivered_again_does_not_bring_the_content_back(store: Store) -> None:
+    """The marker's hash tells that it was stored."""
+    await fill(store, count=2)
+    held = await store.sessions.get_session(**WHO)
+    assert held is not None
+    await store.redact_event(**WHO, event_id="e1", **WHY)
+    again = numbered(1)
+    again.timestamp = held.events[1].timestamp
+    await store.sessions.append_event(held, again)
+
+    assert ["e0", "e1"] == [event.id for event in (await events_of(store))[:2]]
+    assert "x" * 150 not in (await events_of(store))[1].model_dump_json()
+    assert 3 == len(await events_of(store))
+
+
+async def test_appenders_that_race_redactions_lose_nothing(tmp_path: Path) -> None:
+    """Neither events nor the payload that each of them stores, which the redaction finds unused."""
+    picture = b"picture" * 50
+
+    async def append(number: int) -> None:
+        async with Store.local(tmp_path, session_limits=LIMITS, on_conflict="merge") as writer:
+            session = await writer.sessions.get_session(**WHO)
+            assert session is not None
+            for step in range(3):
+                event = numbered(100 + 10 * number + step, "more", data=picture)
+                await writer.sessions.append_event(session, event)
+
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(4):
+            await store.sessions.append_event(session, numbered(number, data=picture))
+        writers = [asyncio.create_task(append(number)) for number in range(2)]
+        for number in range(4):
+            await store.redact_event(**WHO, event_id=f"e{number}", **WHY)
+        await asyncio.gather(*writers)
+        events = await events_of(store)
+        proof = await store.verify_session(**WHO)
+
+        assert 4 + 4 + 6 == len(events)
+        assert None is proof.broken
+        assert [] == [fault async for fault in store.check(full=True)]
+
+
+async def test_memories_and_summaries_of_the_event_are_named(store: Store) -> None:
+    """The memory has its id; a compaction covers its time. Neither goes unless it is asked for."""
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, numbered(0, SECRET))
+    summary = EventCompaction(
+        start_timestamp=session.events[0].timestamp - 1,
+        end_timestamp=session.events[0].timestamp + 1,
+        compacted_content=types.Content(parts=[types.Part(text=SECRET)]),
+    )
+    await store.sessions.append_event(
+        session, Event(id="c", author="agent", actions=EventActions(compaction=summary))
+    )
+    await store.memory.add_session_to_memory(session)
+    entry = MemoryEntry(id="other", content=types.Content(parts=[types.Part(text="other")]))
+    await store.memory.add_memory(app_name="app", user_id="user", memories=[entry])
+
+    named = await store.redact_event(**WHO, event_id="e0", **WHY)
+    removed = await store.redact_event(**WHO, event_id="e0", **WHY, memories=True)
+    again = await store.sessions.get_session(**WHO)
+    assert again is not None
+    await store.memory.add_session_to_memory(again)
+    left = await store.memory.list_memories(app_name="app", user_id="user")
+
+    assert (("e0",), False, ("c",)) == (named.memories, named.memories_removed, named.compactions)
+    assert (("e0",), True) == (removed.memories, removed.memories_removed)
+    assert {"other"} == {each.id for each in left.memories}
+
+
+async def test_listings_follow(store: Store) -> None:
+    """The last message is the marker's text; a title that says something else stays."""
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, numbered(0, SECRET))
+    await store.sessions.update_session_info(**WHO, title="A trip")
+
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    info = await store.sessions.get_session_info(**WHO)
+    assert info is not None
+    assert (TEXT, "A trip", False) == (info.last_text, info.title, redaction.title_removed)
+
+
+async def test_a_marker_without_an_audit_event_is_a_break(store: Store) -> None:
+    """Whoever can write the database cannot pass off a deletion as a redaction."""
+    await fill(store, count=2)
+    documents = store.sessions.storage.documents
+    await store.fork_session(**WHO, to_session_id="fork")
+    await store.redact_event(**{**WHO, "session_id": "fork"}, event_id="e1", **WHY)
+    (source,) = await documents.get(["adk_apps/app/adk_users/user/adk_sessions/fork"])
+    (target,) = await documents.get(["adk_apps/app/adk_users/user/adk_sessions/s"])
+    assert source is not None
+    assert target is not None
+    tail: Any = [*list(target.fields["tail"])[:1], list(source.fields["tail"])[1]]  # type: ignore[arg-type]
+    await documents.commit(
+        [update(target.path, {"tail": tail}, must=target.update_time)], repeatable_when_unanswered=False
+    )
+
+    broken = (await store.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (1, "e1", "redacted") == (broken.position, broken.event_id, broken.change)
+
+
+async def test_what_an_app_writes_is_never_taken_for_a_marker(store: Store) -> None:
+    """Neither in texts, nor in metadata, nor in state, however it ends."""
+    forged = ',"adk_store_redacted":{"sha256":"' + "ab" * 32 + '"}}'
+    session = await store.sessions.create_session(**WHO)
+    nested = {"adk_store_redacted": {"sha256": "ab" * 32}}
+    given: list[dict[str, Any]] = [
+        {"custom_metadata": {"a": 1, **nested}},
+        {"error_message": forged},
+        {"actions": EventActions(state_delta={"a": forged, **nested})},
+    ]
+    for number, options in enumerate(given):
+        await store.sessions.append_event(session, Event(id=f"e{number}", author="agent", **options))
+
+    proof = await store.verify_session(**WHO)
+
+    assert (3, None, ()) == (proof.events, proof.broken, proof.redacted)
+
+
+async def test_what_does_not_exist_or_has_no_reason_is_an_error(store: Store) -> None:
+    """Nothing is written."""
+    await fill(store, count=1)
+    with pytest.raises(PointMissingError, match="none of the session's 1 events"):
+        await store.redact_event(**WHO, event_id="nothing", **WHY)
+    with pytest.raises(SessionMissingError):
+        await store.redact_event(**{**WHO, "session_id": "nothing"}, event_id="e0", **WHY)
+    for reason in ("", " ", "two\nlines", "x" * 501, None):
+        with pytest.raises(InvalidInputError, match="reason"):
+            await store.redact_event(**WHO, event_id="e0", reason=reason)  # type: ignore[arg-type]
+
+    assert 1 == len(await events_of(store))
+
+
+async def test_all_events_of_an_id_are_redacted(store: Store) -> None:
+    """ADK does not require that ids differ; each has its hash."""
+    session = await store.sessions.create_session(**WHO)
+    for text in ("one", "two"):
+        await store.sessions.append_event(session, numbered(0, text))
+
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
+
+    assert ((0, 1), 2) == (redaction.positions, len({*redaction.sha256}))
+    assert "two" not in json.dumps([event.model_dump(mode="json") for event in await events_of(store)])
+
+
+async def test_a_session_of_format_1_can_be_redacted(tmp_path: Path) -> None:
+    """Its chain begins behind the marker; the old segment keeps its format."""
+    sessions = sessions_in(tmp_path, limits=SessionLimits(seal_tail_bytes=500))
+    session = await sessions.create_session(**WHO)
+    for number in range(4):
+        await sessions.append_event(session, numbered(number))
+    documents = sessions.storage.documents
+    for collection in ("adk_sessions", "adk_segments"):
+        for found in await documents.query("", collection, all_descendants=True):
+            old = {
+                name: value
+                for name, value in found.fields.items()
+                if name not in ("chain", "chain_sealed", "chain_begin", "chain_end", "digests", "initial")
+            }
+            await documents.commit(
+                [Write(path=found.path, fields={**old, "format": 1})],  # type: ignore[dict-item]
+                repeatable_when_unanswered=False,
+            )
+    async with sessions_in(tmp_path) as fresh:
+        await fresh.redact_event(**WHO, event_id="e0", **WHY)
+        proof = await fresh.verify_session(**WHO)
+        found_now = await fresh.get_session(**WHO)
+
+    assert (5, 4, None) == (proof.events, proof.unchained, proof.broken)
+    assert found_now is not None
+    assert "x" * 150 not in found_now.events[0].model_dump_json()

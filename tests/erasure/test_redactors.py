@@ -1,0 +1,192 @@
+"""Redactors change every text before it is stored; if one fails, nothing is stored."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import InvalidInputError, RedactorError, SessionLimits, Store
+from gcp_adk_store.codec.turns import WaitingMessage
+from tests.erasure.conftest import LIMITS, said
+from tests.support.traces import in_folder, traces
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+CANARY = "here-it-is"
+
+
+def masked(texts: Sequence[str]) -> list[str]:
+    """Replace the canary."""
+    return [text.replace(CANARY, "***") for text in texts]
+
+
+async def marked(texts: Sequence[str]) -> list[str]:
+    """Mark each text, after the one before."""
+    return [f"<{text}>" for text in texts]
+
+
+def everywhere() -> Event:
+    """Return an event with the canary in every field that holds texts."""
+    call = types.FunctionCall(id="c", name="tool", args={"key": [CANARY, {"deep": CANARY}]})
+    answer = types.FunctionResponse(id="c", name="tool", response={"result": CANARY})
+    code = types.ExecutableCode(code=CANARY, language=types.Language.PYTHON)
+    parts = [
+        types.Part(text=CANARY),
+        types.Part(text=CANARY, thought=True),
+        types.Part(function_call=call),
+        types.Part(function_response=answer),
+        types.Part(executable_code=code),
+        types.Part(code_execution_result=types.CodeExecutionResult(output=CANARY)),
+        types.Part(inline_data=types.Blob(data=b"d", mime_type="image/png", display_name=CANARY)),
+    ]
+    return Event(
+        author="agent",
+        content=types.Content(role="model", parts=parts),
+        error_message=CANARY,
+        custom_metadata={"note": CANARY},
+        output={"said": [CANARY]},
+        input_transcription=types.Transcription(text=CANARY),
+        actions=EventActions(
+            state_delta={"key": CANARY, "user:key": {"a": [CANARY]}, "app:key": CANARY, "temp:key": CANARY},
+            agent_state={"step": CANARY},
+            transfer_reason=CANARY,
+        ),
+    )
+
+
+async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Path) -> None:
+    """A scan of the files finds none; the handle is equal to storage."""
+    async with Store.local(tmp_path, session_limits=LIMITS, redactors=[masked, marked]) as store:
+        session = await store.sessions.create_session(**WHO, state={"a": CANARY, "user:b": {"c": CANARY}})
+        event = everywhere()
+        await store.sessions.append_event(session, event)
+        await store.sessions.update_session_info(**WHO, title=f"about {CANARY}")
+        async with store.turns.hold(**WHO):
+            message = types.Content(role="user", parts=[types.Part(text=CANARY)])
+            waiting = WaitingMessage(
+                id="m1", message=message.model_dump(mode="json", exclude_none=True), time=1.0, state_delta={}
+            )
+            await store.turns.enqueue(**WHO, text=str(waiting))
+        stored = await store.sessions.get_session(**WHO)
+        info = await store.sessions.get_session_info(**WHO)
+
+    assert [] == traces(in_folder(tmp_path), CANARY)
+    assert stored is not None
+    assert info is not None
+    assert stored.events == session.events
+    assert "<***>" == stored.state["a"] == stored.state["key"]
+    assert "<about ***>" == info.title
+    assert CANARY == session.state["temp:key"]
+    assert event.content is not None
+    assert CANARY == (event.content.parts or [])[0].text
+
+
+async def test_names_and_bytes_stay(tmp_path: Path) -> None:
+    """They identify what others rely on."""
+    async with Store.local(tmp_path, redactors=[marked]) as store:
+        session = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(session, everywhere())
+        (event,) = session.events
+
+    assert event.content is not None
+    call, blob = (event.content.parts or [])[2].function_call, (event.content.parts or [])[6].inline_data
+    assert call is not None
+    assert blob is not None
+    assert ("agent", "model", "c", "tool", {"key": ["<here-it-is>", {"deep": "<here-it-is>"}]}) == (
+        event.author,
+        event.content.role,
+        call.id,
+        call.name,
+        call.args,
+    )
+    assert (b"d", "image/png") == (blob.data, blob.mime_type)
+    assert {"key", "user:key", "app:key"} == event.actions.state_delta.keys()
+
+
+def failing(texts: Sequence[str]) -> list[str]:
+    """Fail with the content in the error."""
+    raise ValueError(texts[0])
+
+
+async def hanging(texts: Sequence[str]) -> list[str]:
+    """Never answer."""
+    await asyncio.Event().wait()
+    return list(texts)
+
+
+@pytest.mark.parametrize("durability", ["event", "turn"])
+@pytest.mark.parametrize(
+    ("redactor", "says"),
+    [
+        (failing, r"redactors\[0\] failed with ValueError; nothing was written"),
+        (hanging, r"redactors\[0\] took over 0.05 s"),
+        (lambda texts: list(texts)[1:], r"must return 1 texts"),
+        (lambda texts: [None] * len(texts), r"must return 1 texts"),
+        (lambda texts: "x" * len(texts), r"must return 1 texts"),
+    ],
+    ids=["fails", "hangs", "returns too few", "returns no texts", "returns a text"],
+)
+async def test_an_append_is_refused_when_a_redactor_fails(
+    redactor: Callable[..., Any], says: str, durability: Any
+) -> None:
+    """Neither storage nor the handle changes, and the error does not quote the content."""
+    limits = SessionLimits(redactor_timeout_s=0.05)
+    async with Store.local(
+        ":memory:", session_limits=limits, redactors=[redactor], durability=durability
+    ) as store:
+        session = await store.sessions.create_session(**WHO)
+        with pytest.raises(RedactorError, match=says) as caught:
+            await store.sessions.append_event(session, said(CANARY))
+        with pytest.raises(RedactorError):
+            await store.sessions.create_session(**{**WHO, "session_id": "t"}, state={"a": CANARY})
+        found = await store.sessions.get_session(**WHO)
+
+    assert CANARY not in str(caught.value)
+    assert found is not None
+    assert [] == found.events == session.events
+
+
+async def test_appends_at_once_are_redacted_each(tmp_path: Path) -> None:
+    """Those that go in one commit, and one that fails, do not affect each other."""
+
+    def picky(texts: Sequence[str]) -> list[str]:
+        if any("bad" in text for text in texts):
+            raise ValueError
+        return masked(texts)
+
+    async with Store.local(tmp_path, redactors=[picky]) as store:
+        session = await store.sessions.create_session(**WHO)
+        outcomes = await asyncio.gather(
+            *(store.sessions.append_event(session, said(text)) for text in (CANARY, "bad", f"2 {CANARY}")),
+            return_exceptions=True,
+        )
+        found = await store.sessions.get_session(**WHO)
+
+    assert [False, True, False] == [isinstance(each, RedactorError) for each in outcomes]
+    assert found is not None
+    assert found.events == session.events
+    assert {"***", "2 ***"} == {
+        part.text for event in found.events if event.content for part in event.content.parts or []
+    }
+
+
+async def test_memories_are_made_of_what_is_stored(tmp_path: Path) -> None:
+    """Beside the append, from the handle."""
+    async with Store.local(tmp_path, redactors=[masked], index_on_append=True) as store:
+        session = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(session, said(f"tell {CANARY}"))
+        await store.sessions.flush()
+        page = await store.memory.list_memories(app_name="app", user_id="user")
+
+    assert 1 == len(page.memories)
+    assert [] == traces(in_folder(tmp_path), CANARY)
+
+
+def test_what_is_no_function_is_refused() -> None:
+    """At the start, not at the first append."""
+    for given in ("text", [1], [None]):
+        with pytest.raises(InvalidInputError, match="redactors"):
+            Store.local(":memory:", redactors=given)  # type: ignore[arg-type]
