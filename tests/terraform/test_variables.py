@@ -58,6 +58,12 @@ MODULE = {
         [CHANNEL],
         {"notification_channels": ["ada@example.com"], "commit_latency_s": 0},
     ),
+    "anchors": Tried(
+        {"retention_days": 30},
+        "google_storage_bucket.anchors[0] retention_policy.0.retention_period",
+        "2592000",
+        {"retention_days": 0},
+    ),
     "app_pages": Tried(False, 'google_firestore_index.pages["newest"] collection', None),
     "audit_logs": Tried(
         {"exempted_members": [ADA]},
