@@ -53,4 +53,5 @@ resource "google_storage_bucket_iam_member" "anchor_writers" {
 output "anchors_bucket" {
   description = "Name of the bucket of anchors; null without one."
   value       = one(google_storage_bucket.anchors[*].name)
+  depends_on  = [google_storage_bucket_iam_member.anchor_writers, time_sleep.iam]
 }
