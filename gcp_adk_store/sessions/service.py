@@ -30,7 +30,6 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.operation import Operation
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.appending import AppendMethods
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
