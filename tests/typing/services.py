@@ -15,6 +15,7 @@ from google.genai import types
 from gcp_adk_store import (
     ArtifactLimits,
     ArtifactReader,
+    DlpRedactor,
     ErasureProgress,
     ErasureReceipt,
     Fault,
@@ -32,6 +33,7 @@ from gcp_adk_store import (
     MemoryPage,
     Point,
     PruneReport,
+    Redaction,
     ReindexedMemories,
     RotationReport,
     SessionEvent,
@@ -193,3 +195,11 @@ async def turns_run_one_at_a_time(store: Store, runner: Runner) -> None:
     message = types.Content(role="user", parts=[types.Part(text="hello")])
     events = store.turns.run(runner, user_id="u", session_id="s", new_message=message)
     assert_type(events, AsyncGenerator[Event, None])
+
+
+async def redactors_and_redactions_are_typed() -> None:
+    store = Store.local("store", redactors=[DlpRedactor("my-project", info_types=["EMAIL_ADDRESS"])])
+    redacted = await store.redact_event(
+        app_name="support", user_id="ada", session_id="s", event_id="e", reason="asked for"
+    )
+    assert_type(redacted, Redaction)

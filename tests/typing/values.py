@@ -12,6 +12,7 @@ from google.adk.errors.session_not_found_error import SessionNotFoundError
 
 from gcp_adk_store import (
     AccessDeniedError,
+    AnchorReport,
     ArtifactConflictError,
     CloudLoggingFormatter,
     CredentialsError,
@@ -22,6 +23,7 @@ from gcp_adk_store import (
     Garbage,
     GarbageKind,
     HistoryBreak,
+    HistoryChange,
     HistoryProof,
     InitialStateUnknownError,
     InvalidInputError,
@@ -35,6 +37,8 @@ from gcp_adk_store import (
     PromptTask,
     PromptTemplateError,
     Recovery,
+    RedactedEvent,
+    RedactorError,
     SessionBusyError,
     SessionConflictError,
     SessionExistsError,
@@ -75,6 +79,7 @@ EVERY_ERROR: tuple[type[StoreError], ...] = (
     PayloadMissingError,
     PointMissingError,
     PromptTemplateError,
+    RedactorError,
     SessionBusyError,
     SessionConflictError,
     SessionExistsError,
@@ -118,11 +123,15 @@ def usage_adds_up(usage: SessionUsage) -> None:
 
 
 def reports_are_values(
-    info: SessionInfo, proof: HistoryProof, receipt: ErasureReceipt, found: Garbage
+    info: SessionInfo, proof: HistoryProof, receipt: ErasureReceipt, found: Garbage, kept: AnchorReport
 ) -> None:
     assert_type(info.origin, SessionOrigin | None)
     assert_type(info.turns, int | None)
     assert_type(proof.broken, HistoryBreak | None)
+    assert_type(proof.redacted, tuple[RedactedEvent, ...])
+    if proof.broken is not None:
+        assert_type(proof.broken.change, HistoryChange)
+    assert_type(kept.written, int)
     assert_type(receipt.recovery, Recovery)
     assert_type(receipt.erased["sessions"], Erased)
     assert_type(receipt.to_json(), dict[str, Any])
