@@ -147,7 +147,11 @@ def test_the_command_runs_again_what_was_saved_until_it_is_interrupted(app: Path
     user = threading.Thread(target=use)
     user.start()
     words = ["ces", "test", str(app), "--only", "tools", "--watch", "--junit", str(report)]
-    result = CliRunner().invoke(command, words)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
+    try:
+        result = CliRunner().invoke(command, words)
+    finally:
+        signal.signal(signal.SIGINT, before)
     user.join()
     os.close(pipe)
 
