@@ -130,10 +130,15 @@ class Fault:
         return self.code, self.path, self.item
 
 
-def setting(path: str, must: str, fields: Mapping[str, FieldValue], *, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of the document at *path*, and removes those *without*."""
+def setting(
+    path: str, must: str, fields: Mapping[str, FieldValue], *, without: Iterable[str] = (), life: str = ""
+) -> Write:
+    """Return the write that sets *fields* of the document at *path*, and removes those *without*.
+
+    *life* is the epoch of a session, whose content may be encrypted for it.
+    """
     mask: list[FieldPath] = [(name,) for name in (*fields, *without)]
-    return Write(path=path, fields=fields, mask=mask, must=must)
+    return Write(path=path, fields=fields, mask=mask, must=must, life=life)
 
 
 def merged(faults: Iterable[Fault]) -> list[list[Write | Delete]]:
@@ -154,4 +159,5 @@ def _joined(before: Write | Delete, item: Write | Delete) -> Write | Delete:
     mine, more = before.fields.get("state"), item.fields.get("state")
     if isinstance(mine, dict) and isinstance(more, dict):
         fields["state"] = {**mine, **more}
-    return Write(path=item.path, fields=fields, mask=mask, must=item.must)
+    life = before.life or item.life
+    return Write(path=item.path, fields=fields, mask=mask, must=item.must, life=life)
