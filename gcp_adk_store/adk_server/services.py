@@ -122,7 +122,8 @@ def memory_service(
     """Return the memory service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.memory_service_arguments` reads it. *options* are
-    *default_ttl_seconds*, *limits* and arguments of :meth:`~gcp_adk_store.Store.connect`; ADK passes none.
+    *default_ttl_seconds*, *limits*, *embedder* and arguments of :meth:`~gcp_adk_store.Store.connect`; ADK
+    passes none.
 
     Raises:
         InvalidInputError: as for :func:`session_service`.
@@ -131,7 +132,7 @@ def memory_service(
     # Imported here: only those who use it need the extra.
     from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
-    names = _arguments(Store.connect) | {"limits", "default_ttl_seconds"}
+    names = _arguments(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}
     return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options, names)
 
 

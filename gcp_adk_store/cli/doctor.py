@@ -45,18 +45,22 @@ class _Examined:
 
 @click.command()
 @place_options
+@click.option("--anchors", metavar="BUCKET", help="Also check the bucket of anchors.")
 @json_option
-def doctor(*, as_json: bool, **place: str | None) -> None:
+def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
     """Check a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
 
     With --local it checks the folder of a local store: permissions, format, integrity, disk and latency.
+    With --anchors it also checks that nobody can remove anchors of histories.
 
     Changes no setting. Writes one document and one object that no agent reads, reads each 20 times, and
     removes both. Ends with 1 if something fails, with 2 if it cannot check.
     """
     with told_with_remedy():
         chosen = chosen_settings(place)
-        found = _deployment(chosen) if chosen.local is None else _folder(chosen, chosen.local)
+        if anchors is not None and chosen.local is not None:
+            raise click.UsageError("--anchors names a bucket: a folder has no retention policy")
+        found = _deployment(chosen, anchors) if chosen.local is None else _folder(chosen, chosen.local)
     told = [asdict(finding) | {"status": finding.status.value} for finding in found.findings]
     for each in told:
         del each["aside"]
@@ -71,11 +75,12 @@ def doctor(*, as_json: bool, **place: str | None) -> None:
     )
 
 
-def _deployment(chosen: StoreSettings) -> _Examined:
+def _deployment(chosen: StoreSettings, anchors: str | None) -> _Examined:
     from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
 
+    StoreSettings(bucket=anchors)  # refuses a malformed name
     with waiting("checking"):
-        facts = asyncio.run(examine(chosen))
+        facts = asyncio.run(examine(chosen, anchors=anchors))
     if not facts.refusal:  # otherwise the project may be unknown
         chosen = replace(chosen, project=facts.place.project)
     return _Examined(

@@ -189,7 +189,7 @@ class MemoryLayout:
             "tail": list(after.tail),
             "gone": after.gone,
             "next": after.next_number,
-            "shards": [_of_shard(shard) for shard in after.shards],
+            "shards": [of_shard(shard) for shard in after.shards],
             "spilled": after.spilled,
             "until": after.until,
             "ending": after.is_ending,
@@ -230,15 +230,21 @@ def _only_grows(before: MemoryHead, after: MemoryHead) -> bool:
 def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> NewShard:
     """Return the shard of *texts*, which are those of *memories*, as it is written."""
     body = zlib.compress("\n".join(texts).encode())
-    shard = Shard(
+    content = ShardContent(texts=tuple(texts), ids=ids)
+    return NewShard(shard=shard_of(number, content, len(body), memories), content=content, body=body)
+
+
+def shard_of(number: int, content: ShardContent, packed: int, memories: Sequence[Memory]) -> Shard:
+    """Return what the head says of a shard with *memories*, whose body takes *packed* bytes."""
+    texts, ids = content.texts, content.ids
+    return Shard(
         number=number,
         count=len(texts),
         size=sum(len(text.encode()) for text in texts),
-        packed=len(body) + len(ids),
+        packed=packed + len(ids),
         # The ids of removed memories never end: they keep these from being added again.
         until=end_of(memories) if texts and len(ids) == len(texts) * DIGEST_BYTES else None,
     )
-    return NewShard(shard=shard, content=ShardContent(texts=tuple(texts), ids=ids), body=body)
 
 
 def read_memory_head(document: Document) -> MemoryHead:
@@ -298,7 +304,8 @@ def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
     }
 
 
-def _of_shard(shard: Shard) -> dict[str, FieldValue]:
+def of_shard(shard: Shard) -> dict[str, FieldValue]:
+    """Return how the head spells *shard*."""
     return {
         "n": shard.number,
         "count": shard.count,

@@ -92,15 +92,17 @@ def of_vectors(vectors: Vectors) -> dict[str, FieldValue]:
         "embedder": vectors.embedder,
         "dimensions": vectors.dimensions,
         "fresh": list(vectors.fresh),
-        "vectors": [
-            {
-                "n": part.number,
-                "count": part.count,
-                "bytes": part.size,
-                **({} if part.until is None else {"until": part.until}),
-            }
-            for part in vectors.parts
-        ],
+        "vectors": [of_part(part) for part in vectors.parts],
+    }
+
+
+def of_part(part: VectorPart) -> dict[str, FieldValue]:
+    """Return how the head spells *part*."""
+    return {
+        "n": part.number,
+        "count": part.count,
+        "bytes": part.size,
+        **({} if part.until is None else {"until": part.until}),
     }
 
 

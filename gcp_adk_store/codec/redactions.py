@@ -181,6 +181,7 @@ def redaction_write(
         header,
         must=stored.update_time,
         without=["title"] if without_title else [],
+        life=stored.epoch,
     )
     cleared = encode_state(state.session)
     if not cleared:

@@ -68,7 +68,7 @@ def database_access(body: Body, facts: Facts) -> Finding:
 
     Then the probe decides.
     """
-    member, missing = _member(facts.identity), _missing(body, DATABASE_PERMISSIONS)
+    member, missing = member_of(facts.identity), _missing(body, DATABASE_PERMISSIONS)
     if not missing:
         return ok(f"{member} may read and write")
     if facts.probe_succeeded:
@@ -84,7 +84,7 @@ def database_access(body: Body, facts: Facts) -> Finding:
 
 def bucket_access(body: Body, facts: Facts) -> Finding:
     """Check ``testIamPermissions`` of the bucket."""
-    member, missing = _member(facts.identity), _missing(body, BUCKET_PERMISSIONS)
+    member, missing = member_of(facts.identity), _missing(body, BUCKET_PERMISSIONS)
     if not missing:
         return ok(f"{member} may read and write")
     return fail(
@@ -104,7 +104,7 @@ def _account(identity: Identity) -> str | None:
     return identity.impersonates or identity.principal
 
 
-def _member(identity: Identity) -> str:
+def member_of(identity: Identity) -> str:
     """Return IAM's name of the identity; a placeholder if unknown."""
     account = _account(identity)
     return f"serviceAccount:{account}" if account else "MEMBER"

@@ -12,7 +12,7 @@ import requests
 from google.auth.transport.requests import AuthorizedSession
 
 from gcp_adk_store.cloud.auth.tokens import SharedToken
-from gcp_adk_store.doctor import access
+from gcp_adk_store.doctor import access, anchors
 from gcp_adk_store.doctor.findings import Answer, Place
 
 _SILENCE_S: Final = 15.0
@@ -36,7 +36,8 @@ def look(
         place: The deployment.
         at_database: Whether to ask about the database: ``database``, ``indexes``, ``fields`` and
             ``project_permissions``; ``services`` is always asked for.
-        at_bucket: Whether to ask about the bucket, if *place* has one: ``bucket`` and ``bucket_permissions``.
+        at_bucket: Whether to ask about the bucket, if *place* has one: ``bucket`` and ``bucket_permissions``;
+            also about that of anchors: ``anchors`` and ``anchors_permissions``.
         endpoint: The URL of the APIs, with ``{api}`` for an API's name; by default the credentials' universe.
 
     Raises:
@@ -44,7 +45,7 @@ def look(
     """
     root = endpoint or f"https://{{api}}.{credentials.universe_domain}"
     database = f"{root.format(api='firestore')}/v1/{place.database_path}"
-    bucket = f"{root.format(api='storage')}/storage/v1/b/{quote(place.bucket or '', safe='')}"
+    buckets = f"{root.format(api='storage')}/storage/v1/b"
     services = f"{root.format(api='serviceusage')}/v1/projects/{place.project}/services:batchGet"
     permissions = f"{root.format(api='cloudresourcemanager')}/v1/projects/{place.project}:testIamPermissions"
     names = access.services(place, credentials.universe_domain)
@@ -61,13 +62,16 @@ def look(
                 "fields": ask_for_all(f"{groups}/fields", "fields", filter=_CONFIGURED),
                 "project_permissions": ask(permissions, json={"permissions": access.DATABASE_PERMISSIONS}),
             }
-        if at_bucket and place.bucket:
-            found |= {
-                "bucket": ask(bucket, projection="noAcl"),
-                "bucket_permissions": ask(
-                    f"{bucket}/iam/testPermissions", permissions=access.BUCKET_PERMISSIONS
-                ),
-            }
+        for name, bucket, permissions_of_bucket in (
+            ("bucket", place.bucket, access.BUCKET_PERMISSIONS),
+            ("anchors", place.anchors, anchors.PERMISSIONS),
+        ):
+            if at_bucket and bucket:
+                url = f"{buckets}/{quote(bucket, safe='')}"
+                found[name] = ask(url, projection="noAcl")
+                found[f"{name}_permissions"] = ask(
+                    f"{url}/iam/testPermissions", permissions=permissions_of_bucket
+                )
     return found
 
 

@@ -29,6 +29,7 @@ _CONTEXT: Final = b"gcp-adk-store/1/doctor"
 async def examine(
     chosen: StoreSettings,
     *,
+    anchors: str | None = None,
     endpoint: str | None = None,
     samples: int = SAMPLES,
     deadline_s: float = DEADLINE_S,
@@ -37,6 +38,7 @@ async def examine(
 
     Args:
         chosen: The place of the deployment and the identity to use.
+        anchors: The bucket of anchors, to check it too.
         endpoint: As for :func:`~gcp_adk_store.doctor.admin_api.look`.
         samples: How often each probe reads its document or object.
         deadline_s: The deadline of each request of a probe, in seconds.
@@ -47,9 +49,13 @@ async def examine(
     """
     on_firestore = settings.firestore_emulator_host() is not None
     on_storage = settings.storage_emulator_url() is not None
-    on_emulators = on_firestore and (on_storage or chosen.bucket is None)
+    on_emulators = on_firestore and (on_storage or (chosen.bucket is None and anchors is None))
     place = Place(
-        project=chosen.project or "", database=chosen.database, bucket=chosen.bucket, prefix=chosen.prefix
+        project=chosen.project or "",
+        database=chosen.database,
+        bucket=chosen.bucket,
+        prefix=chosen.prefix,
+        anchors=anchors,
     )
     facts = Facts(place=place, on_firestore_emulator=on_firestore, on_storage_emulator=on_storage)
     if on_emulators:

@@ -21,6 +21,8 @@ class Place:
     database: str
     bucket: str | None
     prefix: str
+    anchors: str | None = None
+    """The bucket of anchors, if it is to be checked."""
 
     @property
     def database_path(self) -> str:

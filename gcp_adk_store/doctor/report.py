@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from gcp_adk_store.doctor import access, bucket, database, keys, measures
+from gcp_adk_store.doctor import access, anchors, bucket, database, keys, measures
 from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
@@ -16,7 +16,7 @@ Look = Callable[[Facts], Finding | None]
 
 @dataclass(frozen=True, slots=True)
 class _Check:
-    of: Literal["deployment", "database", "bucket", "objects"]
+    of: Literal["deployment", "database", "bucket", "objects", "anchors"]
     """What the check is about."""
     look: Look
     emulated: str = ""
@@ -24,15 +24,24 @@ class _Check:
 
 
 def findings_of(facts: Facts) -> list[Finding]:
-    """Return one finding for each check, in the order of the checks; of an encrypted store two more."""
-    found = [
-        replace(check.look(facts) or _not_looked_at(name, check, facts), check=name)
-        for name, check in _CHECKS.items()
-    ]
+    """Return one finding for each check, in the order of the checks.
+
+    An encrypted store has two more, and a bucket of anchors that is to be checked, too.
+    """
+    found = _looked_at(_CHECKS, facts)
     if facts.keys is not None:
         of_keys = keys.encryption_key(facts.keys), keys.keys_database(facts.keys, facts.place)
         found += [replace(each, check=name) for name, each in zip(CHECKS_OF_KEYS, of_keys, strict=True)]
+    if facts.place.anchors is not None:
+        found += _looked_at(_CHECKS_OF_ANCHORS, facts)
     return found
+
+
+def _looked_at(checks: Mapping[str, _Check], facts: Facts) -> list[Finding]:
+    return [
+        replace(check.look(facts) or _not_looked_at(name, check, facts), check=name)
+        for name, check in checks.items()
+    ]
 
 
 def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:
@@ -43,6 +52,7 @@ def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:
         "deployment": not facts.refusal,
         "database": facts.on_firestore_emulator,
         "bucket": facts.on_storage_emulator,
+        "anchors": facts.on_storage_emulator,
     }
     if check.emulated and on_emulator[check.of]:
         return skipped(check.emulated, aside="on an emulator")
@@ -171,7 +181,21 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     "latency of documents": _Check("database", _probed("documents", measures.latency)),
     "latency of objects": _Check("objects", _probed("objects", measures.latency)),
 }
+_CHECKS_OF_ANCHORS: Final[Mapping[str, _Check]] = {
+    "anchors": _Check(
+        "anchors",
+        _reads("anchors", "storage.buckets.get", anchors.retention, missing=anchors.missing),
+        "an emulator has no retention policy",
+    ),
+    "IAM of anchors": _Check(
+        "anchors",
+        _reads("anchors_permissions", "storage.objects.list", anchors.access, missing=_NO_BUCKET),
+        _OPEN,
+    ),
+}
 CHECKS: Final = tuple(_CHECKS)
 """The names of all checks, in the order of the report."""
 CHECKS_OF_KEYS: Final = ("encryption key", "keys database")
-"""The names of the checks of encrypted stores, which come last."""
+"""The names of the checks of encrypted stores, which come after them."""
+CHECKS_OF_ANCHORS: Final = tuple(_CHECKS_OF_ANCHORS)
+"""The names of the checks of a bucket of anchors, which come last."""

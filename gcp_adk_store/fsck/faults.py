@@ -97,6 +97,22 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "FSCK505": Code("such a note names no live segment: it would be removed", Help.PERSON),
     "FSCK506": Code("a restore is complete after a day", Help.GC),
+    # Memories
+    "FSCK601": Code(
+        "the head of a user's memories has a known format, all its fields, and memories that can be read",
+        Help.UPGRADE,
+    ),
+    "FSCK602": Code("each shard and each document of vectors that the head names is there", Help.BACKUP),
+    "FSCK603": Code(
+        "a shard has a known format, all its fields, and memories; a document of vectors has whole rows",
+        Help.UPGRADE,
+    ),
+    "FSCK604": Code("`shards` and `vectors` have the counts and sizes of the documents", Help.REPAIR),
+    "FSCK605": Code("`until` is when the last memory ends", Help.REPAIR),
+    "FSCK606": Code(
+        "`next` is above each number that is used, and `spilled` is true with payloads", Help.REPAIR
+    ),
+    "FSCK607": Code("a memory is there once, and `ids` of its shard has its digest", Help.PERSON),
 }
 """All kinds of faults by their codes, which never change their meaning."""
 
@@ -130,10 +146,15 @@ class Fault:
         return self.code, self.path, self.item
 
 
-def setting(path: str, must: str, fields: Mapping[str, FieldValue], *, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of the document at *path*, and removes those *without*."""
+def setting(
+    path: str, must: str, fields: Mapping[str, FieldValue], *, without: Iterable[str] = (), life: str = ""
+) -> Write:
+    """Return the write that sets *fields* of the document at *path*, and removes those *without*.
+
+    *life* is the epoch of a session, whose content may be encrypted for it.
+    """
     mask: list[FieldPath] = [(name,) for name in (*fields, *without)]
-    return Write(path=path, fields=fields, mask=mask, must=must)
+    return Write(path=path, fields=fields, mask=mask, must=must, life=life)
 
 
 def merged(faults: Iterable[Fault]) -> list[list[Write | Delete]]:
@@ -154,4 +175,5 @@ def _joined(before: Write | Delete, item: Write | Delete) -> Write | Delete:
     mine, more = before.fields.get("state"), item.fields.get("state")
     if isinstance(mine, dict) and isinstance(more, dict):
         fields["state"] = {**mine, **more}
-    return Write(path=item.path, fields=fields, mask=mask, must=item.must)
+    life = before.life or item.life
+    return Write(path=item.path, fields=fields, mask=mask, must=item.must, life=life)

@@ -64,12 +64,12 @@ class Header:
         without: Sequence[str] = (),
     ) -> Fault:
         """Return a fault of the document; *fields* and *without* mend it."""
-        repair = (
-            ()
-            if fields is None
-            else (setting(self.path, self.document.update_time, fields, without=without),)
+        if fields is None:
+            return Fault(code=code, path=self.path, item=item, says=says)
+        repair = setting(
+            self.path, self.document.update_time, fields, without=without, life=self.stored.epoch
         )
-        return Fault(code=code, path=self.path, item=item, says=says, repair=repair)
+        return Fault(code=code, path=self.path, item=item, says=says, repair=(repair,))
 
 
 def read_header(document: Document) -> Header | Fault:
@@ -345,6 +345,7 @@ def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> F
                 fields=fields,
                 mask=[("state", name)],
                 must=header.document.update_time,
+                life=header.stored.epoch,
             ),
         )
     says = f"the value {difference.says}"

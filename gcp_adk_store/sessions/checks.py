@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
+from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.stored import read_state
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.fsck import payloads
@@ -16,6 +17,8 @@ from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.held import Held, Holdings, Scope
+from gcp_adk_store.sessions.memory_check import memory_faults
+from gcp_adk_store.sessions.references import in_memories
 from gcp_adk_store.sessions.session_check import (
     Reading,
     SessionLook,
@@ -52,6 +55,7 @@ class Checker:
     def __init__(self, storage: SessionStorage) -> None:
         self._storage = storage
         self._holdings = Holdings(storage.documents, storage.layout)
+        self._memories = MemoryLayout(storage.layout)
 
     async def find(
         self, scope: Scope, *, full: bool, older_than_s: float, on_progress: OnProgress | None
@@ -104,6 +108,8 @@ class Checker:
         checked: Checked | None = None,
     ) -> list[Fault]:
         layout = self._storage.layout
+        if self._memories.owns(path):
+            return await memory_faults(self._storage, reads, path, held, full=full, before=before)
         try:
             key = layout.session_at(path)
         except StoredDataError as exc:
@@ -181,6 +187,8 @@ class Checker:
 
     async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
         """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""
+        if self._memories.owns(owner.path):
+            return "nothing refers to it", await self._used_by_memory(owner)
         level = self._storage.layout.level_of(owner.path)
         if level is None:
             return "its owner is not an app, a user or a session", frozenset()
@@ -197,6 +205,13 @@ class Checker:
             return "", _Everything()  # it has a fault of its own
         used = {value.sha256 for value in state.values() if isinstance(value, PayloadRef)}
         return "nothing refers to it", used
+
+    async def _used_by_memory(self, owner: PayloadOwner) -> AbstractSet[str]:
+        """Return the SHA-256 of the payloads that a memory refers to."""
+        try:
+            return {ref.sha256 for ref in await in_memories(self._storage, owner)}
+        except StoredDataError:
+            return _Everything()  # it has a fault of its own
 
 
 class _Everything(frozenset[str]):

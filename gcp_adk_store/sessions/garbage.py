@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
-from gcp_adk_store.codec.memories import content_text, decode_memory
-from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
+from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.notes import read_deletions, read_restores
 from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.stored import read_session, read_state
@@ -19,7 +18,7 @@ from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
-from gcp_adk_store.sessions.references import in_initial, in_texts
+from gcp_adk_store.sessions.references import in_initial, in_memories, in_texts
 from gcp_adk_store.sessions.restores import PutBack, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -134,7 +133,7 @@ class Collector:
             StoredDataError: the owner is unknown, or its document cannot be read.
         """
         if owner is not None and self._memories.owns(owner.path):
-            return await self._of_memories(owner)
+            return await in_memories(self._storage, owner)
         if owner is None or self._storage.layout.level_of(owner.path) is None:
             raise StoredDataError("it does not say which document it belongs to")
         key = self._storage.layout.session_at(owner.path)
@@ -155,25 +154,6 @@ class Collector:
                 if now is not None and (now.epoch, now.sealed) == (stored.epoch, stored.sealed):
                     raise
             await rereads.again()  # another call deleted the session, or moved events, during the read
-
-    async def _of_memories(self, owner: PayloadOwner) -> set[PayloadRef]:
-        """Return the references of the memory of *owner*, an empty set if it is gone."""
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
-            (document,) = await self._storage.documents.get([owner.path])
-            if document is None:
-                return set()
-            head = read_memory_head(document)
-            paths = [self._memories.shard(owner.path, head.epoch, shard.number) for shard in head.shards]
-            documents = await self._storage.documents.get(paths) if paths else []
-            texts = [text for found in documents if found is not None for text in read_shard(found).texts]
-            texts = [text for text in (*texts, *head.tail) if decode_memory(text).life == owner.life]
-            if texts or all(documents):
-                return await in_texts(self._storage.payloads, owner, [content_text(text) for text in texts])
-            (now,) = await self._storage.documents.get([owner.path], fields=("rev",))
-            if now is not None and now.update_time == document.update_time:
-                return set()  # the shards that are gone had ended
-            await rereads.again()
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
         payloads = self._storage.payloads

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.payloads import CHUNK_FIELDS
@@ -29,7 +30,7 @@ class Scope:
 
 @dataclass(slots=True)
 class Held:
-    """What is stored at and below the document of one app, user or session."""
+    """What is stored at and below the document of one app, user or session, or the head of memories."""
 
     document: Document | None = None
     segments: list[Document] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Holdings:
     def __init__(self, documents: Reads, layout: Layout) -> None:
         self._documents = documents
         self._layout = layout
+        self._memories = MemoryLayout(layout)
         self._parts = (
             # Notes come before what they name, which the commit that removes them removes.
             _Listing(layout.deletions_collection, "notes", None, _LISTED_AT_ONCE),
@@ -109,6 +111,9 @@ class Holdings:
         for collection in levels[depth:]:
             listing = _Listing(collection, "document", None, _WHOLE_AT_ONCE)
             streams.append(_Stream(self._all(parent, listing, all_descendants=collection != levels[0])))
+        if scope.session is None:
+            heads_of_memories = _Listing(self._memories.collection, "document", None, _WHOLE_AT_ONCE)
+            streams.append(_Stream(self._all(parent, heads_of_memories, all_descendants=True)))
         streams += [_Stream(self._all(parent, listing, all_descendants=True)) for listing in self._parts]
         for stream in streams:
             await stream.move()

@@ -5,9 +5,13 @@ from collections.abc import Mapping, Sequence
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.initial import unpack_initial
+from gcp_adk_store.codec.memories import content_text, decode_memory
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.storage import SessionStorage
 
 
 async def in_initial(
@@ -39,3 +43,28 @@ async def in_texts(payloads: Payloads, owner: PayloadOwner, texts: Sequence[str]
             data = await payloads.get(owner, whole)
             found |= set(references(unpack_text(whole, data)).values())
     return found
+
+
+async def in_memories(storage: SessionStorage, owner: PayloadOwner) -> set[PayloadRef]:
+    """Return the references of the memory of *owner*, an empty set if it is gone.
+
+    Raises:
+        StoredDataError: the user's memories, or the payload that a memory is as a whole, cannot be read.
+    """
+    layout = MemoryLayout(storage.layout)
+    rereads = Rereads(storage.documents.deadline_s)
+    while True:
+        (document,) = await storage.documents.get([owner.path])
+        if document is None:
+            return set()
+        head = read_memory_head(document)
+        paths = [layout.shard(owner.path, head.epoch, shard.number) for shard in head.shards]
+        documents = await storage.documents.get(paths) if paths else []
+        texts = [text for found in documents if found is not None for text in read_shard(found).texts]
+        texts = [text for text in (*texts, *head.tail) if decode_memory(text).life == owner.life]
+        if texts or all(documents):
+            return await in_texts(storage.payloads, owner, [content_text(text) for text in texts])
+        (now,) = await storage.documents.get([owner.path], fields=("rev",))
+        if now is not None and now.update_time == document.update_time:
+            return set()  # the shards that are gone had ended
+        await rereads.again()

@@ -1,6 +1,7 @@
 """Show what ADK makes of the store's URIs, however it was told of them."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from google.adk.cli.utils.service_factory import (
     create_session_service_from_options,
 )
 from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
+    FunctionEmbedder,
     GcsArtifactService,
     InvalidInputError,
 )
@@ -85,6 +88,24 @@ async def test_registered_uris_lead_to_memories(registry: ServiceRegistry, tmp_p
     assert 1 == len(found.memories)
     with pytest.raises(InvalidInputError, match="max_result"):
         registry.create_memory_service("firestore://?max_result=1")
+
+
+async def test_a_service_of_a_uri_may_have_an_embedder(tmp_path: Path) -> None:
+    """It is asked for the vectors of memories and of queries."""
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str], kind: str) -> list[list[float]]:
+        asked.append(kind)
+        return [[1.0, 0.5] for _ in texts]
+
+    embedder = FunctionEmbedder(embed, name="test", dimensions=2)
+    memories = memory_service(f"firestore+local://{tmp_path}/store", embedder=embedder)
+    tea = MemoryEntry(content=types.Content(parts=[types.Part(text="tea")]))
+    await memories.add_memory(app_name="app", user_id="user", memories=[tea])
+    found = await memories.search_memory(app_name="app", user_id="user", query="a hot drink")
+
+    assert ["document", "query"] == asked
+    assert 1 == len(found.memories)
 
 
 def test_a_registry_of_ones_own_is_taught_alone(registry: ServiceRegistry) -> None:

@@ -12,7 +12,8 @@ import pytest
 from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.cli.service_registry import ServiceRegistry
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService
+from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService
+from gcp_adk_store.adk_server import memory_service
 from gcp_adk_store.testing.emulators import Emulator
 from tests.adk_server.conftest import AGENTS
 from tests.support.documents import ROOT, blocks
@@ -98,6 +99,20 @@ def test_a_server_reads_the_file_beside_the_agents(registry: ServiceRegistry, pl
 
     assert isinstance(registry.create_session_service("firestore://p"), FirestoreSessionService)
     assert isinstance(registry.create_artifact_service("gs://my-bucket"), GcsArtifactService)
+
+
+def test_a_services_yaml_may_give_an_embedder(registry: ServiceRegistry, place: Path) -> None:
+    """The page's own files, beside the agents."""
+    (yaml,) = blocks("docs/memory.md", "yaml")
+    (code,) = [block for block in blocks("docs/memory.md", "python") if "EMBEDDER" in block]
+    (place / BESIDE).write_text(yaml)
+    (place / "agents/my_services.py").write_text(code)
+    get_fast_api_app(agents_dir=str(place / "agents"), memory_service_uri="firestore://p", web=False)
+
+    made = registry.create_memory_service("firestore://p")
+    assert isinstance(made, FirestoreMemoryService)
+    assert made is memory_service("firestore://p", embedder=sys.modules["my_services"].EMBEDDER)
+    assert made is not memory_service("firestore://p")
 
 
 @pytest.mark.usefixtures("registry")

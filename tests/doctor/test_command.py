@@ -18,7 +18,7 @@ from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Finding, Place, Status
-from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_KEYS, findings_of
+from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_ANCHORS, CHECKS_OF_KEYS, findings_of
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
@@ -235,5 +235,5 @@ def test_every_check_is_explained() -> None:
     )
     (rules,) = re.findall(r"```json\n(.*?)```", DOCS, re.DOTALL)
 
-    assert [*CHECKS, *CHECKS_OF_KEYS] == rows
+    assert [*CHECKS, *CHECKS_OF_KEYS, *CHECKS_OF_ANCHORS] == rows
     assert LIFECYCLE == json.loads(rules)

@@ -20,14 +20,14 @@ from gcp_adk_store.encryption.places import CLEAR, CONTENT, OF_ONE_LIFE, Form, P
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope
-from tests.erasure.conftest import APP, OTHER, PLACES, USER, canary, erase, fill, said
+from tests.erasure.conftest import APP, FILLED, OTHER, PLACES, USER, canary, erase, fill, said
 from tests.support.traces import in_folder, on_emulators, traces
 
 IN_CLEAR = {
-    *("label", "fork", "artifact", "first-version", "user-artifact"),
-    *("metadata", "display-name", "upload"),
+    *("label", "label-name", "key-name", "user-key-name", "fork", "artifact", "first-version"),
+    *("user-artifact", "metadata", "display-name", "file-name", "upload"),
 }
-"""Labels are for queries, ids are names, and artifacts are for models and browsers."""
+"""Labels are for queries, names of state keys and ids are names, artifacts are for models and browsers."""
 
 THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
 
@@ -35,7 +35,7 @@ THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
 async def test_a_raw_scan_finds_content_without_encryption_and_none_with_it(tmp_path: Path) -> None:
     """Canaries lie in every place that a user can fill; all but those that stay clear are encrypted."""
     for name, how in (("plain", None), ("sealed", envelope())):
-        async with Store.local(tmp_path / name, session_limits=LIMITS, encryption=how) as store:
+        async with Store.local(tmp_path / name, **FILLED, encryption=how) as store:
             await fill(store)
     plain, sealed = in_folder(tmp_path / "plain"), in_folder(tmp_path / "sealed")
 
@@ -49,7 +49,7 @@ async def test_nothing_is_in_the_clear_on_the_emulators_either(
 ) -> None:
     """Firestore and Cloud Storage get ciphertext and give it back; keys lie in a database of their own."""
     wrapper: Any = envelope().key
-    place: Any = {"project": project, "bucket": adk_store_bucket, "session_limits": LIMITS}
+    place: Any = {"project": project, "bucket": adk_store_bucket, **FILLED}
     async with Store.connect(**place, encryption=envelope(wrapper)) as store:
         await fill(store)
         expected = await store.sessions.get_session(**THERE)

@@ -13,6 +13,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, FunctionEmbedder, Point, Store
+from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.moving.copying import copy
 from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
@@ -199,3 +200,27 @@ async def test_titles_and_last_texts_are_listed(store: Store) -> None:
 
     (info,) = page.infos
     assert ("a title", "the last text", {"kind": "test"}) == (info.title, info.last_text, info.labels)
+
+
+async def test_a_check_mends_content(store: Store) -> None:
+    """What it writes is encrypted for the session, as what stood there."""
+    session = await store.sessions.create_session(**THERE, state={"kept": 1})
+    await store.sessions.append_event(session, said("the last text", delta={"a": 1}))
+    documents = store.sessions.storage.documents
+    (document,) = await documents.get(["adk_apps/app/adk_users/canary-user/adk_sessions/s"])
+    assert document is not None
+    epoch = str(document.fields["epoch"])
+    damage: dict[str, Any] = {"state": {"kept": 1, "a": 2}, "last_text": "another", "rev": 7}
+    write = Write(path=document.path, fields=damage, mask=[("state",), ("last_text",), ("rev",)], life=epoch)
+    await documents.commit([write], repeatable_when_unanswered=False)
+    faults = [fault async for fault in store.check()]
+
+    mended = await store.repair(faults)
+
+    assert {"FSCK102", "FSCK106", "FSCK112"} == {fault.code for fault in mended}
+    assert [] == [fault async for fault in store.check()]
+    found = await store.sessions.get_session(**THERE)
+    info = await store.sessions.get_session_info(**THERE)
+    assert found is not None
+    assert info is not None
+    assert ({"kept": 1, "a": 1}, "the last text") == (found.state, info.last_text)

@@ -1,6 +1,6 @@
 """Fill a store with everything that a user can put into it."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import ErasureProgress, ErasureReceipt, Point, SessionLimits, Store
+from gcp_adk_store import ErasureProgress, ErasureReceipt, FunctionEmbedder, Point, SessionLimits, Store
 from gcp_adk_store.codec.objects import ObjectFields, upload_name
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
@@ -27,10 +27,12 @@ OWNER = "canary-owner"
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=100, state_value_bytes=100, event_text_bytes=2000)
 
 PLACES = (
-    "tail", "sealed", "inline", "large-event", "state", "large-state", "initial", "large-initial",
-    "user-state", "large-user-state", "title", "label", "inbox", "memory", "large-memory", "artifact",
-    "first-version", "user-artifact", "metadata", "display-name", "upload", "task", "push-config", "fork",
-    "deleted",
+    "tail", "sealed", "inline", "large-event", "event-id", "event-metadata", "error", "transcription",
+    "redactor", "reason", "state", "large-state", "key-name", "initial", "large-initial", "user-state",
+    "large-user-state", "user-key-name", "title", "label", "label-name", "inbox", "memory", "large-memory",
+    "memory-shard", "memory-metadata", "memory-author", "remembered", "vector", "artifact", "first-version",
+    "user-artifact", "metadata", "display-name", "file-name", "upload", "task", "task-metadata",
+    "push-config", "push-url", "fork", "deleted",
 )  # fmt: skip
 """Every place into which a user can put content, each of which gets a canary of its name."""
 
@@ -42,18 +44,36 @@ def canary(place: str) -> str:
     return f"here-{place}-here"
 
 
+def replaced(texts: Sequence[str]) -> list[str]:
+    """Put a canary into texts, as a redactor does that replaces what it finds."""
+    return [text.replace("to-redact", canary("redactor")) for text in texts]
+
+
+async def embed(texts: Sequence[str], _: str) -> list[list[float]]:
+    """Return vectors whose bytes spell a canary: the largest number, 127, is stored as it is."""
+    return [[127.0, *map(float, canary("vector").encode())] for _ in texts]
+
+
+FILLED: Any = {
+    "session_limits": LIMITS,
+    "redactors": [replaced],
+    "embedder": FunctionEmbedder(embed, name="canaries", dimensions=1 + len(canary("vector"))),
+}
+"""Options of a store in which :func:`fill` reaches every place."""
+
+
 @pytest.fixture(params=STORES)
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Stored]]:
     """A store that seals often and spills early, and what returns all that it keeps."""
     if request.param == "folder":
         folder = tmp_path / "store"
-        async with Store.local(folder, session_limits=LIMITS) as store:
+        async with Store.local(folder, **FILLED) as store:
             yield store, lambda: in_folder(folder)
         return
     bucket: str = request.getfixturevalue("adk_store_bucket")
     project: str = request.getfixturevalue("project")
     storage: Emulator = request.getfixturevalue("storage_emulator")
-    async with Store.connect(project=project, bucket=bucket, session_limits=LIMITS) as store:
+    async with Store.connect(project=project, bucket=bucket, **FILLED) as store:
         yield store, lambda: on_emulators(project, bucket, storage.address)
 
 
@@ -83,17 +103,23 @@ async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # o
         **there, state={"a": canary("initial"), "b": canary("large-initial") * 9000}
     )
     for event in (
-        said(canary("sealed") + "x" * 1200),
+        said("to-redact " + canary("sealed") + "x" * 1200),
         said("picture", data=canary("inline").encode() * 20),
         said(canary("large-event") * 300),
         said("state", delta={"key": canary("state"), "large": canary("large-state") * 40}),
         said("u", delta={"user:key": canary("user-state"), "user:large": canary("large-user-state") * 40}),
+        said("names", delta={canary("key-name"): 1, f"user:{canary('user-key-name')}": 1}),
+        *_of_rare_fields(),
         said("rest", delta={"app:name": "of the app"}),
         said("gone", delta={"key": "replaced " + canary("state")}),
     ):
         await store.sessions.append_event(session, event)
-    await store.sessions.append_event(session, said(canary("tail")))
-    await store.sessions.update_session_info(**there, title=canary("title"), labels={"name": canary("label")})
+    await store.redact_event(**there, event_id="redacted", reason=canary("reason"))
+    reread = await store.sessions.get_session(**there)
+    assert reread is not None
+    await store.sessions.append_event(reread, said(canary("tail")))
+    labels = {"name": canary("label"), canary("label-name"): "1"}
+    await store.sessions.update_session_info(**there, title=canary("title"), labels=labels)
     async with store.turns.hold(**there):
         message = types.Content(role="user", parts=[types.Part(text=canary("inbox"))])
         waiting = WaitingMessage(
@@ -107,19 +133,44 @@ async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # o
         gone, said(canary("deleted") + "x" * 1200, data=canary("deleted").encode() * 9)
     )
     await _delete_half(store, who)
-    await store.memory.add_memory(
-        **who,
-        memories=[
-            MemoryEntry(content=types.Content(parts=[types.Part(text=canary("memory"))])),
-            MemoryEntry(content=types.Content(parts=[types.Part(text=canary("large-memory") * 3000)])),
-        ],
-    )
+    await _memories(store, who)
     await _artifacts(store, who)
-    await store.tasks.save(
-        task(history=[Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text=canary("task"))])]),
-        of(owner),
-    )
-    config = TaskPushNotificationConfig(id="c1", url="https://example.test", token=canary("push-config"))
+    await _tasks(store, owner)
+
+
+def _of_rare_fields() -> list[Event]:
+    """Return events with content in fields that few events have, and one to be redacted."""
+    rare = said("rare")
+    rare.id = canary("event-id")
+    rare.custom_metadata = {"note": canary("event-metadata")}
+    rare.error_message = canary("error")
+    rare.input_transcription = types.Transcription(text=canary("transcription"))
+    redacted = said("what is redacted")
+    redacted.id = "redacted"
+    return [rare, redacted]
+
+
+async def _memories(store: Store, who: dict[str, Any]) -> None:
+    def entry(text: str, **more: Any) -> MemoryEntry:
+        return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **more)
+
+    for number in range(4):
+        await store.memory.add_memory(**who, memories=[entry(f"{number} {canary('memory-shard')} " * 1000)])
+    named = entry("a name", author=canary("memory-author"))
+    metadata = {"note": canary("memory-metadata")}
+    await store.memory.add_memory(**who, memories=[named], custom_metadata=metadata)
+    await store.memory.add_events_to_memory(**who, session_id="s", events=[said(canary("remembered"))])
+    memories = [entry(canary("memory")), entry(canary("large-memory") * 3000)]
+    await store.memory.add_memory(**who, memories=memories)
+
+
+async def _tasks(store: Store, owner: str) -> None:
+    message = Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text=canary("task"))])
+    told = task(history=[message])
+    told.metadata.update({"note": canary("task-metadata")})
+    await store.tasks.save(told, of(owner))
+    url = f"https://example.test/{canary('push-url')}"
+    config = TaskPushNotificationConfig(id="c1", url=url, token=canary("push-config"))
     await store.push_notification_configs.set_info("t1", config, of(owner))
 
 
@@ -144,7 +195,9 @@ async def _artifacts(store: Store, who: dict[str, Any]) -> None:
             custom_metadata={"note": canary("metadata")},
         )
     named = types.Blob(data=b"data", mime_type="text/plain", display_name=canary("display-name"))
-    await store.artifacts.save_artifact(**there, filename="a/b.txt", artifact=types.Part(inline_data=named))
+    await store.artifacts.save_artifact(
+        **there, filename=f"a/{canary('file-name')}", artifact=types.Part(inline_data=named)
+    )
     await store.artifacts.save_artifact(
         **who, filename="user:mine.txt", artifact=types.Part(text=canary("user-artifact"))
     )

@@ -56,6 +56,16 @@ async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
     assert receipt.begun_at <= receipt.empty_at <= receipt.ended_at
 
 
+async def test_anchors_hold_nothing_of_a_user(store: Store, tmp_path: Path) -> None:
+    """Neither in their names nor in their content, so they may stay."""
+    await fill(store)
+    report = await store.anchor(app_name=APP, anchors=f"{tmp_path}")
+
+    kept = in_folder(tmp_path)
+    assert (2, 2) == (report.sessions, report.written)
+    assert [] == [name for name in (USER, *map(canary, PLACES)) if traces(kept, name)]
+
+
 async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> None:
     """What was theirs is there byte for byte."""
     store, stored = place
@@ -86,8 +96,8 @@ async def test_a_dry_run_counts_what_an_erasure_removes(store: Store) -> None:
     assert "" == told.subject
     assert told.erased == receipt.erased
     counts = counts_of(receipt)
-    expected = {"sessions": 2, "artifacts": 3, "versions": 4, "uploads": 1, "tasks": 1, "memories": 2}
-    expected |= {"state_keys": 2, "push_configs": 1}
+    expected = {"sessions": 2, "artifacts": 3, "versions": 4, "uploads": 1, "tasks": 1, "memories": 8}
+    expected |= {"state_keys": 3, "push_configs": 1}
     assert expected == {kind: counts[kind] for kind in expected}
     assert min(counts[kind] for kind in ("events", "segments", "payloads", "notes")) > 0
     assert all(erased.bytes for kind, erased in receipt.erased.items() if kind not in ("events", "artifacts"))
@@ -238,7 +248,7 @@ async def test_a_deleted_session_takes_its_artifacts_with_it_if_asked(store: Sto
     kept = await store.artifacts.list_artifact_keys(**there)
     await store.delete_session(**there, artifacts=True)
 
-    assert ["a/b.txt", "report.txt", "user:mine.txt"] == kept
+    assert [f"a/{canary('file-name')}", "report.txt", "user:mine.txt"] == kept
     assert ["user:mine.txt"] == await store.artifacts.list_artifact_keys(**there)
     assert 3 == len(await store.artifacts.list_artifact_keys(**{**there, "user_id": OTHER}))
 

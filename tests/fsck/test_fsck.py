@@ -265,7 +265,7 @@ async def test_the_reads_of_a_check_are_counted(
 
             assert [] == [fault async for fault in service.check()]
 
-            empty = 2  # neither a note of a deletion nor one of a restore
+            empty = 3  # neither a note of a deletion nor one of a restore, nor memories
             assert 3 + 2 * len(segments) + 1 + empty == meter.take().reads
             assert [] == [fault async for fault in service.check(full=True)]
             assert 3 + 2 * len(segments) + 2 + empty == meter.take().reads

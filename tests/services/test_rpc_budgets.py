@@ -165,6 +165,33 @@ async def test_a_restore_writes_the_session_and_a_note(
     assert 1 + segments + 1 + 3 == cut_off.reads
 
 
+async def test_a_redaction_reads_the_session_once_and_rewrites_what_holds_the_event(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """By a process that knows no segment yet; the store also looks for the memory of the event."""
+    held = await service.create_session(**WHO)
+    for number in range(60):
+        await service.append_event(held, event(f"{number}"))
+    stored = await service._reader.stored(KEY)
+    segments = len(stored.live) if stored is not None else 0
+    found = []
+    meter.take()
+    for number in (0, 59, 0):
+        async with FirestoreSessionService(project=project) as cold:
+            await cold.redact_event(**WHO, event_id=held.events[number].id, reason="ticket 7")
+        found.append(cost(meter.take()))
+    async with Store.connect(project=project) as store:
+        await store.redact_event(**WHO, event_id=held.events[1].id, reason="ticket 7")
+    found.append(cost(meter.take()))
+    of_segment, of_tail, of_nothing, of_store = found
+
+    assert segments >= 3
+    assert ({"BatchGetDocuments": 3, "Commit": 1, "RunQuery": 1}, 3 + segments + 1 + 1, 2, 0) == of_segment
+    assert ({"BatchGetDocuments": 2, "Commit": 1, "RunQuery": 1}, 3 + segments + 1, 1, 0) == of_tail
+    assert ({"BatchGetDocuments": 2, "RunQuery": 1}, 3 + segments + 1, 0, 0) == of_nothing
+    assert ({"BatchGetDocuments": 4, "Commit": 1, "RunQuery": 1}, 3 + segments + 1 + 1 + 1, 2, 0) == of_store
+
+
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
     service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:

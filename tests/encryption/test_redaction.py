@@ -1,0 +1,151 @@
+"""Redaction works on an encrypted store as on another one, and its reason is content."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+
+from gcp_adk_store import KmsEnvelope, Point, Store
+from gcp_adk_store.codec.redactions import TEXT
+from gcp_adk_store.model.redactions import digests_of
+from tests.encryption.conftest import LIMITS
+from tests.erasure.conftest import said
+from tests.support.traces import in_folder, traces
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+REASON = "here-reason-here"
+SECRET = "here-secret-here"  # noqa: S105  # a canary
+
+
+def numbered(number: int, text: str = "", **options: Any) -> Event:
+    """Return the event of a number; six of them fill a segment."""
+    made = said(text or f"event {number} {'x' * 150}", **options)
+    made.id = f"e{number}"
+    return made
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """A store whose key lies in a file, with a session of several segments and a tail."""
+    envelope = KmsEnvelope(key=tmp_path / "key")
+    async with Store.local(tmp_path / "store", session_limits=LIMITS, encryption=envelope) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(9):
+            delta = {"key": SECRET, "large": SECRET * 40, "user:key": SECRET} if number == 1 else {}
+            text = SECRET if number in (1, 8) else ""
+            data = SECRET.encode() * 20 if number == 1 else b""
+            await store.sessions.append_event(session, numbered(number, text, data=data, delta=delta))
+        yield store
+
+
+async def texts_of(store: Store, session_id: str = "s") -> list[str | None]:
+    """Return the texts of the session's events as they are read."""
+    found = await store.sessions.get_session(**{**WHO, "session_id": session_id})
+    assert found is not None
+    contents = [event.content for event in found.events]
+    return [each.parts[0].text if each is not None and each.parts else None for each in contents]
+
+
+@pytest.mark.parametrize("number", [1, 8], ids=["in a segment, with payloads", "in the tail"])
+async def test_a_redacted_event_is_gone_and_its_history_is_proven(store: Store, number: int) -> None:
+    """From an encrypted segment or tail, with what it had in payloads and in the state."""
+    before = await texts_of(store)
+
+    redaction = await store.redact_event(**WHO, event_id=f"e{number}", reason=REASON, state=True)
+    again = await store.redact_event(**WHO, event_id=f"e{number}", reason=REASON, state=True)
+
+    after = await texts_of(store)
+    proof = await store.verify_session(**WHO)
+    assert [*before[:number], TEXT, *before[number + 1 :], None] == after
+    assert (10, None) == (proof.events, proof.broken)
+    assert [(number, True)] == [(one.position, one.is_audited) for one in proof.redacted]
+    assert (("key", "large", "user:key") if number == 1 else ()) == redaction.state_removed
+    assert (redaction.sha256, False) == (again.sha256, again.is_new)
+    assert [] == [fault async for fault in store.check(full=True)]
+
+
+async def test_a_reason_is_content(store: Store, tmp_path: Path) -> None:
+    """Marker and audit event are encrypted as events are; a scan finds the reason only without encryption."""
+    async with Store.local(tmp_path / "plain", session_limits=LIMITS) as plain:
+        session = await plain.sessions.create_session(**WHO)
+        await plain.sessions.append_event(session, numbered(1, SECRET))
+        await plain.redact_event(**WHO, event_id="e1", reason=REASON)
+    for event_id in ("e1", "e8"):
+        await store.redact_event(**WHO, event_id=event_id, reason=REASON)
+    found = await store.sessions.get_session(**WHO)
+
+    assert traces(in_folder(tmp_path / "plain"), REASON)
+    assert [] == traces(in_folder(tmp_path / "store"), REASON)
+    assert found is not None
+    assert REASON == (found.events[1].custom_metadata or {})["adk_store_redacted"]["reason"]
+    assert REASON == (found.events[-1].custom_metadata or {})["adk_store_redaction"]["reason"]
+
+
+async def test_anchors_fit_a_redacted_history(store: Store, tmp_path: Path) -> None:
+    """From before the redaction and from after it."""
+    where = f"{tmp_path / 'anchors'}"
+    await store.anchor(app_name="app", anchors=where)
+    await store.redact_event(**WHO, event_id="e1", reason=REASON)
+    between = await store.verify_session(**WHO, anchors=where)
+    await store.anchor(app_name="app", anchors=where)
+
+    proof = await store.verify_session(**WHO, anchors=where)
+
+    assert [(None, 1, 9), (None, 2, 10)] == [
+        (one.broken, one.anchors, one.anchored) for one in (between, proof)
+    ]
+    assert [] == traces(in_folder(tmp_path / "anchors"), "here-")
+
+
+async def test_forks_restores_and_points_keep_the_marker(store: Store) -> None:
+    """A fork for another user has the marker under that user's key."""
+    there: dict[str, Any] = {"app_name": "app", "user_id": "other", "session_id": "fork"}
+    await store.redact_event(**WHO, event_id="e1", reason=REASON)
+    fork = await store.fork_session(**WHO, to_session_id="fork", to_user_id="other", at=Point.position(5))
+    then = await store.sessions.get_session_at(**WHO, at=Point.position(3))
+    restored = await store.restore_session(**WHO, at=Point.position(4))
+
+    assert then is not None
+    for session in (fork, then, restored):
+        assert session.events[1].content is not None
+        assert TEXT == (session.events[1].content.parts or [])[0].text
+    for proof in (await store.verify_session(**there), await store.verify_session(**WHO)):
+        assert (None, [(1, False)]) == (
+            proof.broken,
+            [(one.position, one.is_audited) for one in proof.redacted],
+        )
+    assert [] == [fault async for fault in store.check(full=True)]
+
+
+async def test_a_delivery_of_a_redacted_event_brings_nothing_back(store: Store) -> None:
+    """The encrypted marker tells that the event was stored."""
+    held = await store.sessions.get_session(**WHO)
+    assert held is not None
+    await store.redact_event(**WHO, event_id="e8", reason=REASON)
+    again = numbered(8, SECRET)
+    again.timestamp = held.events[8].timestamp
+    await store.sessions.append_event(held, again)
+
+    assert [TEXT, None] == (await texts_of(store))[8:]
+
+
+async def test_digests_are_of_texts_with_random_ids(store: Store) -> None:
+    """They are clear: two sessions that say the same have no digest and no head in common."""
+    texts = {}
+    for name in ("one", "two"):
+        session = await store.sessions.create_session(**{**WHO, "session_id": name})
+        for text in ("hello", "world"):
+            await store.sessions.append_event(session, said(text))
+        stored = store.sessions.storage.as_stored
+        assert stored is not None
+        path = f"adk_apps/app/adk_users/user/adk_sessions/{name}"
+        (clear,), (opened,) = await stored.get([path]), await store.sessions.storage.documents.get([path])
+        assert clear is not None
+        assert opened is not None
+        tail: Any = opened.fields["tail"]
+        assert digests_of(tail) == clear.fields["digests"]
+        texts[name] = {*digests_of(tail), clear.fields["chain"]}
+
+    assert 6 == len(texts["one"] | texts["two"])

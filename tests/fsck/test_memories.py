@@ -1,0 +1,234 @@
+"""A check finds what contradicts the invariants of memories, and mends what has one right answer."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import FunctionEmbedder, Store
+from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.memory.service import FirestoreMemoryService
+from tests.fsck.corpus import Stored
+from tests.support.clock import in_days
+
+WHO: dict[str, Any] = {"app_name": "shop", "user_id": "ada"}
+DIMENSIONS = 4096
+HEAD = "adk_apps/shop/adk_users/ada/adk_memories/head"
+
+
+async def embed(texts: Sequence[str], _: str) -> list[list[float]]:
+    """Return a direction for each text, so large that a few fill a document."""
+    return [[1.0, float(len(text) % 7)] * (DIMENSIONS // 2) for text in texts]
+
+
+def entry(text: str, **more: Any) -> MemoryEntry:
+    """Return a memory."""
+    return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **more)
+
+
+async def fill(memory: FirestoreMemoryService) -> None:
+    """Remember what makes shards, documents of vectors, a tail, payloads, removed ids and times to live."""
+    for number in range(13):
+        text = f"{number} " + f"{number} words " * 1500
+        await memory.add_memory(**WHO, memories=[entry(text, id=f"long-{number}")])
+    await memory.add_memory(**WHO, memories=[entry("large " * 9000, id="large")])
+    ending = {"ttl_seconds": 60 * 86_400}
+    await memory.add_memory(**WHO, memories=[entry("ends " * 9000, id="ends")], custom_metadata=ending)
+    await memory.add_memory(
+        **WHO, memories=[entry(f"short {number}", id=f"s{number}") for number in range(3)]
+    )
+    await memory.delete_memory(**WHO, memory_id="s1")
+    await memory.delete_memory(**WHO, memory_id="long-2")
+    await memory.update_memory(**WHO, memory_id="s2", content=entry("other").content)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory whose user has memories, with vectors."""
+    embedder = FunctionEmbedder(embed, name="test", dimensions=DIMENSIONS)
+    async with Store.local(":memory:", embedder=embedder) as store:
+        await fill(store.memory)
+        yield store
+
+
+async def faults_of(store: Store, **options: Any) -> list[Fault]:
+    """Return what a full check finds."""
+    return [fault async for fault in store.check(**{"full": True, **options})]
+
+
+async def document_at(store: Store, path: str = HEAD) -> Document:
+    """Return a document."""
+    (found,) = await store.sessions.storage.documents.get([path])
+    assert found is not None
+    return found
+
+
+async def put(store: Store, path: str, **fields: Any) -> None:
+    """Change fields of a document."""
+    write = Write(path=path, fields=fields, mask=[(name,) for name in fields], life="e")
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+
+
+async def shard_of(store: Store) -> Document:
+    """Return a shard."""
+    head = await document_at(store)
+    shards: Any = head.fields["shards"]
+    return await document_at(store, f"{HEAD}/adk_shards/{head.fields['epoch']}-{shards[0]['n']}")
+
+
+async def test_what_the_store_writes_has_no_fault(store: Store) -> None:
+    """Neither now nor later, when old payloads need a reference; nor once memories have ended."""
+    head = await document_at(store)
+    assert head.fields["shards"]
+    assert head.fields["tail"]
+    assert head.fields["vectors"]
+    assert head.fields["fresh"]
+    assert head.fields["gone"]
+
+    assert [] == await faults_of(store)
+    with in_days(3):
+        assert [] == await faults_of(store)
+    with in_days(90):
+        assert [] == await faults_of(store)
+
+
+async def test_payloads_in_firestore_have_no_fault_either() -> None:
+    """Chunks lie below the head, and expire with their memory."""
+    stored = Stored.empty()
+    memory = FirestoreMemoryService(stored.storage)
+    await fill(memory)
+    chunks = [path for path in await stored.documents() if path.startswith(f"{HEAD}/adk_chunks/")]
+
+    assert chunks
+    assert [] == await stored.faults()
+    await stored.put(chunks[0], None)
+    assert ["FSCK301"] == sorted({fault.code for fault in await stored.faults()})
+
+
+async def test_an_old_payload_without_a_memory_is_left_to_the_collector(store: Store) -> None:
+    """The others of the user stay."""
+    await store.memory.add_memory(**WHO, memories=[entry("unused " * 9000, id="unused")])
+    tail: Any = (await document_at(store)).fields["tail"]
+    await put(store, HEAD, tail=[text for text in tail if '"id":"unused"' not in text])
+    with in_days(3):
+        codes = [fault.code for fault in await faults_of(store)]
+
+    assert ["FSCK305"] == codes
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("FSCK605", {"until": 5_000_000_000.0}),
+        ("FSCK606", {"next": 0}),
+        ("FSCK606", {"spilled": False}),
+    ],
+)
+async def test_what_the_rest_proves_is_mended(store: Store, code: str, changed: dict[str, Any]) -> None:
+    """The head is then as it was."""
+    before = await document_at(store)
+    await put(store, HEAD, **changed)
+    faults = await faults_of(store)
+
+    mended = await store.repair(faults)
+
+    after = await document_at(store)
+    assert [code] == [fault.code for fault in mended]
+    assert [] == await faults_of(store)
+    assert {**before.fields, "next": 0} == {**after.fields, "next": 0}
+    assert isinstance(after.fields["next"], int)
+    assert after.fields["next"] <= before.fields["next"]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", ["shards", "vectors"])
+@pytest.mark.parametrize("count", ["count", "bytes"])
+async def test_counts_of_parts_are_mended(store: Store, name: str, count: str) -> None:
+    """As the documents themselves say."""
+    before = await document_at(store)
+    parts: Any = before.fields[name]
+    assert parts
+    await put(store, HEAD, **{name: [{**parts[0], count: parts[0][count] + 1}, *parts[1:]]})
+    faults = await faults_of(store)
+
+    await store.repair(faults)
+
+    assert [("FSCK604", f"{name.removesuffix('s') if name == 'shards' else name} {parts[0]['n']}")] == [
+        (fault.code, fault.item) for fault in faults
+    ]
+    assert before.fields == (await document_at(store)).fields
+
+
+async def test_what_nobody_can_mend_is_told(store: Store) -> None:
+    """A missing shard, one that cannot be read, another owner, and a memory that is there twice."""
+    shard, head = await shard_of(store), await document_at(store)
+    tail: Any = head.fields["tail"]
+    found = {}
+
+    async def codes() -> list[str]:
+        faults = await faults_of(store)
+        assert [] == await store.repair(faults)
+        return sorted({fault.code for fault in faults})
+
+    await put(store, shard.path, ids=b"")
+    found["unknown ids"] = await codes()
+    await put(store, shard.path, body=b"damaged")
+    found["damaged"] = await codes()
+    await store.sessions.storage.documents.commit([Delete(path=shard.path)], repeatable_when_unanswered=False)
+    found["missing"] = await codes()
+    await put(store, shard.path, **shard.fields)
+    await put(store, HEAD, tail=[*tail, tail[0].replace("short", "shirt")])
+    found["twice"] = await codes()
+    await put(store, HEAD, tail=tail, user="somebody")
+    found["owner"] = await codes()
+
+    assert {
+        "unknown ids": ["FSCK607"],
+        "damaged": ["FSCK603"],
+        "missing": ["FSCK602"],
+        "twice": ["FSCK607"],
+        "owner": ["FSCK601"],
+    } == found
+
+
+async def test_a_check_may_be_of_one_user(store: Store) -> None:
+    """Memories belong to a user, and not to a session."""
+    await put(store, HEAD, spilled=False)
+    await store.sessions.create_session(**WHO, session_id="s1")
+
+    assert ["FSCK606"] == [fault.code for fault in await faults_of(store, **WHO)]
+    assert [] == await faults_of(store, app_name="shop", user_id="bob")
+    assert [] == await faults_of(store, **WHO, session_id="s1")
+
+
+async def test_no_finding_has_content(store: Store) -> None:
+    """Neither texts nor ids of memories."""
+    shard, head = await shard_of(store), await document_at(store)
+    tail: Any = head.fields["tail"]
+    await put(store, shard.path, ids=b"", count=1)
+    await put(store, HEAD, tail=[*tail, tail[0], "damaged short"])
+
+    told = " ".join(f"{fault.item} {fault.says}" for fault in await faults_of(store))
+
+    assert told
+    assert "short" not in told
+    assert "long-" not in told
+
+
+async def test_writers_cause_no_finding(tmp_path: Path) -> None:
+    """One remembers, updates and deletes, while another process checks."""
+    embedder = FunctionEmbedder(embed, name="test", dimensions=DIMENSIONS)
+    async with Store.local(tmp_path, embedder=embedder) as store, Store.local(tmp_path) as checking:
+        writing = asyncio.create_task(fill(store.memory))
+        found: list[Fault] = []
+        while not writing.done():
+            found += await faults_of(checking)
+        await writing
+        await store.memory.delete_user_memory(**WHO)
+
+        assert [] == found
+        assert [] == await faults_of(checking)
