@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
@@ -41,6 +41,9 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+
+if TYPE_CHECKING:
+    from gcp_adk_store.encryption.encryption import Encryption
 
 
 class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
@@ -109,6 +112,13 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """Return the service over another backend than Cloud Storage; it closes *objects*."""
         service = cls.__new__(cls)
         service._begin(objects, uploads, signer, limits, None)  # noqa: SLF001  # its own class
+        return service
+
+    def encrypted(self, encryption: "Encryption") -> Self:
+        """Return a service over the same connections that encrypts artifacts; closing either closes both."""
+        service = type(self).__new__(type(self))
+        around = encryption.artifacts(self._objects, self._uploads)
+        service._begin(*around, self._limits, self._storage_class)  # noqa: SLF001  # its own class
         return service
 
     @operation
