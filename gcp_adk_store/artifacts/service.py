@@ -266,8 +266,8 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
     ) -> int | None:
         """Make a version, by default the latest, the next version of another artifact; return its number.
 
-        The bytes stay within Cloud Storage. Content type, display name and metadata are copied, too. Returns
-        ``None`` if the version is absent.
+        The bytes stay within Cloud Storage, unless the store encrypts artifacts. Content type, display name
+        and metadata are copied, too. Returns ``None`` if the version is absent.
 
         Args:
             app_name: The app, of both.

@@ -193,7 +193,8 @@ class UrlMethods(ArtifactMethods):
     ) -> int:
         """Make the file of :meth:`create_upload` for the same artifact its next version; return the number.
 
-        A second call with the same *upload_id* returns the same number. The bytes stay within Cloud Storage.
+        A second call with the same *upload_id* returns the same number. The bytes stay within Cloud Storage,
+        unless the store encrypts artifacts.
 
         Raises:
             UploadMissingError: the file is not uploaded yet, or belongs to another artifact.

@@ -34,6 +34,8 @@ from gcp_adk_store.encryption.streams import (
 )
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.moving.copying import copy
+from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import CountingWrapper, envelope
@@ -289,15 +291,19 @@ async def test_ciphertext_is_refused_under_another_name_and_under_another_user(s
 
 async def test_copies_forks_and_restores_are_encrypted_for_their_owner(tmp_path: Path) -> None:
     """A copy for another user is readable after the source's user was erased, and the source is not."""
+    late = {**FILE, "filename": "late"}
     async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:
         session = await store.sessions.create_session(**WHO)
         await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="first"))
         await store.sessions.append_event(session, said("then"))
         await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="second"))
+        await store.artifacts.save_artifact(**late, artifact=types.Part(text="late"))
         await store.fork_session(**WHO, to_session_id="fork", to_user_id=OTHER, artifacts="all")
         await store.artifacts.copy_artifact(**FILE, version=0, to_user_id=OTHER, to_filename="user:copy")
         await store.restore_session(**WHO, at=Point.position(0))
         restored = await store.artifacts.load_artifact(**FILE)
+        removed = await store.artifacts.load_artifact(**late)
+        assert await store.artifacts.copy_artifact(**late, to_filename="copy") is None
         raw, metadata = await stored(store)
         _, receipt = await erase(store)
         forked = await store.artifacts.load_artifact(
@@ -312,6 +318,7 @@ async def test_copies_forks_and_restores_are_encrypted_for_their_owner(tmp_path:
 
     assert receipt.unreadable_from is not None
     assert types.Part(text="first") == restored
+    assert removed is None
     assert types.Part(text="second") == forked
     assert types.Part(text="first") == copied
 
@@ -358,6 +365,25 @@ async def test_plaintext_is_refused_unless_it_is_accepted(tmp_path: Path) -> Non
         assert sent is not None
         assert sent.inline_data is not None
         assert sent.inline_data.data == b"sent"
+
+
+async def test_all_versions_are_copied_into_an_encrypted_store(store: Store) -> None:
+    """With their metadata, between any two services."""
+    async with Store.local(":memory:") as plain:
+        await plain.sessions.create_session(**WHO)
+        for text in ("first", "second"):
+            await plain.artifacts.save_artifact(
+                **FILE, artifact=types.Part(text=text), custom_metadata={"of": text}
+            )
+        services = (plain.artifacts, store.artifacts)
+        report = await copy(plain.sessions, store.sessions, app_name=APP, artifacts=services, verify=True)
+
+    assert [] == [note for note in report.notes if note.kind in WRONG]
+    assert types.Part(text="first") == await store.artifacts.load_artifact(**FILE, version=0)
+    found = await store.artifacts.get_artifact_version(**FILE)
+    assert found is not None
+    assert {"of": "second"} == found.custom_metadata
+    assert (await stored(store))[0].startswith(b"adk-sealed/2")
 
 
 async def test_a_store_that_does_not_encrypt_artifacts_refuses_encrypted_ones(tmp_path: Path) -> None:
@@ -452,10 +478,10 @@ async def test_large_and_small_artifacts_are_encrypted_in_the_bucket(
 ) -> None:
     """A resumable upload, ranged reads and a copy give the same bytes back; URLs are refused."""
     place: Any = {"project": project, "bucket": adk_store_bucket}
-    data = b"canary" + pattern(9 * MIB)
+    data = b"said-here" + pattern(9 * MIB)
     async with Store.connect(**place, encryption=envelope(artifacts=True)) as store:
-        await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="canary"))
-        assert types.Part(text="canary") == await store.artifacts.load_artifact(**FILE)
+        await store.artifacts.save_artifact(**FILE, artifact=types.Part(text="said-here"))
+        assert types.Part(text="said-here") == await store.artifacts.load_artifact(**FILE)
         await store.artifacts.save_artifact_file(**FILE, source=io.BytesIO(data))
         await store.artifacts.copy_artifact(**FILE, to_user_id=OTHER)
         target = io.BytesIO()
@@ -465,5 +491,5 @@ async def test_large_and_small_artifacts_are_encrypted_in_the_bucket(
     kept = await asyncio.to_thread(on_emulators, project, adk_store_bucket, storage_emulator.address)
 
     assert data == target.getvalue()
-    assert [] == traces(kept, "canary")
+    assert [] == traces(kept, "said-here")
     assert 3 == len([name for name in kept if "/file/" in name])
