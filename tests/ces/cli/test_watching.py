@@ -124,22 +124,36 @@ def test_the_command_runs_again_what_was_saved_until_it_is_interrupted(app: Path
     """Beginning with everything."""
     report = app.parent / "report"
     os.mkfifo(report)
+    pipe = os.open(report, os.O_RDWR)  # open on both sides, so that no run waits for a reader
     reports: list[dict[str, bool]] = []
     main = threading.main_thread().ident
     assert main is not None
 
+    def read_report() -> bytes:
+        read = b""
+        while not read.rstrip().endswith(b"</testsuites>"):
+            read += os.read(pipe, 65536)
+        return read
+
     def use() -> None:
-        for _ in range(2):
-            cases = ET.fromstring(report.read_bytes()).iter("testcase")  # noqa: S314  # our own
-            reports.append({str(each.get("name")): each.find("failure") is None for each in cases})
-            (app / "tools/alone.py").write_text(TOOL.format(name="alone", does="1"))
-        signal.pthread_kill(main, signal.SIGINT)
+        try:
+            for _ in range(2):
+                cases = ET.fromstring(read_report()).iter("testcase")  # noqa: S314  # our own
+                reports.append({str(each.get("name")): each.find("failure") is None for each in cases})
+                (app / "tools/alone.py").write_text(TOOL.format(name="alone", does="1"))
+        finally:
+            signal.pthread_kill(main, signal.SIGINT)
 
     user = threading.Thread(target=use)
     user.start()
     words = ["ces", "test", str(app), "--only", "tools", "--watch", "--junit", str(report)]
-    result = CliRunner().invoke(command, words)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
+    try:
+        result = CliRunner().invoke(command, words)
+    finally:
+        signal.signal(signal.SIGINT, before)
     user.join()
+    os.close(pipe)
 
     assert {"inner works": True, "outer works": True, "alone works": False} == reports[0]
     assert {"alone works": True} == reports[1]
