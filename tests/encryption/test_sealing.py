@@ -97,7 +97,8 @@ def test_a_path_of_another_prefix_belongs_to_nothing() -> None:
 
 @pytest.mark.parametrize("session", ["s", None])
 @pytest.mark.parametrize(
-    ("app", "user"), [("app", "user"), ("a/b", "u%2Fv"), ("__a__", ".."), ("100%", "ü\t`"), ("%25", "%/25")]
+    ("app", "user"),
+    [("app", "user"), ("a/b", "u%2Fv"), ("__a__", "__u__"), ("100%", "ü\t`"), ("%25", "%/25")],
 )
 def test_an_artifact_has_the_key_of_its_user(app: str, user: str, session: str | None) -> None:
     """The same that an erasure of the user destroys, however the ids are spelled in names."""
