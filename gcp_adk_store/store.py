@@ -63,6 +63,9 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         if task_ttl_s is not None:
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         self._sessions = sessions
+        encryption = sessions.storage.encryption
+        if artifacts is not None and encryption is not None and encryption.envelope.artifacts:
+            artifacts = artifacts.encrypted(encryption)
         self._artifacts = artifacts
         self._turns = Turns(sessions)
         self._options = options
@@ -147,10 +150,11 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
                 envelope,
                 open_keys=lambda _: open_keys(os.fspath(path), session_limits),
             )
-        artifacts = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, artifact_limits)
         store = cls(
             sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
-            artifacts=_as_chosen(artifacts, storage),
+            artifacts=GcsArtifactService.over(
+                backend.objects, backend.uploads, backend.signer, artifact_limits
+            ),
             **options,
         )
         store._recovery = store._recovery_of_keys = _kept_nowhere
@@ -236,17 +240,14 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             credentials=credentials,
             **_of_sessions(**options),
         )
-        artifacts = None
-        if place.bucket is not None:
-            in_clear = GcsArtifactService(
-                place.bucket,
-                project=place.project,
-                client=storage,
-                credentials=credentials,
-                limits=options.get("artifact_limits"),
-            )
-            artifacts = _as_chosen(in_clear, sessions.storage)
-        store = cls(sessions=sessions, artifacts=artifacts, **options)
+        artifacts = place.bucket and GcsArtifactService(
+            place.bucket,
+            project=place.project,
+            client=storage,
+            credentials=credentials,
+            limits=options.get("artifact_limits"),
+        )
+        store = cls(sessions=sessions, artifacts=artifacts or None, **options)
         store._recovery = partial(recoverable, place, credentials)
         if (envelope := options.get("encryption")) is not None:
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
@@ -335,12 +336,6 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
-
-
-def _as_chosen(artifacts: GcsArtifactService, storage: SessionStorage) -> GcsArtifactService:
-    """Return *artifacts*, encrypted if the encryption of *storage* includes them."""
-    encryption = storage.encryption
-    return artifacts.encrypted(encryption) if encryption and encryption.envelope.artifacts else artifacts
 
 
 def _bucket(

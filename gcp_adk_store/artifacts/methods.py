@@ -55,6 +55,7 @@ class ArtifactMethods:
         self._uploads = uploads
         self._signer = signer
         self._limits = limits
+        self._encrypts = False
         self._storage_class = storage_class
         self._versions = ArtifactVersions(objects, limits)
         # The number of threads for requests bounds how many operations run.

@@ -115,10 +115,16 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         return service
 
     def encrypted(self, encryption: "Encryption") -> Self:
-        """Return a service over the same connections that encrypts artifacts; closing either closes both."""
+        """Return a service over the same connections that encrypts artifacts; this one if it does already.
+
+        Closing either closes both.
+        """
+        if self._encrypts:
+            return self
         service = type(self).__new__(type(self))
         around = encryption.artifacts(self._objects, self._uploads)
         service._begin(*around, self._limits, self._storage_class)  # noqa: SLF001  # its own class
+        service._encrypts = True  # noqa: SLF001
         return service
 
     @operation

@@ -403,6 +403,20 @@ async def test_a_store_that_does_not_encrypt_artifacts_refuses_encrypted_ones(tm
         assert {} == listed.custom_metadata
 
 
+async def test_every_store_of_these_sessions_encrypts_artifacts_once(store: Store) -> None:
+    """Also one that is made of services, and one through other documents."""
+    backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
+    plain = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, ArtifactLimits())
+    made = Store(sessions=store.sessions, artifacts=plain)
+    await made.artifacts.save_artifact(**FILE, artifact=types.Part(text="words"))
+    again = made.through(lambda documents: documents)
+
+    assert types.Part(text="words") == await again.artifacts.load_artifact(**FILE)
+    assert again.artifacts is made.artifacts
+    with pytest.raises(StoredDataError, match="is encrypted"):
+        await plain.load_artifact(**FILE)
+
+
 async def test_metadata_that_leave_no_room_are_refused_with_the_limit(store: Store) -> None:
     """The note of the encryption takes some of the 8 KiB."""
     for size in (8000, 8110):
