@@ -111,16 +111,19 @@ class _Sealing:
         self._start = start
         missing = size - len(self._made)
         if missing > 0:
-            first, count = self._frame, -(-missing // STORED_FRAME_BYTES)
-            begin, end = first * FRAME_BYTES, min(self._size, (first + count) * FRAME_BYTES)
-            data = await self._read_at(begin, end - begin)
-            made = await apart(
-                lambda: self._stream.seal(data, first=first, ends=end == self._size),
-                light=len(data) <= LIGHT_BYTES,
-            )
-            self._frame += count
-            self._made += made
+            self._made += await self._next(-(-missing // STORED_FRAME_BYTES))
         return self._made[:size]
+
+    async def _next(self, count: int) -> bytes:
+        """Return the next *count* frames, or those that are left."""
+        first = self._frame
+        begin, end = first * FRAME_BYTES, min(self._size, (first + count) * FRAME_BYTES)
+        data = await self._read_at(begin, end - begin)
+        self._frame += count
+        return await apart(
+            lambda: self._stream.seal(data, first=first, ends=end == self._size),
+            light=len(data) <= LIGHT_BYTES,
+        )
 
 
 class SealedArtifactObjects(SealedObjects):
