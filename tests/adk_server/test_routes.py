@@ -222,7 +222,7 @@ async def test_each_route_asks_who_may(app: FastAPI, client: httpx.AsyncClient, 
     unknown = [await client.request(method, path, headers={"x-user": ""}) for method, path in routes]
     for_another = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"})
 
-    assert 15 == len(routes)
+    assert 16 == len(routes)
     assert {403} == {each.status_code for each in (*refused, *unknown, for_another)}
     assert before == await store.sessions.get_session(**WHO)
 
@@ -272,6 +272,6 @@ def test_the_routes_are_described(app: FastAPI) -> None:
     """Each with a sentence, and under one heading beside ADK's own."""
     routes = described(app)
 
-    assert 14 == len(routes)
+    assert 15 == len(routes)
     assert all(told["description"] for told in routes.values())
     assert {"store"} == {tag for told in routes.values() for tag in told["tags"]}
