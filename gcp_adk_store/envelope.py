@@ -78,6 +78,9 @@ class KmsEnvelope:
     """Seconds for which a process keeps a data key; all processes of a store must have the same value."""
     accept_plaintext: bool = False
     """Whether content that is not encrypted is read, too, as during a migration; otherwise it is refused."""
+    artifacts: bool = False
+    """Whether the bytes of artifacts are encrypted, too. Then only stores with this setting read them: models
+    and browsers cannot, and URLs of artifacts are refused."""
 
     def __post_init__(self) -> None:
         wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
@@ -101,7 +104,8 @@ class KmsEnvelope:
         """Return the envelope that ``ADK_STORE_ENCRYPTION_KEY`` names in *env*; ``None`` if it names none.
 
         That is a key of Cloud KMS, or else the path of a file. ``ADK_STORE_KEYS_DATABASE`` names the database
-        of keys, and ``ADK_STORE_ACCEPT_PLAINTEXT`` is ``true`` or ``1`` during a migration.
+        of keys. ``ADK_STORE_ACCEPT_PLAINTEXT`` is ``true`` or ``1`` during a migration, and
+        ``ADK_STORE_ENCRYPT_ARTIFACTS`` if artifacts are encrypted, too.
 
         Raises:
             InvalidInputError: a variable is malformed.
@@ -112,10 +116,15 @@ class KmsEnvelope:
         return cls(
             key=key if key.startswith("projects/") else Path(key),
             keys_database=env.get("ADK_STORE_KEYS_DATABASE") or _KEYS_DATABASE,
-            accept_plaintext=env.get("ADK_STORE_ACCEPT_PLAINTEXT", "").lower() in ("true", "1"),
+            accept_plaintext=_is_on(env, "ADK_STORE_ACCEPT_PLAINTEXT"),
+            artifacts=_is_on(env, "ADK_STORE_ENCRYPT_ARTIFACTS"),
         )
 
 
 def is_kms_key(name: str) -> bool:
     """Return whether *name* has the form of a key of Cloud KMS."""
     return _KMS_KEY.fullmatch(name) is not None
+
+
+def _is_on(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in ("true", "1")

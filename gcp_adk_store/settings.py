@@ -92,9 +92,9 @@ class StoreSettings:
         """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET``, ``_PREFIX``, ``_LOCAL`` and the identity.
 
         ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
-        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity, ``ADK_STORE_ENCRYPTION_KEY``, ``_KEYS_DATABASE``
-        and ``_ACCEPT_PLAINTEXT`` the encryption. An unset or empty variable means the default; the project of
-        a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
+        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity, ``ADK_STORE_ENCRYPTION_KEY``, ``_KEYS_DATABASE``,
+        ``_ACCEPT_PLAINTEXT`` and ``_ENCRYPT_ARTIFACTS`` the encryption. An unset or empty variable means the
+        default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
         """
         env = os.environ if environ is None else environ
         local = env.get("ADK_STORE_LOCAL") or None

@@ -63,6 +63,9 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         if task_ttl_s is not None:
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         self._sessions = sessions
+        encryption = sessions.storage.encryption
+        if artifacts is not None and encryption is not None and encryption.envelope.artifacts:
+            artifacts = artifacts.encrypted(encryption)
         self._artifacts = artifacts
         self._turns = Turns(sessions)
         self._options = options

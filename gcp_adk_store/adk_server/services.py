@@ -245,8 +245,14 @@ def _service(
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
-        if kind is not GcsArtifactService:  # those of the environment's store
-            asked.setdefault("encryption", StoreSettings.from_env().encryption)
+        encryption = StoreSettings.from_env().encryption  # that of the environment's store
+        if kind is not GcsArtifactService:
+            asked.setdefault("encryption", encryption)
+        elif encryption is not None and encryption.artifacts:
+            raise InvalidInputError(
+                "ADK_STORE_ENCRYPT_ARTIFACTS is set, and an artifact service of a URI cannot encrypt; "
+                "pass Store.from_env().artifacts to a Runner, or leave the variable out"
+            )
         if "local" not in asked and asked.get("credentials") is None:
             asked["credentials"] = _credentials()
         made = make(asked)

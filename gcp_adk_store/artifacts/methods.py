@@ -26,9 +26,11 @@ class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be chan
 
     size: int = Field(description="Bytes of the payload.")
     generation: int = Field(description="Generation of the object, which no other write has.")
-    crc32c: str | None = Field(default=None, description="CRC32C of the payload, base64, big-endian.")
+    crc32c: str | None = Field(
+        default=None, description="CRC32C of the payload, base64, big-endian; encrypted ones have none."
+    )
     md5: str | None = Field(
-        default=None, description="MD5 of the payload, base64; composed objects have none."
+        default=None, description="MD5 of the payload, base64; composed and encrypted objects have none."
     )
 
     # Pydantic compares models of one class only. Python asks the subclass first, on either side.
@@ -52,6 +54,8 @@ class ArtifactMethods:
         self._objects = objects
         self._uploads = uploads
         self._signer = signer
+        self._limits = limits
+        self._encrypts = False
         self._storage_class = storage_class
         self._versions = ArtifactVersions(objects, limits)
         # The number of threads for requests bounds how many operations run.
@@ -79,7 +83,10 @@ class ArtifactMethods:
         Return ``None`` if the version is absent, or if a rewind removed it.
         """
         stored = await self._versions.resolve(key, version, within=reference_scope(key, session))
-        return None if stored is None or is_tombstone(stored) else stored
+        if stored is None or is_tombstone(stored):
+            return None
+        stored.require_readable()
+        return stored
 
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
         return StoredArtifactVersion(

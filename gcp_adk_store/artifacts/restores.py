@@ -40,10 +40,11 @@ class RestoreMethods(ArtifactMethods):
         """Give each file of a session that changed after a point a new version as it was at the point.
 
         ``Store.restore_session`` calls it. The new version is a copy of the version that was the latest at
-        the point; the bytes stay within Cloud Storage. A file that did not exist at the point, or whose
-        version is gone, gets a tombstone: an empty version, which loads as ``None``, as after ADK's rewind.
-        So all versions stay, under their numbers. The custom time of a version is not copied, nor is custom
-        metadata of another writer that leaves no room for the id of the save.
+        the point; the bytes stay within Cloud Storage, unless the store encrypts artifacts. A file that did
+        not exist at the point, or whose version is gone, gets a tombstone: an empty version, which loads as
+        ``None``, as after ADK's rewind. So all versions stay, under their numbers. The custom time of a
+        version is not copied, nor is custom metadata of another writer that leaves no room for the id of the
+        save.
 
         Takes 1 listing of the session, and for each such file 1 listing and 1 request. Repeating it with the
         same *restore_id* changes nothing more.

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
@@ -41,6 +41,9 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+
+if TYPE_CHECKING:
+    from gcp_adk_store.encryption.encryption import Encryption
 
 
 class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
@@ -109,6 +112,19 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """Return the service over another backend than Cloud Storage; it closes *objects*."""
         service = cls.__new__(cls)
         service._begin(objects, uploads, signer, limits, None)  # noqa: SLF001  # its own class
+        return service
+
+    def encrypted(self, encryption: "Encryption") -> Self:
+        """Return a service over the same connections that encrypts artifacts; this one if it does already.
+
+        Closing either closes both.
+        """
+        if self._encrypts:
+            return self
+        service = type(self).__new__(type(self))
+        around = encryption.artifacts(self._objects, self._uploads)
+        service._begin(*around, self._limits, self._storage_class)  # noqa: SLF001  # its own class
+        service._encrypts = True  # noqa: SLF001
         return service
 
     @operation
@@ -256,8 +272,8 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
     ) -> int | None:
         """Make a version, by default the latest, the next version of another artifact; return its number.
 
-        The bytes stay within Cloud Storage. Content type, display name and metadata are copied, too. Returns
-        ``None`` if the version is absent.
+        The bytes stay within Cloud Storage, unless the store encrypts artifacts. Content type, display name
+        and metadata are copied, too. Returns ``None`` if the version is absent.
 
         Args:
             app_name: The app, of both.

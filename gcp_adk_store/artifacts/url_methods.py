@@ -86,7 +86,7 @@ class UrlMethods(ArtifactMethods):
 
         Raises:
             InvalidInputError: an option or *expiration* cannot be signed, or the store lies in a folder or in
-                memory.
+                memory, or encrypts artifacts.
             AccessDeniedError: the credentials cannot sign, or IAM does not let them.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
@@ -116,12 +116,13 @@ class UrlMethods(ArtifactMethods):
         whose content lies outside of the bucket.
 
         Raises:
-            InvalidInputError: the store lies in a folder or in memory.
+            InvalidInputError: the store lies in a folder or in memory, or encrypts artifacts.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._in_bucket(key, version, session_id)
         if stored is None:
             return None
+        self._signer.require_urls()
         return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
 
     @operation
@@ -192,7 +193,8 @@ class UrlMethods(ArtifactMethods):
     ) -> int:
         """Make the file of :meth:`create_upload` for the same artifact its next version; return the number.
 
-        A second call with the same *upload_id* returns the same number. The bytes stay within Cloud Storage.
+        A second call with the same *upload_id* returns the same number. The bytes stay within Cloud Storage,
+        unless the store encrypts artifacts.
 
         Raises:
             UploadMissingError: the file is not uploaded yet, or belongs to another artifact.

@@ -49,8 +49,20 @@ _LEGACY_FILE_URI: Final = "file_uri"
 _SAVE_ID: Final = "adkStoreSaveId"
 _JSON: Final = "adkStoreJson"
 _HALVES: Final = "adkStoreHalves"
+ENCRYPTED: Final = "adkStoreEncrypted"
+"""Metadata key of an artifact that the store encrypted: how its bytes begin, base64."""
 _RESERVED: Final = frozenset(
-    {_DISPLAY_NAME, _IS_TEXT, _FILE_URI, _FILE_MIME_TYPE, _LEGACY_FILE_URI, _SAVE_ID, _JSON, _HALVES}
+    {
+        _DISPLAY_NAME,
+        _IS_TEXT,
+        _FILE_URI,
+        _FILE_MIME_TYPE,
+        _LEGACY_FILE_URI,
+        _SAVE_ID,
+        _JSON,
+        _HALVES,
+        ENCRYPTED,
+    }
 )
 _FIELDS: Final = {_DISPLAY_NAME: "display_name", _FILE_URI: "file_uri", _FILE_MIME_TYPE: "mime_type"}
 """The callers' names of these keys."""
@@ -104,6 +116,17 @@ class StoredObject:
     def file_uri(self) -> str | None:
         """The URI of the content if the object itself does not hold it."""
         return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI) or None
+
+    def require_readable(self) -> None:
+        """Refuse an object whose bytes are encrypted.
+
+        Raises:
+            StoredDataError: they are.
+        """
+        if ENCRYPTED in self.metadata:
+            raise StoredDataError(
+                f"object {self.name!r} is encrypted; open the store with KmsEnvelope(key, artifacts=True)"
+            )
 
     def referring(self, uri: str) -> "StoredObject":
         """Return the same object with another URI of its content."""
@@ -272,7 +295,7 @@ def encode_artifact(
     return ObjectFields(
         data=data,
         content_type=_unicode(content_type or DEFAULT_CONTENT_TYPE, _FILE_MIME_TYPE),
-        metadata=_checked({**metadata, **_encode_custom(custom_metadata or {})}),
+        metadata=checked_metadata({**metadata, **_encode_custom(custom_metadata or {})}),
         custom_time=custom_time,
         storage_class=storage_class,
     )
@@ -315,10 +338,12 @@ def encode_copy(
 
     Raises:
         InvalidInputError: the metadata of another writer's object has no room for the save's id.
+        StoredDataError: *stored* is encrypted, and this store has no key.
     """
+    stored.require_readable()
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
-        metadata=_checked({**stored.metadata, _SAVE_ID: save_id}),
+        metadata=checked_metadata({**stored.metadata, _SAVE_ID: save_id}),
         custom_time=custom_time,
         storage_class=storage_class,
     )
@@ -328,8 +353,9 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
     """Return the saved part; ``None`` for the tombstone of a rewind.
 
     Raises:
-        StoredDataError: the bytes of a text are not UTF-8.
+        StoredDataError: the bytes of a text are not UTF-8, or are encrypted.
     """
+    stored.require_readable()
     if stored.metadata.get(_IS_TEXT) == "true":
         try:
             text = data.decode()
@@ -349,7 +375,12 @@ def decode_file(stored: StoredObject, uri: str) -> types.Part:
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
 
 
-def _checked(whole: dict[str, str]) -> dict[str, str]:
+def checked_metadata(whole: dict[str, str]) -> dict[str, str]:
+    """Return an object's metadata.
+
+    Raises:
+        InvalidInputError: they are over 8 KiB, or not Unicode.
+    """
     size = sum(len(key.encode()) + len(_unicode(text, key).encode()) for key, text in whole.items())
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(

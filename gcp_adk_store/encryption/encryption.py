@@ -2,13 +2,18 @@
 
 from dataclasses import dataclass
 
+from gcp_adk_store.encryption.artifacts import (
+    SealedArtifactObjects,
+    SealedArtifactSigner,
+    SealedArtifactUploads,
+)
 from gcp_adk_store.encryption.documents import SealedDocuments
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
 from gcp_adk_store.encryption.places import Places
 from gcp_adk_store.envelope import KeyWrapper, KmsEnvelope
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.objects import Objects, Uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +41,13 @@ class Encryption:
         return SealedPayloadObjects(
             inner, self.places, self.keys, accept_plaintext=self.envelope.accept_plaintext
         )
+
+    def artifacts(
+        self, inner: Objects, uploads: Uploads
+    ) -> tuple[SealedArtifactObjects, SealedArtifactUploads, SealedArtifactSigner]:
+        """Return the objects of *inner* with artifacts, which are encrypted there, and their companions."""
+        sealed = SealedArtifactUploads(uploads, self.places, self.keys)
+        objects = SealedArtifactObjects(
+            inner, self.places, self.keys, sealed, accept_plaintext=self.envelope.accept_plaintext
+        )
+        return objects, sealed, SealedArtifactSigner()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gcp_adk_store.codec.names import escape_name, unescape_segment
+
 
 class Form(enum.Enum):
     """How a field is encrypted."""
@@ -118,6 +120,18 @@ class Places:
             case [self._owners, owner, *_] | [self._pushes, _, self._owners, owner, *_]:
                 return Scope("owner", f"{self._owners}/{owner}")
         raise ValueError(f"no content belongs to {path}")
+
+    def artifact_scope(self, name: str) -> Scope:
+        """Return whose key encrypts the artifact in the object *name*: its user's, in any session.
+
+        Raises:
+            InvalidInputError: an id is too long for a name in Firestore.
+            ValueError: *name* is no artifact's.
+        """
+        app, user, _ = name.split("/", 2)
+        below_app = f"{self._apps}/{escape_name(unescape_segment(app), what='app_name')}"
+        below_user = f"{self._users}/{escape_name(unescape_segment(user), what='user_id')}"
+        return Scope("user", f"{below_app}/{below_user}")
 
     def _at(self, path: str) -> Place | None:
         collection = self.collection(path)

@@ -20,6 +20,7 @@ _FORM: Final = b"\x01"
 _HEADER: Final = len(_FORM) + KEY_ID_BYTES
 _SIV_KEY_BYTES: Final = 64
 _GCM_KEY_BYTES: Final = 32
+_STREAMS_KEY_BYTES: Final = 32
 
 _TEXT: Final = b"t"
 _BYTES: Final = b"b"
@@ -37,17 +38,17 @@ class OtherKeyError(NotForHereError):
 class DataKey:
     """Encrypts and decrypts with the data key of one scope; safe from any thread."""
 
-    __slots__ = ("_gcm", "_header", "_siv", "id")
+    __slots__ = ("_gcm", "_header", "_siv", "_streams", "id")
 
     def __init__(self, key_id: bytes, secret: bytes) -> None:
-        """Derive the keys of both ciphers from *secret*, 32 random bytes."""
-        derived = HKDF(SHA256(), _SIV_KEY_BYTES + _GCM_KEY_BYTES, salt=None, info=b"gcp-adk-store/1").derive(
-            secret
-        )
+        """Derive the keys of both ciphers, and that of streams, from *secret*, 32 random bytes."""
+        size = _SIV_KEY_BYTES + _GCM_KEY_BYTES + _STREAMS_KEY_BYTES
+        derived = HKDF(SHA256(), size, salt=None, info=b"gcp-adk-store/1").derive(secret)
         self.id = key_id
         self._header = _FORM + key_id
         self._siv = AESSIV(derived[:_SIV_KEY_BYTES])
-        self._gcm = AESGCM(derived[_SIV_KEY_BYTES:])
+        self._gcm = AESGCM(derived[_SIV_KEY_BYTES:-_STREAMS_KEY_BYTES])
+        self._streams = derived[-_STREAMS_KEY_BYTES:]
 
     def made(self, data: bytes) -> bool:
         """Return whether *data* begin as what this key encrypts."""
@@ -87,6 +88,11 @@ class DataKey:
             return self._siv.decrypt(sealed[_HEADER:], [made_for])
         except (InvalidTag, ValueError) as exc:
             raise NotForHereError from exc
+
+    def of_stream(self, salt: bytes, made_for: bytes) -> AESGCM:
+        """Return the cipher of one stream, with a key that no other *salt* or place has."""
+        info = b"gcp-adk-store/stream/1\0" + made_for
+        return AESGCM(HKDF(SHA256(), _GCM_KEY_BYTES, salt=salt, info=info).derive(self._streams))
 
     def _require_mine(self, sealed: bytes) -> None:
         if sealed[: len(_FORM)] != _FORM:

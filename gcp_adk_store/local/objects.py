@@ -308,6 +308,16 @@ class LocalUploads:
 class LocalSigner:
     """Refuses to sign: a store on this machine has no URLs."""
 
+    def require_urls(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(
+            f"a store on this machine has no URLs, because no server answers for it; {_WAY_OUT}"
+        )
+
     async def sign(
         self,
         name: str,
@@ -323,9 +333,7 @@ class LocalSigner:
             InvalidInputError: always.
         """
         del name, method, expiration, headers, options
-        raise InvalidInputError(
-            f"a store on this machine has no URLs, because no server answers for it; {_WAY_OUT}"
-        )
+        self.require_urls()
 
 
 def check(name: str, fields: ObjectFields) -> None:

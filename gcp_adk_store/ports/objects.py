@@ -146,6 +146,14 @@ class Uploads(Protocol):
 class Signer(Protocol):
     """Signs URLs of objects."""
 
+    def require_urls(self) -> None:
+        """Refuse if a URL cannot show what an object holds.
+
+        Raises:
+            InvalidInputError: it cannot; the message names the way out.
+        """
+        ...
+
     async def sign(
         self,
         name: str,

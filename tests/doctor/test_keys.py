@@ -76,10 +76,11 @@ def test_the_variables_name_the_encryption() -> None:
         "ADK_STORE_ENCRYPTION_KEY": key,
         "ADK_STORE_KEYS_DATABASE": "my-keys",
         "ADK_STORE_ACCEPT_PLAINTEXT": "true",
+        "ADK_STORE_ENCRYPT_ARTIFACTS": "1",
     }
 
     assert (
-        KmsEnvelope(key=key, keys_database="my-keys", accept_plaintext=True)
+        KmsEnvelope(key=key, keys_database="my-keys", accept_plaintext=True, artifacts=True)
         == StoreSettings.from_env(env).encryption
     )
     assert StoreSettings.from_env({"ADK_STORE_KEYS_DATABASE": "my-keys"}).encryption is None

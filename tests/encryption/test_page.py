@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gcp_adk_store import Store
-from gcp_adk_store.adk_server.services import close_services, memory_service, session_service, task_store
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.adk_server.services import (
+    artifact_service,
+    close_services,
+    memory_service,
+    session_service,
+    task_store,
+)
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.encryption.documents import SealedDocuments
 from tests.erasure.conftest import said
@@ -58,3 +64,15 @@ async def test_services_of_uris_encrypt_as_the_environment_says(
     storages = [getattr(each, "_storage", each) for each in services]
     documents = [getattr(each, "documents", None) or getattr(each, "_documents", None) for each in storages]
     assert [SealedDocuments] * 6 == [type(each) for each in documents]
+
+
+@pytest.mark.parametrize("uri", ["gs://some-bucket", "gs+local://{folder}"])
+def test_an_artifact_service_of_a_uri_writes_no_plaintext_where_artifacts_are_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uri: str
+) -> None:
+    """The URI names neither the keys nor the prefix: the error says which service encrypts."""
+    monkeypatch.setenv("ADK_STORE_ENCRYPTION_KEY", str(tmp_path / "key"))
+    monkeypatch.setenv("ADK_STORE_ENCRYPT_ARTIFACTS", "true")
+
+    with pytest.raises(InvalidInputError, match=r"Store\.from_env\(\)\.artifacts"):
+        artifact_service(uri.format(folder=tmp_path))

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.objects import object_name
 from gcp_adk_store.encryption.places import Places
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError, from_bytes, to_bytes
+from gcp_adk_store.model.keys import ArtifactKey, UserKey
 
 KEY = DataKey(b"12345678", b"s" * 32)
 OTHER = DataKey(b"12345678", b"t" * 32)
@@ -90,3 +93,17 @@ def test_a_path_of_another_prefix_belongs_to_nothing() -> None:
     """It is not this store's."""
     with pytest.raises(ValueError, match="no content"):
         Places("adk").scope("other_apps/a")
+
+
+@pytest.mark.parametrize("session", ["s", None])
+@pytest.mark.parametrize(
+    ("app", "user"),
+    [("app", "user"), ("a/b", "u%2Fv"), ("__a__", "__u__"), ("100%", "ü\t`"), ("%25", "%/25")],
+)
+def test_an_artifact_has_the_key_of_its_user(app: str, user: str, session: str | None) -> None:
+    """The same that an erasure of the user destroys, however the ids are spelled in names."""
+    key = ArtifactKey.of(app=app, user=user, session=session, filename="user:f" if session is None else "f")
+
+    scope = Places("adk").artifact_scope(object_name(key, 3))
+
+    assert Places("adk").scope(Layout("adk").user(UserKey(app=app, user=user))) == scope

@@ -43,7 +43,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self._fence, self._until, self._abort = 0, 0.0, False
         self._events: list[str] = []
         self._inbox: list[str] = []
-        began = time.time()
+        began = float(int(time.time()))  # so that sums of times are exact, and equal ends of leases are equal
 
         async def begin() -> Session:
             platform_time.set_time_provider(lambda: began + self._passed_s)

@@ -182,7 +182,9 @@ async def a_store_acts_on_both(store: Store) -> None:
 
 
 async def content_is_encrypted(store: Store) -> None:
-    Store.local(":memory:", encryption=KmsEnvelope(key=LocalKeyWrapper(bytes(32)), per="user"))
+    Store.local(
+        ":memory:", encryption=KmsEnvelope(key=LocalKeyWrapper(bytes(32)), per="user", artifacts=True)
+    )
     assert_type(await store.rotate_keys(), RotationReport)
 
 

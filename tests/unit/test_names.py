@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.names import escape_name, escape_segment, unescape_name
+from gcp_adk_store.codec.names import escape_name, escape_segment, unescape_name, unescape_segment
 from gcp_adk_store.errors import InvalidInputError
 
 # Dense in what is escaped and in what escapes look like, so that collisions would be found.
@@ -122,3 +122,4 @@ def test_two_ids_never_share_a_segment(texts: list[str]) -> None:
 
     assert len(texts) == len(segments)
     assert not any("/" in segment for segment in segments)
+    assert texts == [unescape_segment(escape_segment(text)) for text in texts]
