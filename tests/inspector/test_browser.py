@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, Final
@@ -83,7 +84,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 async def _calm_events(store: Store) -> list[Any]:
     session = await store.sessions.get_session(app_name="support", user_id="ada", session_id="s1")
     assert session is not None
-    return [event.model_copy(update={"id": f"{event.id}-{id(event)}"}) for event in session.events]
+    return [event.model_copy(update={"id": uuid.uuid4().hex}) for event in session.events]
 
 
 @pytest.fixture(scope="module")

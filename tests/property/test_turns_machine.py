@@ -54,8 +54,10 @@ class TurnsMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Compare what is stored at the end."""
-        self.look(0)
-        self._runner.close()
+        try:
+            self.look(0)
+        finally:
+            self._runner.close()
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(call)
