@@ -126,7 +126,7 @@ class Places:
 
         Raises:
             InvalidInputError: an id is too long for a name in Firestore.
-            ValueError: *name* is no artifact's.
+            ValueError: *name* is not the name of an artifact.
         """
         app, user, _ = name.split("/", 2)
         below_app = f"{self._apps}/{escape_name(unescape_segment(app), what='app_name')}"

@@ -30,7 +30,7 @@ class Names:
 
     names: list[str]
     after: str | None
-    """The last name, to go on after it; ``None`` if there are no more."""
+    """The last name, to go on after it; ``None`` at the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class FunctionEmbedder:
         """Prepare.
 
         Args:
-            function: Returns one vector for each text. One that is no coroutine function runs in a thread.
+            function: Returns one vector for each text. A plain function runs in a thread.
             name: Names the model: after a change of it, ``gcp-adk-store memory reindex`` makes vectors anew.
             dimensions: Numbers in each vector.
         """

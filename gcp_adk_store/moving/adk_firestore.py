@@ -213,7 +213,9 @@ def event_of(document: Document) -> Event:
     except ValidationError as exc:
         # From None: pydantic's error quotes the event's content.
         places = sorted({".".join(map(str, problem["loc"])) for problem in exc.errors(include_input=False)})
-        raise StoredDataError(f"{document.path} is no event of ADK at: {', '.join(places)[:200]}") from None
+        raise StoredDataError(
+            f"{document.path} is not an event of ADK, see {', '.join(places)[:200]}"
+        ) from None
 
 
 def _state_of(document: Document) -> Mapping[str, Any]:

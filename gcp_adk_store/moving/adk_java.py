@@ -173,7 +173,7 @@ def _event(document: Document, user: str) -> Event:
         )
     except ValidationError:
         # From None: pydantic's error quotes the event's content.
-        raise StoredDataError(f"{document.path} is no event that ADK reads") from None
+        raise StoredDataError(f"{document.path} is not an event that ADK reads") from None
 
 
 def _part(part: Mapping[str, Any]) -> dict[str, Any]:

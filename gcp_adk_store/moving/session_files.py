@@ -223,7 +223,7 @@ class _Lines:
                 try:
                     event = decode_event(json.dumps(content)).event
                 except StoredDataError:
-                    raise self.wrong("is no event that the installed google-adk reads") from None
+                    raise self.wrong("is not an event that the installed google-adk reads") from None
                 digest.add(canonical_event(event))
                 yield event
             elif content.get("events") != digest.events:

@@ -80,12 +80,12 @@ class Files:
 
 
 def folders(parent: Path) -> list[Path]:
-    """Return the folders in *parent*, sorted; empty if it is none."""
+    """Return the folders in *parent*, sorted; an empty list if *parent* is not a folder."""
     return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
 
 
 def listed(value: Any) -> list[Any]:
-    """Return *value*, or an empty list if it is none."""
+    """Return *value*, or an empty list if it is not a list."""
     return value if isinstance(value, list) else []
 
 

@@ -45,7 +45,7 @@ def pack(path: Path, target: Path) -> int:
 
 def _require_app(folder: Path, path: Path) -> None:
     if not is_app(folder):
-        raise InvalidInputError(f"{path} is no app: it has no app.json")
+        raise InvalidInputError(f"{path} is not an app: it does not have an app.json")
 
 
 def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
@@ -58,7 +58,7 @@ def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
         found.append((name, each))
         if len(found) > MOST_FILES or left < 0:
             raise InvalidInputError(
-                f"{folder} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes: that is no app"
+                f"{folder} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes, so it is not an app"
             )
     return sorted(found, key=lambda each: each[0].encode("utf-8", "surrogateescape"))
 

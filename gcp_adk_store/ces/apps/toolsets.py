@@ -1,4 +1,4 @@
-"""Read toolsets, and tools that are no Python: what they are called, and where they answer."""
+"""Read toolsets, and tools that are not Python: what they are called, and where they answer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "obj
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTool:
-    """A tool that is no Python, and that only the platform or its client has."""
+    """A tool that is not Python: only the platform or its client has it."""
 
     name: str
     kind: str

@@ -41,7 +41,7 @@ def decided(returned: Any) -> GuardrailResult:
     """Return the decision of a callback: an object or a dict with ``decision`` and ``reason``.
 
     Raises:
-        GuardrailResultError: it is none of these.
+        GuardrailResultError: it is not one of these.
     """
     names = ("decision", "reason")
     told = returned if isinstance(returned, dict) else {name: getattr(returned, name, None) for name in names}

@@ -50,7 +50,7 @@ def expression_of(described: Mapping[str, Any], where: str) -> str:
     """Return the expression of the session that *described* has, itself or in its schema; empty for none.
 
     Raises:
-        InvalidInputError: it is no such expression.
+        InvalidInputError: it is not such an expression.
     """
     schema = described.get("schema")
     found = described.get(MARK, schema.get(MARK) if isinstance(schema, Mapping) else None)

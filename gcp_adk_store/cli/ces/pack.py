@@ -21,7 +21,7 @@ def pack(source: Path, target: Path, app_name: str | None) -> None:
     DIR may also be a project that has the app in cxas_app/, or a .zip, which is written again. FILE is
     replaced.
 
-    Ends with 2 if there is no app, or an archive with entries that are not safe.
+    Ends with 2 if the folder does not contain an app, or an archive has entries that are not safe.
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.locating import app_folder  # noqa: PLC0415  # of the extra

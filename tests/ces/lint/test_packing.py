@@ -148,7 +148,7 @@ def test_a_link_in_a_folder_is_refused(project: Path, tmp_path: Path) -> None:
     [
         ("missing", "app.zip", "does not exist"),
         ("project", "project/cxas_app/Shop/app.zip", "the archive would be in itself"),
-        ("empty", "app.zip", "is no app: it has no app.json"),
+        ("empty", "app.zip", "is not an app: it does not have an app.json"),
         ("project", "missing/app.zip", "cannot be written"),
         ("text.zip", "app.zip", "cannot be read as an archive"),
     ],
