@@ -5,15 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from gcp_adk_store.codec.objects import (
-    ObjectFields,
-    StoredObject,
-    encode_copy,
-    filenames,
-    object_name,
-    scope_prefix,
-    version_of,
-)
+from gcp_adk_store.codec.object_names import filenames, object_name, scope_prefix, version_of
+from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_copy
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference

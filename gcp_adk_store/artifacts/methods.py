@@ -8,7 +8,8 @@ from pydantic import Field
 
 from gcp_adk_store import settings
 from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.codec.objects import StoredObject, decode_artifact, version_of
+from gcp_adk_store.codec.object_names import version_of
+from gcp_adk_store.codec.objects import StoredObject, decode_artifact
 from gcp_adk_store.model.artifacts import time_after
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry

@@ -6,12 +6,8 @@ from functools import partial
 
 from gcp_adk_store.artifacts.copies import fields_of_copy
 from gcp_adk_store.artifacts.methods import ArtifactMethods, is_tombstone
-from gcp_adk_store.codec.objects import (
-    StoredObject,
-    encode_artifact,
-    parse_version,
-    scope_prefix,
-)
+from gcp_adk_store.codec.object_names import parse_version, scope_prefix
+from gcp_adk_store.codec.objects import StoredObject, encode_artifact
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope

@@ -21,15 +21,13 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.cloud.storage.signing import UrlSigner
+from gcp_adk_store.codec.object_names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     StoredObject,
     decode_artifact,
     decode_file,
     encode_artifact,
     encode_copy,
-    filenames,
-    scope_prefix,
-    user_prefix,
 )
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class

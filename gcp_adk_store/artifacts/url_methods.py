@@ -12,14 +12,8 @@ from urllib.parse import quote
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
-from gcp_adk_store.codec.objects import (
-    UPLOADS,
-    StoredObject,
-    encode_file,
-    is_upload_name,
-    object_name,
-    upload_name,
-)
+from gcp_adk_store.codec.object_names import UPLOADS, is_upload_name, object_name, upload_name
+from gcp_adk_store.codec.objects import StoredObject, encode_file
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey

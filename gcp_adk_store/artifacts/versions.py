@@ -5,14 +5,14 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from gcp_adk_store.codec.objects import (
-    StoredObject,
+from gcp_adk_store.codec.object_names import (
     following_object_name,
     object_name,
     parse_version,
     version_of,
     version_prefix,
 )
+from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import (
     ArtifactConflictError,
     InvalidInputError,

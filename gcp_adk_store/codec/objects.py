@@ -1,45 +1,31 @@
-"""Lay out artifacts as Cloud Storage objects: names, content types and metadata.
+"""Lay out artifacts as Cloud Storage objects: content types and metadata.
 
-::
-
-    {app}/{user}/{session}/{filename}/{version}
-    {app}/{user}/user/{filename}/{version}          filename starts with "user:"
-
-Names and the ``adk*`` metadata keys are those of ADK's own service, so each reads what the other wrote.
-The object holds the payload unchanged, under its own content type.
+The ``adk*`` metadata keys are those of ADK's own service, so each reads what the other wrote. The object
+holds the payload unchanged, under its own content type.
 """
 
-import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
 from gcp_adk_store.model.halves import read_halves, spell_halves
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.model.weights import Bounds, is_unicode, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
 
-UPLOADS: Final = "adk-store-uploads"
-"""Prefix of the names of uploads that browsers made and that are not artifacts yet."""
-_UPLOAD: Final = re.compile(rf"{UPLOADS}/[0-9a-f]{{32}}/[0-9a-f]{{32}}")
-
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """The content type that Cloud Storage records for a payload without one."""
 
-_SCOPE_SEGMENTS: Final = 3  # app, user and session, before the filename
 _PLAIN: Final = re.compile(r"[!-~]+")  # keys that HTTP headers carry unchanged
-_VERSION: Final = re.compile(r"0|[1-9][0-9]*")  # as object_name encodes it: a load accepts no other object
 
 _DISPLAY_NAME: Final = "adkDisplayName"
 _IS_TEXT: Final = "adkIsText"
@@ -166,92 +152,6 @@ class ScannedObject:
     metadata: Mapping[str, str]
     update_time: float
     """Unix time of the last change of its bytes or metadata, in seconds."""
-
-
-def scope_prefix(scope: ArtifactScope) -> str:
-    """Return the prefix of the names of all artifacts of *scope*."""
-    session = "user" if scope.session is None else escape_segment(scope.session)
-    return f"{user_prefix(scope)}{session}/"
-
-
-def user_prefix(scope: ArtifactScope) -> str:
-    """Return the prefix of the names of all artifacts of a user, in all sessions."""
-    return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/"
-
-
-def version_prefix(key: ArtifactKey) -> str:
-    """Return the prefix of the names of all versions of an artifact, and of artifacts nested below it."""
-    return f"{scope_prefix(key.scope)}{key.filename}/"
-
-
-def object_name(key: ArtifactKey, version: int) -> str:
-    """Return the name of one version.
-
-    Raises:
-        InvalidInputError: the name exceeds 1,024 bytes.
-    """
-    name = f"{version_prefix(key)}{version}"
-    size = len(name.encode())
-    if size > MAX_OBJECT_NAME_BYTES:
-        raise InvalidInputError(
-            f"filename and ids make an object name of {size} bytes, the limit is {MAX_OBJECT_NAME_BYTES}; "
-            "use a shorter filename"
-        )
-    return name
-
-
-def following_object_name(key: ArtifactKey, version: int) -> str | None:
-    """Return the name of the version after *version*; ``None`` if one more digit makes it too long."""
-    name = f"{version_prefix(key)}{version + 1}"
-    return name if len(name.encode()) <= MAX_OBJECT_NAME_BYTES else None
-
-
-def upload_name(key: ArtifactKey, upload_id: str) -> str:
-    """Return the name of an upload for an artifact before it becomes a version of it.
-
-    Only a caller that names the same artifact finds it. Artifacts never have such a name: theirs have more
-    segments.
-    """
-    return f"{uploads_prefix(key.scope)}{_digest(version_prefix(key))}/{upload_id}"
-
-
-def uploads_prefix(scope: ArtifactScope) -> str:
-    """Return the prefix of the names of all uploads for artifacts of a user, in all sessions."""
-    return f"{UPLOADS}/{_digest(user_prefix(scope))}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def is_upload_name(name: str) -> bool:
-    """Return whether *name* has the form of :func:`upload_name`: an app's name may equal the prefix."""
-    return _UPLOAD.fullmatch(name) is not None
-
-
-def parse_version(name: str, prefix: str) -> int | None:
-    """Return the version in *name* for the artifact with *prefix*; ``None`` for another artifact's name."""
-    suffix = name.removeprefix(prefix)
-    return int(suffix) if name.startswith(prefix) and _VERSION.fullmatch(suffix) else None
-
-
-def version_of(name: str) -> int:
-    """Return the version in *name*, for any artifact."""
-    return int(name.rpartition("/")[2])
-
-
-def filenames(names: Iterable[str], prefix: str) -> set[str]:
-    """Return the filenames of the artifacts whose objects have *names* below a scope's *prefix*.
-
-    Below a user's prefix, each filename starts with the session's id and a ``/``.
-    """
-    whole = prefix.count("/") >= _SCOPE_SEGMENTS
-    split = (name.removeprefix(prefix).rpartition("/") for name in names)
-    return {
-        filename
-        for filename, _, version in split
-        if filename and (whole or "/" in filename) and parse_version(version, "") is not None
-    }
 
 
 def encode_artifact(

@@ -7,14 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, NoReturn
 
-from gcp_adk_store.codec.objects import (
-    ENCRYPTED,
-    ObjectFields,
-    ScannedObject,
-    StoredObject,
-    checked_metadata,
-    is_upload_name,
-)
+from gcp_adk_store.codec.object_names import is_upload_name
+from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields, ScannedObject, StoredObject, checked_metadata
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import LIGHT_BYTES, SealedObjects, opening
 from gcp_adk_store.encryption.places import Places

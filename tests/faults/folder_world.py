@@ -17,7 +17,8 @@ import pytest
 
 from gcp_adk_store import ArtifactLimits, FirestoreSessionService, GcsArtifactService, SessionLimits
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.objects import UPLOADS, ObjectFields
+from gcp_adk_store.codec.object_names import UPLOADS
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local.backend import DATABASE, Backend, contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments

@@ -26,7 +26,7 @@ from gcp_adk_store import (
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec import forks
-from gcp_adk_store.codec.objects import upload_name
+from gcp_adk_store.codec.object_names import upload_name
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey

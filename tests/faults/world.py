@@ -31,7 +31,7 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
-from gcp_adk_store.codec.objects import UPLOADS
+from gcp_adk_store.codec.object_names import UPLOADS
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore

@@ -10,16 +10,8 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.objects import (
-    DEFAULT_CONTENT_TYPE,
+from gcp_adk_store.codec.object_names import (
     UPLOADS,
-    ObjectFields,
-    StoredObject,
-    decode_artifact,
-    decode_file,
-    encode_artifact,
-    encode_copy,
-    encode_file,
     filenames,
     object_name,
     parse_version,
@@ -29,6 +21,16 @@ from gcp_adk_store.codec.objects import (
     user_prefix,
     version_of,
     version_prefix,
+)
+from gcp_adk_store.codec.objects import (
+    DEFAULT_CONTENT_TYPE,
+    ObjectFields,
+    StoredObject,
+    decode_artifact,
+    decode_file,
+    encode_artifact,
+    encode_copy,
+    encode_file,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope

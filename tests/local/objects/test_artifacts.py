@@ -67,7 +67,7 @@ class TestFilesOfArtifacts:
             await artifact_service.get_signed_url(**WHO)
         with pytest.raises(InvalidInputError, match="no URLs"):
             await artifact_service.create_upload(**WHO)
-        with pytest.raises(InvalidInputError, match="no URLs, .*read with load_artifact"):
+        with pytest.raises(InvalidInputError, match=r"no URLs, .*read with load_artifact"):
             await artifact_service.get_authenticated_url(**WHO)
 
     async def test_a_version_is_described_by_a_uri_of_its_own_store(
