@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.cloud.dlp import DlpRedactor
     from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
-    from gcp_adk_store.envelope import KmsEnvelope
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
+    from gcp_adk_store.settings.envelope import KmsEnvelope
     from gcp_adk_store.store import Store
     from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
     from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
@@ -172,7 +172,7 @@ __getattr__ = importer(
         "cloud.auth.credentials": ("StoreCredentials",),
         "cloud.dlp": ("DlpRedactor",),
         "encryption.local_keys": ("LocalKeyWrapper",),
-        "envelope": ("KmsEnvelope",),
+        "settings.envelope": ("KmsEnvelope",),
         "fsck.faults": ("Fault",),
         "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.reindexing": ("ReindexedMemories",),

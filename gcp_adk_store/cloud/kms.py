@@ -12,7 +12,6 @@ from google.auth import exceptions as auth
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.translation import translated
-from gcp_adk_store.envelope import Wrapped
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,
@@ -27,6 +26,7 @@ from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.settings.envelope import Wrapped
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class KmsKeyWrapper:
         self._guard = threading.Lock()
 
     async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
-        """As :class:`~gcp_adk_store.envelope.KeyWrapper`."""
+        """As :class:`~gcp_adk_store.settings.envelope.KeyWrapper`."""
 
         def encrypt(client: Any, timeout_s: float) -> Wrapped:
             answer = client.encrypt(
@@ -97,7 +97,7 @@ class KmsKeyWrapper:
         return await self._call(encrypt)
 
     async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
-        """As :class:`~gcp_adk_store.envelope.KeyWrapper`."""
+        """As :class:`~gcp_adk_store.settings.envelope.KeyWrapper`."""
         by = wrapped.version.partition("/cryptoKeyVersions/")[0]
         key = by if by in self._older else self._key
 

@@ -15,9 +15,9 @@ from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Facts, KeysFacts, Place
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.encryption.wrapping import wrapper_of
-from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings.envelope import KmsEnvelope
 
 DEADLINE_S: Final = 15.0
 SAMPLES: Final = 20

@@ -11,9 +11,9 @@ from gcp_adk_store.encryption.documents import SealedDocuments
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
 from gcp_adk_store.encryption.places import Places
-from gcp_adk_store.envelope import KeyWrapper, KmsEnvelope
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.objects import Objects, Uploads
+from gcp_adk_store.settings.envelope import KeyWrapper, KmsEnvelope
 
 
 @dataclass(frozen=True, slots=True)

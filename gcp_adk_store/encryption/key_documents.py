@@ -19,7 +19,7 @@ from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import KEY_ID_BYTES
-from gcp_adk_store.envelope import Wrapped
+from gcp_adk_store.settings.envelope import Wrapped
 
 _NOTED_S: Final = 24 * 3600
 """How long the note of a destroyed key is kept."""

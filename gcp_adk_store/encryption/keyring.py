@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredKey, read_key_document
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
-from gcp_adk_store.envelope import KeyWrapper, Wrapped
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.settings.envelope import KeyWrapper, Wrapped
 
 _KNOWN: Final = 10_000
 """Data keys that a process keeps, of about 1 kB each."""

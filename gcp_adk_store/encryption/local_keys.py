@@ -12,8 +12,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gcp_adk_store.encryption.sealing import NONCE_BYTES
-from gcp_adk_store.envelope import Wrapped
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.settings.envelope import Wrapped
 
 KEY_BYTES: Final = 32
 _VERSION_BYTES: Final = 4
@@ -62,13 +62,13 @@ class LocalKeyWrapper:
             ) from exc
 
     async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
-        """As :class:`~gcp_adk_store.envelope.KeyWrapper`."""
+        """As :class:`~gcp_adk_store.settings.envelope.KeyWrapper`."""
         nonce = os.urandom(NONCE_BYTES)
         data = self._newest + nonce + self._keys[self._newest].encrypt(nonce, data_key, context)
         return Wrapped(data, f"local/{self._newest.hex()}")
 
     async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
-        """As :class:`~gcp_adk_store.envelope.KeyWrapper`."""
+        """As :class:`~gcp_adk_store.settings.envelope.KeyWrapper`."""
         key = self._keys.get(wrapped.data[:_VERSION_BYTES])
         if key is None:
             raise StoredDataError("a data key was wrapped by a key that the key file does not have")

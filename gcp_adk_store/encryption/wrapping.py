@@ -5,7 +5,7 @@ import os
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.kms import KmsKeyWrapper
 from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
-from gcp_adk_store.envelope import KeyWrapper, KmsEnvelope
+from gcp_adk_store.settings.envelope import KeyWrapper, KmsEnvelope
 
 
 def wrapper_of(envelope: KmsEnvelope, credentials: StoreCredentials | None) -> KeyWrapper:

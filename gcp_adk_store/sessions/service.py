@@ -18,7 +18,6 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
@@ -52,6 +51,7 @@ from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.verification import VerifyMethods
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
+from gcp_adk_store.settings.envelope import KmsEnvelope
 
 logger = logging.getLogger(__name__)
 

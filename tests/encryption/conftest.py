@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store
-from gcp_adk_store.envelope import Wrapped
+from gcp_adk_store.settings.envelope import Wrapped
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=100, state_value_bytes=100, event_text_bytes=2000)
 

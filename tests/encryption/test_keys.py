@@ -23,10 +23,10 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
-from gcp_adk_store.envelope import Wrapped
 from gcp_adk_store.local.backend import open_keys
 from gcp_adk_store.ports.documents import Clock, Documents, Reads
 from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
 from tests.support.traces import in_folder, traces

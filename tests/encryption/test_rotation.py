@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from gcp_adk_store import InvalidInputError, LocalKeyWrapper, RotationReport, Store, UnavailableError
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.encryption.places import Places
-from gcp_adk_store.envelope import Wrapped
+from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import CountingWrapper, envelope
 from tests.encryption.test_keys import keyring
 from tests.erasure.conftest import erase, said

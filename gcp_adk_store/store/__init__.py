@@ -23,7 +23,6 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.proof_methods import OpenObjects, ProofMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -34,7 +33,8 @@ from gcp_adk_store.settings import (
     StoreOptions,
     StoreSettings,
 )
-from gcp_adk_store.store_methods import StoreMethods
+from gcp_adk_store.store.methods import StoreMethods
+from gcp_adk_store.store.proofs import OpenObjects, ProofMethods
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 

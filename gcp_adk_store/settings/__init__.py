@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import quote
 
-from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.settings.envelope import KmsEnvelope
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""
