@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -44,15 +45,18 @@ class Ways:
             return list(enumerate(steps))
         return list(enumerate(steps))[(self._turn + test) % min(TESTS, len(steps)) :: TESTS]
 
-    def few(self, steps: Sequence[Step], kind: Callable[[Step], str]) -> list[tuple[int, Step]]:
-        """Return two of *steps* of each *kind*, with their numbers."""
+    def few(
+        self, steps: Sequence[Step], kind: Callable[[Step], str], twice: AbstractSet[str]
+    ) -> list[tuple[int, Step]]:
+        """Return one of *steps* of each *kind*, and two of the kinds in *twice*, with their numbers."""
         numbered = list(enumerate(steps))
         if self._turn is None:
             return numbered
         chosen: set[int] = set()
         for one in dict.fromkeys(map(kind, steps)):
             alike = [number for number, step in numbered if kind(step) == one]
-            chosen |= {alike[(self._turn + add) % len(alike)] for add in (0, len(alike) // 2)}
+            apart = (0, len(alike) // 2) if one in twice else (0,)
+            chosen |= {alike[(self._turn + add) % len(alike)] for add in apart}
         return [numbered[number] for number in sorted(chosen)]
 
 

@@ -34,9 +34,9 @@ READING = [name for name, operation in OPERATIONS.items() if not operation.write
 
 NOT_SENT, REFUSED, LOST = Refuse("UNAVAILABLE"), Refuse("RESOURCE_EXHAUSTED"), Lose()
 ONCE: dict[str, list[Fault]] = {
-    "Commit": [NOT_SENT, REFUSED, LOST],
-    "BatchGetDocuments": [NOT_SENT, REFUSED, Cut()],
-    "RunQuery": [NOT_SENT, REFUSED, Cut()],
+    "Commit": [NOT_SENT, REFUSED, LOST, Garble()],
+    "BatchGetDocuments": [NOT_SENT, REFUSED, Cut(), Garble()],
+    "RunQuery": [NOT_SENT, REFUSED, Cut(), Garble()],
     "upload": [REFUSED, LOST, Cut("request"), Garble()],
     "media": [REFUSED, LOST, Cut(), Garble()],
     "list": [REFUSED, LOST, Cut(), Garble()],
@@ -68,15 +68,16 @@ def emulators(firestore_emulator: Emulator, storage_emulator: Emulator) -> Itera
     with FirestoreProxy(firestore_emulator.address) as clock:
         told = Emulators(clock.address, storage_emulator.address)
         clock.clock = told.time_of
-        yield from _with_faults(told)
+        yield from _with_faults(told, firestore_emulator.address)
 
 
-def _with_faults(told: Emulators) -> Iterator[Emulators]:
+def _with_faults(told: Emulators, address: str) -> Iterator[Emulators]:
     with (
-        FirestoreProxy(told.firestore, told.firestore_plans) as firestore,
+        FirestoreProxy(address, told.firestore_plans) as firestore,
         StorageProxy(told.storage, told.storage_plans) as storage,
         pytest.MonkeyPatch.context() as patch,
     ):
+        firestore.clock = told.time_of
         patch.setenv(FIRESTORE_VARIABLE, firestore.address)
         patch.setenv(STORAGE_VARIABLE, storage.address)
         for module in ("artifacts.file_methods", "cloud.storage.resumable"):
@@ -257,17 +258,17 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
             expected = await operation.act(await operation.attach(world))
         for service, count in counts.items():
             for number, kind in enumerate(count.kinds):
-                for fault in ways.of(number, ONCE[kind]):
-                    held = await operation.attach(world)
-                    with world.suffering(service, once_at(number, fault)):
-                        assert expected == await operation.act(held)
-                for outage in ways.of(number, list(OUTAGES.values())):
-                    world.hasty = True
+                for way in ways.of(number, [*ONCE[kind], *OUTAGES.values()]):
+                    world.hasty = isinstance(way, tuple)
                     held = await operation.attach(world)
                     world.hasty = False
-                    plan = outage_from(number, *outage)
-                    with world.suffering(service, plan), pytest.raises(UnavailableError):
-                        await operation.act(held)
+                    if isinstance(way, tuple):
+                        plan = outage_from(number, *way)
+                        with world.suffering(service, plan), pytest.raises(UnavailableError):
+                            await operation.act(held)
+                    else:
+                        with world.suffering(service, once_at(number, way)):
+                            assert expected == await operation.act(held)
         assert counts["firestore"].kinds or counts["storage"].kinds
         assert holdings == await world.holdings()
 

@@ -105,7 +105,15 @@ async def test_an_outage_leaves_in_the_store_what_its_fault_says(
 
 @pytest.mark.parametrize(
     "fault",
-    [Refuse("RESOURCE_EXHAUSTED"), Refuse("UNAVAILABLE"), Lose(), Cut(), Cut("request"), Delay(0.01)],
+    [
+        Refuse("RESOURCE_EXHAUSTED"),
+        Refuse("UNAVAILABLE"),
+        Lose(),
+        Cut(),
+        Garble(),
+        Cut("request"),
+        Delay(0.01),
+    ],
     ids=repr,
 )
 async def test_one_fault_costs_a_retry_and_no_event(

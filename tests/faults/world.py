@@ -17,10 +17,12 @@ import grpc
 import pytest
 import requests
 from google.adk.platform import time as platform_time
+from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1._helpers import decode_dict
 from google.cloud.firestore_v1.services.firestore import FirestoreClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
+from google.cloud.storage import Client as StorageClient
 
 from gcp_adk_store import (
     ArtifactLimits,
@@ -35,7 +37,6 @@ from gcp_adk_store.codec.object_names import UPLOADS
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
-from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
 
@@ -54,6 +55,7 @@ class Emulators:
     """Where the emulators are, and the plans of the proxies before them."""
 
     firestore: str
+    """That tells the time of worlds."""
     storage: str
     firestore_plans: Plans = field(default_factory=Plans)
     storage_plans: Plans = field(default_factory=Plans)
@@ -69,6 +71,12 @@ class Emulators:
         """Google's own client of the emulator itself."""
         channel = grpc.insecure_channel(self.firestore)
         return FirestoreClient(transport=FirestoreGrpcTransport(channel=channel))
+
+    @cached_property
+    def storage_client(self) -> StorageClient:
+        """Google's own client of the emulator itself: every client has threads and connections of its own."""
+        options = {"api_endpoint": self.storage}
+        return StorageClient(project="demo", credentials=AnonymousCredentials(), client_options=options)
 
 
 class FromNow:
@@ -123,7 +131,8 @@ class World:
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
         hasty = acting and self.hasty
-        service = self._open_artifacts(ArtifactLimits(deadline_s=2 * HASTY_S) if hasty else ArtifactLimits())
+        limits = ArtifactLimits(deadline_s=2 * HASTY_S) if hasty else ArtifactLimits()
+        service = self._open_artifacts(limits, acting=acting)
         self._opened.append(service)
         return service
 
@@ -144,7 +153,7 @@ class World:
     ) -> FirestoreSessionService:
         raise NotImplementedError
 
-    def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
         raise NotImplementedError
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
@@ -196,7 +205,7 @@ class CloudWorld(World):
 
     def create_bucket(self) -> None:
         """Make the bucket; blocks."""
-        create_bucket(self.bucket, self.emulators.storage)
+        self.emulators.storage_client.create_bucket(self.bucket)
 
     def put_upload(self, name: str) -> None:
         url = f"{self.emulators.storage}/upload/storage/v1/b/{self.bucket}/o"
@@ -210,12 +219,14 @@ class CloudWorld(World):
             project=self.project,
             client=None if acting else self._undisturbed,
             bucket=self.bucket if bucket else None,
+            storage=None if acting else self.emulators.storage_client,
             limits=limits,
             **options,
         )
 
-    def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
-        return GcsArtifactService(self.bucket, limits=limits)
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
+        client = None if acting else self.emulators.storage_client
+        return GcsArtifactService(self.bucket, client=client, limits=limits)
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
         return kind(project=self.project, client=None if acting else self._undisturbed, limits=limits)

@@ -19,7 +19,7 @@ from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.errors import ForkedProcessError
-from gcp_adk_store.operations import forks
+from gcp_adk_store.operations import forks, telemetry
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
@@ -213,6 +213,25 @@ def _require_grpc() -> None:
             "this process was forked while gRPC ran in its parent, and gRPC cannot run in it: fork before "
             "the first call of a session service, or close() services and clients of Firestore before it"
         )
+
+
+def failed(code: grpc.StatusCode) -> grpc.aio.AioRpcError:
+    """Return the failure of an RPC with a status *code*, as a call raises it."""
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+
+def received(message: Any) -> Any:
+    """Return *message*, with which an RPC was answered, and count it.
+
+    gRPC gives ``None`` for an answer that is missing, or that it cannot read.
+
+    Raises:
+        grpc.aio.AioRpcError: there is none; the RPC may have been executed.
+    """
+    if message is None:
+        raise failed(grpc.StatusCode.INTERNAL)
+    telemetry.count_answer(message.ByteSize)
+    return message
 
 
 def connect(

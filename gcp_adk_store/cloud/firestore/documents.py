@@ -25,6 +25,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     ClientInterceptor,
     Connection,
     FirestoreClient,
+    received,
 )
 from gcp_adk_store.cloud.firestore.listening import listen
 from gcp_adk_store.cloud.translation import translated
@@ -146,8 +147,8 @@ class Reads:
             time: Timestamp | None = None
             read_time = 0.0
             with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
-                async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
-                    telemetry.count_answer(message.ByteSize)
+                async for answer in rpc(request, metadata=connection.metadata, timeout=timeout_s):
+                    message = received(answer)
                     if time is None:
                         time = message.read_time
                         read_time = self.clock.learn(time, asked_at=asked_at)
@@ -191,8 +192,9 @@ class Documents(Reads):
                 telemetry.count_rpc(request.ByteSize)
                 asked_at = platform_time.get_time()
                 with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
-                    answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
-                telemetry.count_answer(answer.ByteSize)
+                    answer = received(
+                        await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
+                    )
                 self.clock.learn(answer.commit_time, asked_at=asked_at)
                 return [
                     _written(item, result) for item, result in zip(writes, answer.write_results, strict=True)
@@ -224,15 +226,15 @@ class Documents(Reads):
             telemetry.count_rpc(request.ByteSize)
             try:
                 with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
-                    answer = await connection.partition_query(
-                        request, metadata=connection.metadata, timeout=timeout_s
+                    return received(
+                        await connection.partition_query(
+                            request, metadata=connection.metadata, timeout=timeout_s
+                        )
                     )
             except StoreError as exc:
                 if is_unknown_rpc(exc.__cause__):
                     return None
                 raise
-            telemetry.count_answer(answer.ByteSize)
-            return answer
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 

@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error
 from gcp_adk_store.cloud.firestore import values
-from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Connection
+from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Connection, failed, received
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
@@ -149,8 +149,7 @@ class _Stream:
                 message = await self._call.read()
                 if message is grpc.aio.EOF:
                     raise UnavailableError(f"{self.where}: the stream of changes ended")
-                telemetry.count_answer(message.ByteSize)
-                if self._is_snapshot(message):
+                if self._is_snapshot(received(message)):
                     break
         self.document = None
         if self._newest is not None:
@@ -186,5 +185,6 @@ class _Stream:
 
 def _refusal(number: int) -> grpc.aio.AioRpcError:
     """Return the failure with the status code *number*, as a call that Firestore refuses raises it."""
-    code = next((code for code in grpc.StatusCode if code.value[0] == number), grpc.StatusCode.UNKNOWN)
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata())
+    return failed(
+        next((code for code in grpc.StatusCode if code.value[0] == number), grpc.StatusCode.UNKNOWN)
+    )

@@ -164,6 +164,9 @@ _Arrive: TypeAlias = Callable[[], Coroutine[Any, Any, _Outcome]]
 
 _DROPPED: Final = _Outcome([], _failure("UNAVAILABLE"))
 
+_UNREADABLE: Final = _Outcome([b"\xff"], None)
+"""Bytes that no kind of message can be read from. A part of a message might be read as another message."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Running:
@@ -280,7 +283,10 @@ class _Handler(grpc.GenericRpcHandler):
                 if isinstance(fault, Hang):
                     await self._stopping.wait()
                 return _DROPPED
-            case Lose() | Cut() | Garble():
+            case Garble():
+                await self._see_through(arrive())
+                return _UNREADABLE
+            case Lose() | Cut():
                 whole = await self._see_through(arrive())
                 return _Outcome(whole.answers[:-1][:1] if isinstance(fault, Cut) else [], _DROPPED.failure)
             case Delay(seconds):

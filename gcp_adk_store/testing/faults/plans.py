@@ -132,7 +132,8 @@ class Garble:
     """Let it be done, then change the body of the answer: its status stays, and its length fits the change.
 
     So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
-    length. An answer that can have no body stays as it is. In a service without bodies, the answer is lost.
+    length. An answer that can have no body stays as it is. Firestore's answer becomes one message that cannot
+    be read, whatever *change* says.
     """
 
     kind: ClassVar[str] = "garble"
