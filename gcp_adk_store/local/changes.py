@@ -97,7 +97,7 @@ def _put_apart(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
 def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
     found = list(stored) if isinstance(stored, list) else []
     for value in values:
-        if type(value) is str:  # equal to texts alone, so that most arrays are compared at once
+        if type(value) in (str, bytes):  # equal to their like alone, so that most arrays are compared at once
             if value not in found:
                 found.append(value)
         elif not any(_are_equal(value, other) for other in found):

@@ -20,8 +20,8 @@ _LONG: Final = 256
 
 _JSON_STEP: Final = 512
 _CONTENT_STEP: Final = 16 * 1024
-"""Sizes to which a row with an array of texts is filled up. SQLite writes the changed pages alone of a row
-whose size stays, so an append to 100 kB writes 3 pages instead of 51."""
+"""Sizes to which a row with an array is filled up. SQLite writes the changed pages alone of a row whose size
+stays, so an append to 64 kB of events writes 4 pages instead of 17."""
 
 _OF_ONE_KIND: Final = ({str}, {bytes})
 _ARRAYS: Final = ("a", "l")
@@ -44,39 +44,47 @@ class Spelled(NamedTuple):
     fields: str
     """JSON of the fields that are not in *content*."""
     pieces: str | None
-    """JSON of the lengths in bytes of what *content* holds, by field: ``t`` for a text, ``b`` for bytes,
-    ``a`` for an array of texts, ``l`` for one of bytes."""
+    """JSON of the lengths in bytes of what *content* holds, by field, in the order there: ``t`` for a text,
+    ``b`` for bytes, ``a`` for an array of texts, ``l`` for one of bytes."""
     content: bytes | None
     """Long texts and bytes, one after the other; then a filler."""
+
+
+class _Piece(NamedTuple):
+    name: str
+    kind: str
+    length: int | list[int]
+    content: bytes
 
 
 def spell(fields: Mapping[str, Any]) -> Spelled:
     """Return the spelling of a document's *fields*."""
     shown: dict[str, Any] = {}
-    pieces: dict[str, tuple[str, Any]] = {}
-    content: list[bytes] = []
+    apart: list[_Piece] = []
     for name, value in sorted(fields.items()):
         if type(value) is bytes:
-            content.append(value)
-            pieces[name] = ("b", len(value))
+            apart.append(_Piece(name, "b", len(value), value))
         elif type(value) is str and len(value) > _LONG:
-            content.append(value.encode())
-            pieces[name] = ("t", len(content[-1]))
+            text = value.encode()
+            apart.append(_Piece(name, "t", len(text), text))
         elif type(value) is list and value and (kinds := {*map(type, value)}) in _OF_ONE_KIND:
             items = value if kinds == {bytes} else [text.encode() for text in value]
-            content += items
-            pieces[name] = ("l" if kinds == {bytes} else "a", [*map(len, items)])
+            apart.append(_Piece(name, "l" if kinds == {bytes} else "a", [*map(len, items)], b"".join(items)))
         else:
             shown[name] = value
-    if not pieces:
+    if not apart:
         return Spelled(_json(shown), None, None)
-    joined = b"".join(content)
-    if all(kind not in _ARRAYS for kind, _ in pieces.values()):
-        return Spelled(_json(shown), _json(pieces), joined)
+    # What grows moves what follows it, and SQLite writes that again: the largest, to which events are added,
+    # comes first.
+    apart.sort(key=lambda piece: -len(piece.content))
+    pieces = _dump({piece.name: (piece.kind, piece.length) for piece in apart}, sort_keys=False)
+    content = b"".join(piece.content for piece in apart)
+    if all(piece.kind not in _ARRAYS for piece in apart):
+        return Spelled(_json(shown), pieces, content)
     return Spelled(
         _filled(_json(shown), " ", _JSON_STEP),
-        _filled(_json(pieces), " ", _JSON_STEP),
-        _filled(joined, _FILLER, _CONTENT_STEP),
+        _filled(pieces, " ", _JSON_STEP),
+        _filled(content, _FILLER, _CONTENT_STEP),
     )
 
 
@@ -153,7 +161,7 @@ def _read_pieces(pieces: Mapping[str, Any], content: bytes, fields: dict[str, An
             piece = content[at : at + length]
             fields[name] = piece if kind == "b" else piece.decode()
             at += length
-    if content.count(_FILLER, at) != len(content) - at:
+    if content[at:] != _FILLER * (len(content) - at):
         raise ValueError("lengths and content differ")
 
 
@@ -164,9 +172,9 @@ def _json(value: Any) -> str:
         return _dump(_finite(value))
 
 
-def _dump(value: Any) -> str:
+def _dump(value: Any, *, sort_keys: bool = True) -> str:
     return json.dumps(
-        value, default=_mark, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+        value, default=_mark, ensure_ascii=False, allow_nan=False, sort_keys=sort_keys, separators=(",", ":")
     )
 
 

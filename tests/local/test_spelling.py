@@ -56,3 +56,24 @@ def test_an_array_of_texts_that_grows_rarely_changes_the_size_of_its_row() -> No
         tail.append(f"event {number} " * 50)
         sizes.append(size(spell({"rev": number, "tail": tail})))
     assert 8 > len(set(sizes))
+
+
+def test_an_array_that_grows_moves_little_of_what_is_beside_it() -> None:
+    """Not even what has a name before its own, and grows or changes with it."""
+    tail = [f"event {number} " * 50 for number in range(50)]
+    spelled = []
+    for count in (49, 50):
+        fields = {"hashes": [b"8 bytes!"] * count, "last_text": "x" * (300 + count), "tail": tail[:count]}
+        spelled.append(spell(fields).content or b"")
+    one, other = spelled
+    same = next(at for at, (here, there) in enumerate(zip(one, other, strict=True)) if here != there)
+
+    assert same >= sum(map(len, tail[:49]))
+
+
+def test_a_row_in_the_order_of_names_is_read() -> None:
+    """As earlier releases spelled it."""
+    fields = {"a": [b"one", b"two"], "b": ["a text", "another one"], "c": 1}
+    earlier = Spelled('{"c":1}', '{"a":["l",[3,3]],"b":["a",[6,11]]}', b"onetwoa textanother one\xff\xff")
+
+    assert fields == read(earlier, what="it")
