@@ -6,12 +6,13 @@ https://firebase.google.com/docs/firestore/best-practices#ramping_up_traffic
 import asyncio
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.ports.documents import Clock, Documents, Reads
+from gcp_adk_store.ports.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.ports.documents import Documents, Reads
 
 FIRST_RATE: Final = 500.0
 """Documents in a second, of all processes together."""
@@ -48,31 +49,21 @@ class Ramp:
             return max(0.0, self._paid_at - now - _AHEAD_S)
 
 
-class PacedReads:
+class PacedReads(ReadsAround[Inner]):
     """Reads that wait as a ramp says; the documents of a query are spent after it."""
 
-    def __init__(self, reads: Reads, ramp: Ramp | None, on_documents: OnDocuments) -> None:
-        """Read through *reads*; without a *ramp*, only count."""
-        self._reads = reads
+    def __init__(self, inner: Inner, ramp: Ramp | None, on_documents: OnDocuments) -> None:
+        """Read through *inner*; without a *ramp*, only count."""
+        super().__init__(inner)
         self._ramp = ramp
         self._on_documents = on_documents
-
-    @property
-    def clock(self) -> Clock:
-        """As the port."""
-        return self._reads.clock
-
-    @property
-    def deadline_s(self) -> float:
-        """As the port."""
-        return self._reads.deadline_s
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         """As the port."""
         await self._spend("read", len(paths))
-        return await self._reads.get(paths, fields=fields)
+        return await super().get(paths, fields=fields)
 
     async def query(
         self,
@@ -84,7 +75,7 @@ class PacedReads:
         page: Page | None = None,
     ) -> list[Document]:
         """As the port."""
-        found = await self._reads.query(
+        found = await super().query(
             parent, collection, fields=fields, all_descendants=all_descendants, page=page
         )
         await self._spend("read", max(1, len(found)))
@@ -97,44 +88,23 @@ class PacedReads:
             await asyncio.sleep(wait_s)
 
 
-class PacedDocuments(PacedReads):
+class PacedDocuments(PacedReads[Documents], DocumentsAround):
     """Documents that wait as a ramp says, before each write, too."""
-
-    def __init__(self, documents: Documents, ramp: Ramp | None, on_documents: OnDocuments) -> None:
-        """Read and write through *documents*, which :meth:`close` closes."""
-        super().__init__(documents, ramp, on_documents)
-        self._documents = documents
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
         """As the port."""
         await self._spend("written", len(writes))
-        return await self._documents.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port."""
         await self._spend("written", len(writes))
-        await self._documents.commit_all(writes)
+        await super().commit_all(writes)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port."""
-        async with self._documents.snapshot() as reads:
+        async with super().snapshot() as reads:
             yield PacedReads(reads, self._ramp, self._on_documents)
-
-    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
-        """As the port; it bills no documents."""
-        return await self._documents.split_points(collection, most=most)
-
-    def watch(self, path: str) -> AsyncGenerator[Document | None]:
-        """As the port."""
-        return self._documents.watch(path)
-
-    async def scrub(self) -> None:
-        """As the port."""
-        await self._documents.scrub()
-
-    async def close(self) -> None:
-        """As the port."""
-        await self._documents.close()

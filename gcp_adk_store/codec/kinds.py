@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.values import error_of, kind_of
+from gcp_adk_store.codec.values import error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 
@@ -74,7 +74,7 @@ def read_fields(kind: type[Kind], document: Document) -> Kind:
         raise StoredDataError(f"{document.path} lacks {where}")
     if problem["type"].endswith("_type"):
         found, error = problem["input"], error_of(problem["input"])
-        raise error(f"{document.path} has a field of a wrong kind: {where} is {kind_of(found)}")
+        raise error(f"{document.path} has a field of a wrong kind: {where} is {kind_of_content(found)}")
     raise wrong(document, where)
 
 

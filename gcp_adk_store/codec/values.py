@@ -68,6 +68,13 @@ def kind_of(field: object) -> str:
     return field.kind if isinstance(field, Foreign) else type(field).__name__
 
 
+def kind_of_content(field: object) -> str:
+    """Return the kind of *field*, of one that an encrypted store encrypts: only there it is bytes."""
+    if isinstance(field, bytes):
+        return "encrypted, and this store has no key: pass encryption=, or set ADK_STORE_ENCRYPTION_KEY"
+    return kind_of(field)
+
+
 def error_of(field: object) -> type[StoredDataError]:
     """Return the error of a reader that finds *field* where it needs another kind."""
     return field.error if isinstance(field, Foreign) else StoredDataError
@@ -81,7 +88,7 @@ def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
     if isinstance(ref := form.get(_PAYLOAD), dict):
         return decode_ref(ref, what=what)
     if not isinstance(text := form.get(_JSON), str):
-        raise error_of(field)(f"{what} is stored in a form unknown to this release: {kind_of(field)}")
+        raise error_of(field)(f"{what} is stored in a form unknown to this release: {kind_of_content(field)}")
     try:
         return from_json(text)
     except (ValueError, RecursionError) as exc:

@@ -10,7 +10,8 @@ from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import OF_ONE_LIFE, Place, Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.ports import documents as port
+from gcp_adk_store.ports.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.ports.documents import Documents, Reads
 
 _EPOCH: Final = "epoch"
 
@@ -18,33 +19,23 @@ _LIGHT_BYTES: Final = 256 * 1024
 """AES-GCM takes 0.05 ms for so much."""
 
 
-class SealedReads:
+class SealedReads(ReadsAround[Inner]):
     """Reads that decrypt what *inner* finds."""
 
     def __init__(
-        self, inner: port.Reads, places: Places, keys: Keyring, *, accept_plaintext: bool = False
+        self, inner: Inner, places: Places, keys: Keyring, *, accept_plaintext: bool = False
     ) -> None:
-        self._reads = inner
+        super().__init__(inner)
         self._places = places
         self._keys = keys
         self._accept_plaintext = accept_plaintext
-
-    @property
-    def clock(self) -> port.Clock:
-        """As the port."""
-        return self._reads.clock
-
-    @property
-    def deadline_s(self) -> float:
-        """As the port."""
-        return self._reads.deadline_s
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         """As the port; takes 1 read and 1 operation of the wrapping key for each unknown data key."""
         asked = self._asked({self._places.collection(path) for path in paths}, fields)
-        found = await self._reads.get(paths, fields=asked)
+        found = await super().get(paths, fields=asked)
         documents = iter(await self._opened([each for each in found if each is not None], fields, asked))
         return [None if each is None else next(documents) for each in found]
 
@@ -59,7 +50,7 @@ class SealedReads:
     ) -> list[Document]:
         """As the port, at the price of :meth:`get`; filters and orders see what is stored."""
         asked = self._asked({self._places.collection(f"{collection}/")}, fields)
-        found = await self._reads.query(
+        found = await super().query(
             parent, collection, fields=asked, all_descendants=all_descendants, page=page
         )
         return await self._opened(found, fields, asked)
@@ -122,15 +113,8 @@ class SealedReads:
         return place if any(fields.get(name) not in (None, {}, []) for name in place.forms) else None
 
 
-class SealedDocuments(SealedReads):
+class SealedDocuments(SealedReads[Documents], DocumentsAround):
     """The documents of *inner*, whose content is encrypted there and plain here."""
-
-    def __init__(
-        self, inner: port.Documents, places: Places, keys: Keyring, *, accept_plaintext: bool = False
-    ) -> None:
-        super().__init__(inner, places, keys, accept_plaintext=accept_plaintext)
-        self.as_stored = inner
-        """The documents with their content as it is stored."""
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
@@ -154,29 +138,25 @@ class SealedDocuments(SealedReads):
                 item = writes[number]
                 if isinstance(item, Write):
                     ready[number] = await _sealed(item, place, keys[place.scope])
-        return await self.as_stored.commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
-
-    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
-        """As the port: names are not encrypted."""
-        return await self.as_stored.split_points(collection, most=most)
+        return await super().commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port."""
         if all(isinstance(item, Delete) for item in writes):
-            await self.as_stored.commit_all(writes)
+            await super().commit_all(writes)
             return
         for start in range(0, len(writes), 500):
             await self.commit(writes[start : start + 500], repeatable_when_unanswered=True)
 
     @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[SealedReads]:
+    async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port; keys are read as they are now."""
-        async with self.as_stored.snapshot() as inner:
+        async with super().snapshot() as inner:
             yield SealedReads(inner, self._places, self._keys, accept_plaintext=self._accept_plaintext)
 
     async def watch(self, path: str) -> AsyncGenerator[Document | None]:
         """As the port."""
-        async with aclosing(self.as_stored.watch(path)) as documents:
+        async with aclosing(super().watch(path)) as documents:
             async for document in documents:
                 if document is None:
                     yield None
@@ -186,12 +166,12 @@ class SealedDocuments(SealedReads):
 
     async def scrub(self) -> None:
         """As the port, and of the removed keys too."""
-        await self.as_stored.scrub()
+        await super().scrub()
         await self._keys.scrub()
 
     async def close(self) -> None:
         """As the port."""
-        await self.as_stored.close()
+        await super().close()
         await self._keys.close()
 
 

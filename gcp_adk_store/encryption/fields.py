@@ -31,6 +31,18 @@ def has_content(item: Write, forms: Forms) -> bool:
     return False
 
 
+def is_sealed(document: Document, forms: Forms) -> bool:
+    """Return whether *document* has content that is encrypted, by its kind alone."""
+    for name in forms.keys() - _OF_BYTES:
+        value = document.fields.get(name)
+        inner = (
+            value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        )
+        if any(isinstance(each, bytes) for each in inner):
+            return True
+    return False
+
+
 def sealed(item: Write, forms: Forms, key: DataKey, life: str) -> Write:
     """Return *item* with its content encrypted, for a document of one *life*."""
     start = f"{item.path}\0{life}\0"

@@ -153,7 +153,9 @@ class _Run:
         self._tasks = TaskLayout(layout.prefix)
         self._owner = None if task_owner is None else self._tasks.owner(task_owner)
         roots = [self._user] if self._owner is None else [self._user, self._owner]
-        self._keys = KeyErasure(self._storage.encryption, roots, erasure.recovery_of_keys)
+        self._keys = KeyErasure(
+            self._storage.encryption, roots, erasure.recovery_of_keys, self._storage.layout.prefix
+        )
         artifacts = erasure._artifacts  # noqa: SLF001
         self._objects = None if artifacts is None else artifacts.objects_of(key.app, key.user)
         self._layout = ErasureLayout(layout.prefix)
@@ -275,6 +277,7 @@ class _Run:
             raise StoredDataError(
                 "the user has payloads in a bucket, and this store has none: open it with its bucket"
             )
+        self._keys.require_known(found)
         tally = counted(self._storage.layout.prefix, found)
         deletes = [Delete(path=document.path) for document in found]
         return "documents", tally, lambda: self._commit(deletes, tally)

@@ -1,12 +1,15 @@
 """Destroy the data keys of a user, and tell from when on nothing can be read."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.encryption.encryption import Encryption
+from gcp_adk_store.encryption.fields import is_sealed
 from gcp_adk_store.encryption.key_documents import Destroyed, StoredKey
 from gcp_adk_store.encryption.keyring import UNDER_WAY_S
-from gcp_adk_store.encryption.places import Scope
+from gcp_adk_store.encryption.places import Places, Scope
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.erasures import Recovery
 
 
@@ -18,11 +21,29 @@ class KeyErasure:
         encryption: Encryption | None,
         paths: Sequence[str],
         recovery: Callable[[float], Awaitable[Recovery]],
+        prefix: str,
     ) -> None:
         """Take the keys of what lies below the documents at *paths*; without *encryption* none."""
         self._keys = None if encryption is None else encryption.keys
+        self._places = Places(prefix)
         self._scopes = [] if encryption is None else [encryption.places.scope(path) for path in paths]
         self._recovery = recovery
+
+    def require_known(self, documents: Iterable[Document]) -> None:
+        """Require that a key of this store encrypts *documents*, or none, before they are removed.
+
+        Raises:
+            InvalidInputError: the store has no encryption, so their key would outlive them.
+        """
+        if self._keys is not None:
+            return
+        for document in documents:
+            place = self._places.at(document.path)
+            if place is not None and is_sealed(document, place.forms):
+                raise InvalidInputError(
+                    "the user's data is encrypted, and this store has no keys to destroy with it: pass "
+                    "encryption=, or set ADK_STORE_ENCRYPTION_KEY"
+                )
 
     async def find(self) -> list[Scope]:
         """Return the scopes that have a key now."""

@@ -256,7 +256,8 @@ class StoreMethods:
                 Something may be erased: call it again.
             OutcomeUnknownError: not answered; call it again.
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
-            InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
+            InvalidInputError: an id or *quiet_s* is invalid, or the user's data is encrypted and the store
+                has no *encryption*; nothing was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery, self._recovery_of_keys)
         given = erasure.erase_user(
@@ -279,7 +280,10 @@ class StoreMethods:
         """
         encryption = self._sessions.storage.encryption
         if encryption is None:
-            raise InvalidInputError("this store has no encryption, so it has no keys to rotate")
+            raise InvalidInputError(
+                "this store has no encryption, so it has no keys to rotate: pass encryption=, or set "
+                "ADK_STORE_ENCRYPTION_KEY"
+            )
         from gcp_adk_store.encryption.rotation import rotate  # noqa: PLC0415  # with its ciphers
 
         return await rotate(encryption.keys, on_progress)

@@ -2,8 +2,8 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from gcp_adk_store import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.local.backend import open_keys
-from gcp_adk_store.ports.documents import Clock, Documents, Reads
+from gcp_adk_store.ports.around import DocumentsAround
+from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
@@ -113,66 +114,26 @@ class Counting:
         self.commits += step == "commit"
 
 
-class Faulty:
+class Faulty(DocumentsAround):
     """Documents before and after whose calls *meet* is awaited; it may raise."""
 
     def __init__(self, inner: Documents, meet: Any) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._meet = meet
-
-    @property
-    def clock(self) -> Clock:
-        return self._inner.clock
-
-    @property
-    def deadline_s(self) -> float:
-        return self._inner.deadline_s
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         await self._meet("get")
-        return await self._inner.get(paths, fields=fields)
-
-    async def query(
-        self,
-        parent: str,
-        collection: str,
-        *,
-        fields: Sequence[str] | None = None,
-        all_descendants: bool = False,
-        page: Page | None = None,
-    ) -> list[Document]:
-        return await self._inner.query(
-            parent, collection, fields=fields, all_descendants=all_descendants, page=page
-        )
+        return await super().get(paths, fields=fields)
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
         await self._meet("commit")
-        written = await self._inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        written = await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
         await self._meet("answer")
         return written
-
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        await self._inner.commit_all(writes)
-
-    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
-        return self._inner.snapshot()
-
-    def watch(self, path: str) -> AsyncGenerator[Document | None]:
-        return self._inner.watch(path)
-
-    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
-        """As the port."""
-        return await self._inner.split_points(collection, most=most)
-
-    async def scrub(self) -> None:
-        await self._inner.scrub()
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 OF_OTHERS = ("task", "push-config")
@@ -325,6 +286,35 @@ async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_i
         again, _ = await erase(store, task_owner=OWNER)
         assert [] != again
         assert [] == [each for each in await stored.get([backup[0].path]) if each is not None]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_a_store_without_encryption_refuses_to_erase_what_is_encrypted(
+    tmp_path: Path, *, dry_run: bool
+) -> None:
+    """The data key would stay, and with it every backup could be read; nothing is removed."""
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
+        await store.sessions.create_session(**THERE, state={"seat": "window"})
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        before = await store.sessions.storage.documents.query("", "adk_sessions", all_descendants=True)
+        with pytest.raises(InvalidInputError, match="ADK_STORE_ENCRYPTION_KEY"):
+            await erase(store, dry_run=dry_run)
+        after = await store.sessions.storage.documents.query("", "adk_sessions", all_descendants=True)
+
+    assert before
+    assert before == [replace(each, read_time=was.read_time) for was, each in zip(before, after, strict=True)]
+
+
+async def test_a_store_without_encryption_says_what_it_lacks(tmp_path: Path) -> None:
+    """Not that another release wrote what it cannot read."""
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
+        session = await store.sessions.create_session(**THERE, state={"seat": "window"})
+        await store.sessions.append_event(session, said("hello"))
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        with pytest.raises(StoredDataError, match=r"encrypted, .*ADK_STORE_ENCRYPTION_KEY"):
+            await store.sessions.get_session(**THERE)
+        with pytest.raises(InvalidInputError, match="ADK_STORE_ENCRYPTION_KEY"):
+            await store.rotate_keys()
 
 
 @pytest.mark.parametrize("damaged", [False, True], ids=["wrong-key", "damaged-key"])

@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store import Store
 from tests.erasure.conftest import said
 from tests.support.documents import blocks, commands
-from tests.support.ready_command import ready_command
+from tests.support.ready_programs import ready_path
 
 
 async def make(folder: Path) -> None:
@@ -30,19 +30,18 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     """The page erases the user first; here that comes last."""
     asyncio.run(make(tmp_path / "store"))
     erase, prune, redact, verify, anchor = commands("docs/erasure.md")
-    with ready_command(tmp_path) as programs:
-        run = subprocess.run(
-            ["bash", "-e", "-c", f"{redact}\n{verify}\n{anchor}\n{prune}\n{erase}"],  # noqa: S607  # the reader's shell
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "ADK_STORE_LOCAL": str(tmp_path / "store"),
-                "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    run = subprocess.run(
+        ["bash", "-e", "-c", f"{redact}\n{verify}\n{anchor}\n{prune}\n{erase}"],  # noqa: S607  # the reader's shell
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "ADK_STORE_LOCAL": str(tmp_path / "store"),
+            "PATH": ready_path(os.environ),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "the chain proves all of them" in run.stdout

@@ -94,6 +94,9 @@ def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
     assert f"state key 'k' holds a {kind} that JSON cannot hold" == str(caught.value)
 
 
+WITH_A_KEY = "pass encryption=, or set ADK_STORE_ENCRYPTION_KEY"
+
+
 @pytest.mark.parametrize(
     ("field", "form"),
     [
@@ -103,7 +106,10 @@ def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
         ({"json": None}, "dict"),
         ({"json": "1", "zip": "1"}, "dict"),
         (["secret"], "list"),
-        (b"secret", "bytes"),
+        (
+            b"secret",
+            "encrypted, and this store has no key: pass encryption=, or set ADK_STORE_ENCRYPTION_KEY",
+        ),
     ],
 )
 def test_a_form_of_a_later_release_is_refused(field: FieldValue, form: str) -> None:
