@@ -43,7 +43,7 @@ async def fsck(
     repair: bool,
     dry_run: bool,
 ) -> Result:
-    """Check stored sessions: segments, counts, state, references, chain, expiry, notes, orphans.
+    """Check stored data: segments, counts, state, references, chain, expiry, notes, orphans.
 
     Safe while agents run. Changes nothing without --repair, and then only documents that no one has written
     meanwhile. Ends with 1 if a fault remains, with 2 if it cannot look.

@@ -26,13 +26,16 @@ def digest_faults(
     """
     if begin is None or end is None:
         return []
-    right = digests_of(texts)
-    if only_newest:
-        right = right[len(right) - len(found or ()) :] if len(found or ()) <= len(right) else right
-    if found is not None and [*found] == right:
-        return []
-    covered = texts[len(texts) - len(right) :]
+    told = 0 if found is None else len(found)
+    covered = texts[max(0, len(texts) - told) :] if only_newest else texts
     if fold(begin, covered) != end and repeated(begin, covered, end) is None:
+        newest = (texts[start:] for start in range(len(texts) + 1)) if only_newest else ()
+        proven = next((some for some in newest if fold(begin, some) == end), None)
+        if proven is None:
+            return []
+        covered = proven
+    right = digests_of(covered)
+    if found is not None and [*found] == right:
         return []
     in_segment = "body" in document.fields
     mended: FieldValue = b"".join(right) if in_segment else [*right]
