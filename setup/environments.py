@@ -90,7 +90,7 @@ TERRAFORM: Final = Environment(
 UV: Final = Environment(
     folder=".cache/tools/uv",
     installs=(("uv==0.13.9",),),
-    holds="uv, which finds the versions that `make lock` writes",
+    holds="uv, which installs Python packages and writes the lock file",
 )
 ALL: Final = {each.folder: each for each in (PYTHON, BEAM, OLDEST, STAND_IN, DOCS, TERRAFORM, UV)}
 
@@ -118,10 +118,25 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
     if environment.over is not None:
         lay(environment.over, below=python, root=root)
     for arguments in environment.installs:
-        _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)
+        _install(environment, arguments, root)
     if environment.program:
         _lead_to(environment, root)
     stamp.write_text(environment.digest(root))
+
+
+def _install(environment: Environment, arguments: Sequence[str], root: Path) -> None:
+    """Install packages with uv, which takes 3 s where pip takes 100 s.
+
+    With pip where uv cannot: it reads none of pip's settings, such as another index.
+    """
+    python, uv = str(environment.python(root)), UV.python(root).with_name("uv")
+    if uv.exists():
+        own_cache = {**os.environ, "UV_CACHE_DIR": str(root / ".cache/uv")}
+        command = [str(uv), "pip", "install", "--no-progress", "--python", python, *arguments]
+        if subprocess.run(command, cwd=root, env=own_cache, check=False).returncode == 0:
+            return
+    # What nobody imports is not compiled, which is most of the time that pip takes.
+    _run([python, *_PIP, "install", "--progress-bar", "off", "--no-compile", *arguments], root)
 
 
 def lay(lower: Environment, *, below: Path, root: Path) -> None:

@@ -23,7 +23,7 @@ PARTS: Final = {
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
     "terraform": "Terraform, and test providers for it",
     "docs": "the generator of the documents' site, in .venv-docs",
-    "uv": "uv, for `make lock`",
+    "uv": "uv, which installs the others' packages, and for `make lock`",
 }
 """The parts, each with its description."""
 _TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
@@ -101,25 +101,30 @@ def _is_needed(tool: Tool, parts: set[str]) -> bool:
 
 def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
     """Yield the environments to create."""
-    wanted = (
+    wanted = [
         ("python", environments.PYTHON),
         ("beam", environments.BEAM),
         ("oldest", environments.OLDEST),
         ("docs", environments.DOCS),
         ("terraform", environments.STAND_IN),
         ("terraform", environments.TERRAFORM),
-        ("uv", environments.UV),
-    )
-    for part, each in wanted:
-        is_there = each is environments.TERRAFORM and machine.has_terraform
-        if part in parts and each.folder in machine.outdated and not is_there:
-            yield each
+    ]
+    made = [
+        each
+        for part, each in wanted
+        if part in parts
+        and each.folder in machine.outdated
+        and not (each is environments.TERRAFORM and machine.has_terraform)
+    ]
+    if (made or "uv" in parts) and environments.UV.folder in machine.outdated:
+        yield environments.UV
+    yield from made
 
 
 def _before(environment: Environment, made: list[Environment], *, without_pip: bool) -> frozenset[str]:
     """Return the names of the steps that an environment waits for."""
-    below = [each.folder for each in made if each is environment.over]
-    return frozenset([*below, *([PIP] if without_pip else [])])
+    below = [each.folder for each in made if each in (environment.over, environments.UV)]
+    return frozenset([*below, *([PIP] if without_pip else [])]) - {environment.folder}
 
 
 def _can_install(tool: Tool, machine: Machine) -> bool:
@@ -155,7 +160,7 @@ def _pip(root: Path) -> Step:
 def _environment(environment: Environment, wheels: tuple[str, ...], after: frozenset[str]) -> Step:
     return Step(
         name=environment.folder,
-        installs=f"{environment.holds}, by pip",
+        installs=f"{environment.holds}, from the package index",
         commands=((sys.executable, "-m", "setup.environments", environment.folder, *wheels),),
         after=after,
     )

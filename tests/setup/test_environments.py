@@ -1,14 +1,16 @@
 """A virtual environment is made once, and again when what it is made from has changed."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from setup.environments import Environment, lay, make
+from setup.environments import UV, Environment, lay, make
 from setup.tools import ROOT
 from tests.project.test_commands import made
 
@@ -28,13 +30,22 @@ ENVIRONMENT = Environment(
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A folder with a package to install."""
+def root(tmp_path: Path, with_pip: Path) -> Path:
+    """A folder with a package to install, and the environment with pip alone."""
+    shutil.copytree(with_pip, tmp_path / ENVIRONMENT.folder, symlinks=True)
     with zipfile.ZipFile(tmp_path / WHEEL, "w") as wheel:
         for name, text in FILES.items():
             wheel.writestr(name, text)
     (tmp_path / "requirements.txt").write_text(f"./{WHEEL}\n")
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def with_pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment with pip alone, which takes its time to make."""
+    root = tmp_path_factory.mktemp("bare")
+    make(replace(ENVIRONMENT, installs=(), reads=()), root, wheels=None)
+    return root / ENVIRONMENT.folder
 
 
 def test_an_environment_is_ready_until_what_it_reads_changes(root: Path) -> None:
@@ -54,6 +65,24 @@ def test_an_environment_is_ready_until_what_it_reads_changes(root: Path) -> None
     assert (False, True, True, False) == (half, made, touched, ENVIRONMENT.is_ready(root))
     assert 0 == subprocess.run(greets, check=False).returncode
     assert "own hello" == said_above(root)
+
+
+def test_uv_installs_and_pip_where_uv_fails(root: Path) -> None:
+    """As where pip's settings alone name the index."""
+    uv = UV.python(root).with_name("uv")
+    uv.parent.mkdir(parents=True)
+    python = str(ENVIRONMENT.python(root))
+    installed = []
+    for status in (0, 2):
+        uv.write_text(f'#!/bin/sh\necho "$@" > told\nexit {status}\n')
+        uv.chmod(0o755)
+        make(ENVIRONMENT, root, wheels=None)
+        greets = subprocess.run([python, "-c", "import greeting"], stderr=subprocess.DEVNULL, check=False)
+        installed.append(greets.returncode == 0)
+    asked = f"pip install --no-progress --python {python} {' '.join(ENVIRONMENT.installs[0])}\n"
+
+    assert [False, True] == installed
+    assert asked == (root / "told").read_text()
 
 
 def said_above(root: Path) -> str:

