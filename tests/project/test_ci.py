@@ -23,7 +23,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
     assert [
         "ruff format --check .",
         "ruff check .",
-        "mypy",
+        "mypy --num-workers 2",
         "lint-imports",
         "python -m website.words",
         "pre-commit validate-config",

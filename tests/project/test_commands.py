@@ -19,6 +19,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, Block, all_blocks, blocks, command, documents
+from tests.support.ready_programs import ready_path
 
 TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
 """How blocks begin that tests/adk_server/test_servers.py and tests/ces/sample/test_sample.py take from the
@@ -146,6 +147,12 @@ RUN = {
         "python two_at_once.py",
         'ADK_STORE_LOCAL=notes-store python talk.py "pack the bags"',
     ),
+    "test_the_agent_of_the_page_remembers": (
+        'gcp-adk-store memory search --local support-store --app support --user ada "window seat" --limit 3',
+    ),
+    "test_the_store_of_the_page_keeps_nothing_in_the_clear": (
+        "ADK_STORE_ENCRYPTION_KEY=support.key gcp-adk-store rotate-keys --local support-store",
+    ),
     "test_an_export_of_the_page_is_imported": ("gcp-adk-store import support.jsonl --on-conflict new-id",),
     "test_what_was_not_run_shows_nothing": ("make test",),
 }
@@ -164,6 +171,7 @@ PYTHON = {
     "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/how-to/authenticate.md": 1,
+    "docs/how-to/encrypt.md": 1,
     "docs/how-to/fork-and-restore.md": 1,
     "docs/how-to/handle-conflicts.md": 1,
     "docs/how-to/limit-lifetime.md": 1,
@@ -341,7 +349,7 @@ def environ(firestore_emulator: Emulator, storage_emulator: Emulator) -> Mapping
     return {
         firestore_emulator.variable: firestore_emulator.address,
         storage_emulator.variable: storage_emulator.address,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": ready_path(os.environ),
         "PYTHONPATH": str(ROOT),  # the code of this folder, whatever is installed
     }
 

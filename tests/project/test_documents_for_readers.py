@@ -20,6 +20,7 @@ from gcp_adk_store import Store, StoreError
 from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
+from tests.support.ready_programs import ready_programs
 from tests.support.told import Told
 from website.build import configuration, navigation
 
@@ -85,7 +86,7 @@ def test_the_example_of_an_own_test_passes(
     assert storage_emulator.address
     (tmp_path / "test_own.py").write_text("\n\n".join(blocks(document, "python")[which]))
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        [ready_programs() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
         capture_output=True,
         text=True,
