@@ -41,7 +41,7 @@ class Sizes:
 FULL: Final = Sizes(
     bodies={"1 KB": 1_000, "1 MB": 1_000_000, "100 MB": 100_000_000}, versions=(1, 100, 1000), keys=1000
 )
-QUICK: Final = Sizes(bodies={"1 KB": 1_000, "1 MB": 1_000_000}, versions=(1, 100), keys=100)
+QUICK: Final = Sizes(bodies={"1 KB": 1_000, "1 MB": 1_000_000}, versions=(1, 20), keys=20)
 
 Make: TypeAlias = Callable[[On], Awaitable[Step]]
 

@@ -85,7 +85,7 @@ FULL: Final = Sizes(
 )
 QUICK: Final = Sizes(
     histories=(20,),
-    long_history=50,
+    long_history=20,
     deleted=20,
     states={"1 KB": 1, "100 KB": 100},
     turns=10,

@@ -26,8 +26,11 @@ MEMORIES = f"{WITH_BUCKET}_apps/{APP}/{WITH_BUCKET}_users/{USER}/{WITH_BUCKET}_m
 class Store:
     """The emulators' content, to be damaged with Google's client and plain HTTP, and mended again."""
 
-    def __init__(self, settings: Settings, cloud: Cloud, chaos: Chaos, client: Client) -> None:
+    def __init__(
+        self, settings: Settings, cloud: Cloud, chaos: Chaos, client: Client, lasted_s: float
+    ) -> None:
         self.settings = settings
+        self.lasted_s = lasted_s
         self.chaos = chaos
         self.client = client
         self._objects = f"{cloud.storage}/storage/v1/b/{cloud.bucket}/o"
@@ -127,9 +130,10 @@ def ran(
         store=cloud,
         journals=tmp_path_factory.mktemp("journals"),
     )
-    chaos = run(settings)
+    ticks = [0.0]
+    chaos = run(settings, ticks.append)
     client = Client(project=cloud.project)
-    yield Store(settings, cloud, chaos, client)
+    yield Store(settings, cloud, chaos, client, ticks[-1])
     client.close()
 
 
@@ -138,6 +142,14 @@ def store(ran: Store) -> Iterator[Store]:
     """The store of the run, mended after the test."""
     yield ran
     ran.mend()
+
+
+def test_the_run_ends_once_enough_was_written(store: Store) -> None:
+    """Before five times its seconds are over, where a machine is not that slow."""
+    written = figures(store.chaos)["calls"]["firestore Commit"]
+
+    assert store.lasted_s >= SECONDS - 1
+    assert written < COMMITS or store.lasted_s < 5 * SECONDS - 1
 
 
 def test_nothing_is_lost_and_nothing_stored_twice(store: Store) -> None:

@@ -27,9 +27,10 @@ from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Servi
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
+from tests.support.lengths import at_length
 
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
-HISTORIES: Final = (0, 10, 100, 400)
+HISTORIES: Final = (0, 10, 100, at_length(210, 400))
 EVENT_BYTES: Final = 660
 ALL_SCOPES: Final = {"mine": 1, "user:n": 1, "app:m": 1}
 DELTAS: Final[dict[frozenset[Scope], dict[str, int]]] = {
@@ -225,7 +226,10 @@ def conversation(*, events: int, size: int, scopes: frozenset[Scope]) -> list[Tu
 async def test_turns_of_the_store_cost_what_the_model_says(
     conversations: Conversations, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
 ) -> None:
-    """In a process that does not know the session: 100 events to a segment, so 0, 0, 1 and 4 segments."""
+    """In a process that does not know the session, of which 0, 0, 1 and 2 segments are sealed.
+
+    In the long form the last has 4.
+    """
     turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
 
     assert [StoreServices().turn(turn, cold=True) for turn in turns] == await measured_cold(
@@ -267,7 +271,7 @@ async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, m
     )
 
 
-@pytest.mark.parametrize("events", [0, 10, 100, 350])
+@pytest.mark.parametrize("events", [0, 10, 100, at_length(210, 350)])
 @pytest.mark.parametrize("whose", ["ours", "builtin"])
 async def test_making_and_deleting_a_session_costs_what_the_model_says(
     ours: Connect, builtin: Connect, meter: FirestoreMeter, whose: str, events: int

@@ -90,7 +90,7 @@ def test_the_benchmark_measures_every_subject_of_every_scenario(run: dict[str, A
     network = {OURS, ADKS}
     commits = {"one raw Commit", "the same Commit, raw"}
     assert {*network, *FILES, *commits} == subjects["append, all scopes"]
-    assert {*network, *FILES, *commits, SMALLER} == subjects["append at 50 events"]
+    assert {*network, *FILES, *commits, SMALLER} == subjects["append at 20 events"]
     assert {*network, *FILES, "one raw BatchGet", "pydantic parsing"} == subjects[
         "get 20 events, whole, warm"
     ]
@@ -133,11 +133,11 @@ def test_the_benchmark_counts_what_sessions_take(counted: dict[tuple[str, str], 
 
 def test_the_benchmark_counts_what_artifacts_take(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
     """Requests of Cloud Storage, and their classes."""
-    assert {"upload": 1} == counted["save at 100 versions, known", OURS]["rpcs"]
-    assert {"upload": 1, "list": 1} == counted["save at 100 versions, unknown", OURS]["rpcs"]
-    assert {"upload": 1, "list": 1} == counted["save at 100 versions, known", ADKS]["rpcs"]
-    assert {"metadata": 2, "media": 1} == counted["load the latest of 100 versions, known", OURS]["rpcs"]
-    assert {"list": 1, "media": 1} == counted["load the latest of 100 versions, unknown", OURS]["rpcs"]
+    assert {"upload": 1} == counted["save at 20 versions, known", OURS]["rpcs"]
+    assert {"upload": 1, "list": 1} == counted["save at 20 versions, unknown", OURS]["rpcs"]
+    assert {"upload": 1, "list": 1} == counted["save at 20 versions, known", ADKS]["rpcs"]
+    assert {"metadata": 2, "media": 1} == counted["load the latest of 20 versions, known", OURS]["rpcs"]
+    assert {"list": 1, "media": 1} == counted["load the latest of 20 versions, unknown", OURS]["rpcs"]
     large = counted["save 1 MB", OURS]
     assert (1, 0) == (large["class_a"], large["class_b"])
     assert 1_000_000 < large["sent_bytes"] < 1_010_000

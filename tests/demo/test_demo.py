@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
 from examples.turns import Checks
+from gcp_adk_store.cli.command import command as commands
 from gcp_adk_store.testing.emulators import Emulator
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +45,7 @@ def test_the_demo_finds_every_value_it_expects(
     assert claimed <= cells(run.stdout, "│")
 
 
-def test_the_demo_needs_no_emulator(tmp_path: Path) -> None:
+def test_the_demo_needs_no_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs on a local store, and its last command shows the session."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_EMULATOR_HOST")}
     run = subprocess.run(
@@ -57,13 +61,10 @@ def test_the_demo_needs_no_emulator(tmp_path: Path) -> None:
     assert "Every expected value came back." in run.stdout
     assert "store.sqlite3" in run.stdout
     (command,) = [line for line in run.stdout.splitlines() if line.startswith("  gcp-adk-store ")]
-    shown = subprocess.run(
-        [sys.executable, "-m", "gcp_adk_store.cli", *shlex.split(command)[1:], "--json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    for name in os.environ.keys() - environment.keys():
+        monkeypatch.delenv(name)
+    shown = CliRunner().invoke(commands, [*shlex.split(command)[1:], "--json"])
+    assert 0 == shown.exit_code, shown.output
     assert "Closed. Goodbye, Ada." in shown.stdout
 
 

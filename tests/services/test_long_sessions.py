@@ -10,12 +10,13 @@ from gcp_adk_store import FirestoreSessionService, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event, texts
+from tests.support.lengths import at_length
 
 pytestmark = pytest.mark.emulators
 
-EVENTS = 2000
-LIMITS = SessionLimits(seal_tail_bytes=13_000)
-"""A fifth of the default, so that as many segments are sealed as of 10,000 events."""
+EVENTS = at_length(500, 2000)
+LIMITS = SessionLimits(seal_tail_bytes=SessionLimits().seal_tail_bytes * EVENTS // 10_000)
+"""So little that as many segments are sealed as of 10,000 events by default."""
 
 
 @pytest.fixture

@@ -294,7 +294,11 @@ def _prompt(template: str) -> object:
     ],
 )
 def test_a_hostile_template_is_taken_apart_in_linear_time(parse: Callable[[str], object], unit: str) -> None:
-    """Eight times as long takes about eight times as long; quadratic would be sixty-four times."""
+    """Eight times as long takes about eight times as long; quadratic would be sixty-four times.
+
+    `make long` takes templates three times as long.
+    """
+    short = at_length(16_000, 50_000)
 
     def seconds(length: int) -> float:
         template = unit * (length // len(unit))
@@ -302,8 +306,8 @@ def test_a_hostile_template_is_taken_apart_in_linear_time(parse: Callable[[str],
         parse(template)
         return time.process_time() - began
 
-    small = min(seconds(50_000) for _ in range(3))
-    large = min(seconds(400_000) for _ in range(2))
+    small = min(seconds(short) for _ in range(3))
+    large = min(seconds(8 * short) for _ in range(2))
 
     # A clock that ticks coarsely cannot make much of what takes no time at all.
     assert large < 24 * small + 0.01
