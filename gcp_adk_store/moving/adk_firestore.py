@@ -104,7 +104,7 @@ class AdkFirestore:
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """As the port, from one snapshot: 3 reads, then those of the events.
 
-        A session that is being deleted is none.
+        It leaves out a session whose deletion has begun.
         """
         path = self._session(key)
         async with self._documents.snapshot() as reads:

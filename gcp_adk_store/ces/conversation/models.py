@@ -60,7 +60,7 @@ def read_script(path: Path) -> list[Any] | dict[str, Any]:
 
 
 class ScriptedModel(BaseLlm):
-    """Replies with what it is given, in order, whatever it is asked."""
+    """Gives the replies that it was made with, in their order, and does not read the question."""
 
     model: str = "scripted"
     _replies: list[LlmResponse] = pydantic.PrivateAttr(default_factory=list)

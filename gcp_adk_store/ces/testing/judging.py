@@ -43,7 +43,7 @@ class Judge:
         """Return a judgement for each of *expectations*.
 
         Raises:
-            JudgeError: the answer is none. What the model raises.
+            JudgeError: the model did not answer with judgements. What the model itself raises passes on.
         """
         listed = "\n".join(f"{number}. {each}" for number, each in enumerate(expectations, start=1))
         text = f"<transcript>\n{transcript[-_LONGEST:]}\n</transcript>\n\nExpectations:\n{listed}"

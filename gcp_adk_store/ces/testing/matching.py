@@ -109,7 +109,7 @@ def match_type_fault(expected: Any) -> str | None:
 
 
 def text_of(value: Any) -> str:
-    """Return *value* as a text is compared: JSON of what is none."""
+    """Return *value* as the text that is compared: a text itself, or the JSON of another value."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 

@@ -158,7 +158,7 @@ def _answered(turn: ConversationTurn) -> str:
 
 
 def _uses(turn: ConversationTurn) -> list[ToolUse]:
-    """Return the calls of tools: a transfer is none."""
+    """Return the calls of tools, without transfers to other agents."""
     return [use for use in turn.calls if use.name != TRANSFER]
 
 

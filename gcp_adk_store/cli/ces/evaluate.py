@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _OTHERS: Final = frozenset(
     {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
 )
-"""Folders among evaluations whose files are none, or need a model that plays the user."""
+"""Folders beside evaluations. Their files are not evaluations, or need a model that plays the user."""
 _MODELS: Final = ("model", "script", "replay", "record")
 
 
