@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from tests.support.documents import ROOT
+from tests.support.ready_programs import ready_programs
 
 SERVERS = ("api_server", "web", "run")
 ECHO = """
@@ -48,13 +49,11 @@ def adk(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["adk", *arguments])
 
 
-def adk_run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def adk_run(*arguments: str, program: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Let the command run an agent, in a process of its own: ADK's changes the logs of all."""
-    own = [sys.executable, "-W", "ignore", "-m", "gcp_adk_store.cli"]
-    environ = os.environ | {"HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [*own, "adk", "run", *arguments, "echo", "hello"],
-        env=environ,
+        [*(program or [str(ready_programs() / "gcp-adk-store")]), "adk", "run", *arguments, "echo", "hello"],
+        env=os.environ | {"HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -196,11 +195,12 @@ def test_the_bucket_is_there_after_the_command_that_makes_it(
 
 
 def test_what_is_kept_in_memory_needs_no_bucket(storage_emulator: Emulator) -> None:
-    """Nor does help, nor what is not served here."""
+    """Nor does help, nor what is not served here. Nothing was imported before this command."""
     assert storage_emulator.address
     missing = "--artifact_service_uri=gs://no-such-bucket"
+    program = [sys.executable, "-m", "gcp_adk_store.cli"]
 
-    assert 0 == adk_run(missing, "--in_memory").returncode
+    assert 0 == adk_run(missing, "--in_memory", program=program).returncode
     assert 0 == adk("web", missing, "--help").exit_code
     assert "no-such-bucket" not in adk("deploy", "docker", missing, "--help").output
 

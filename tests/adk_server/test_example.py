@@ -11,6 +11,7 @@ import pytest
 
 from gcp_adk_store.settings import StoreSettings
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, command, commands
+from tests.support.ready_programs import ready_programs
 
 EXAMPLE = ROOT / "examples/cloud_run"
 WEB = 'adk web \\\n  --session_service_uri "firestore://'
@@ -98,8 +99,8 @@ def test_the_example_keeps_pythons_collector_from_holding_up_the_event_loop() ->
 def test_the_example_does_not_start_without_a_bucket() -> None:
     """Else ADK would keep artifacts in memory, and lose them."""
     run = subprocess.run(
-        [sys.executable, str(EXAMPLE / "main.py")],
-        env={"PYTHONPATH": str(ROOT), "ADK_STORE_PROJECT": "p", "PORT": "0"},
+        [ready_programs() / "python", EXAMPLE / "main.py"],
+        env={"ADK_STORE_PROJECT": "p", "PORT": "0"},
         capture_output=True,
         text=True,
         check=False,

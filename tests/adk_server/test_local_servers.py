@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from tests.adk_server.conftest import AGENTS
 from tests.adk_server.process import Server
 from tests.adk_server.story import NOTES, SESSION, Api, begin, go_on, texts
 from tests.support.documents import ROOT, blocks, command
+from tests.support.ready_programs import ready_path, ready_programs
 
 LOCAL = "firestore+local://"
 
@@ -40,8 +40,7 @@ def environ(folder: Path, tmp_path: Path) -> dict[str, str]:
     return {name: value for name, value in kept.items() if not name.startswith("GOOGLE_")} | {
         "ADK_STORE_LOCAL": str(folder),
         "HOME": str(tmp_path),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),  # the code of this folder, whatever is installed
+        "PATH": ready_path(os.environ),
     }
 
 
@@ -112,12 +111,12 @@ def test_adks_own_server_finds_the_folder_by_its_services_yaml(
 def test_adk_run_keeps_its_turn_in_the_folder(environ: dict[str, str], folder: Path, tmp_path: Path) -> None:
     """A command shows it."""
     shutil.copytree(AGENTS / "notes", tmp_path / "notes")
+    own = str(ready_programs() / "gcp-adk-store")
     uris = [f"--session_service_uri={LOCAL}{folder}", f"--artifact_service_uri=gs+local://{folder}"]
-    own = [sys.executable, "-W", "ignore", "-m", "gcp_adk_store.cli"]
     arguments = ["adk", "run", *uris, "--session_id", "s1", "notes", "buy milk"]
     runs: dict[str, Any] = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True}
-    ran = subprocess.run([*own, *arguments], stdin=subprocess.DEVNULL, check=False, **runs)
-    shown = subprocess.run([*own, "sessions", "list", "--app", "notes"], check=True, **runs)
+    ran = subprocess.run([own, *arguments], stdin=subprocess.DEVNULL, check=False, **runs)
+    shown = subprocess.run([own, "sessions", "list", "--app", "notes"], check=True, **runs)
 
     assert 0 == ran.returncode, ran.stderr
     assert "[notes]: Noted. 1 in all." in ran.stdout

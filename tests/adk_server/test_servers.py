@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from tests.adk_server.chromium import shown_on
 from tests.adk_server.process import READY_S, Server
 from tests.adk_server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
 from tests.support.documents import ROOT, command
+from tests.support.ready_programs import ready_path
 
 PICTURES = ROOT / "tests/artifacts"
 
@@ -43,9 +43,8 @@ def start(
         "ADK_STORE_PROJECT": f"demo-{run}",
         "ADK_STORE_DATABASE": "(default)",
         "HOME": str(folder),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": ready_path(os.environ),
         "PORT": "0",
-        "PYTHONPATH": str(ROOT),  # the code of this folder, whatever is installed
     }
     buckets: set[str] = set()
 

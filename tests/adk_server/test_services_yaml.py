@@ -16,7 +16,8 @@ from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsAr
 from gcp_adk_store.adk_server import memory_service
 from gcp_adk_store.testing.emulators import Emulator
 from tests.adk_server.conftest import AGENTS
-from tests.support.documents import ROOT, blocks
+from tests.support.documents import blocks
+from tests.support.ready_programs import ready_programs
 
 BESIDE, WITHIN = "agents/services.yaml", "agents/notes/services.yaml"
 """Beside the agents, and within the agent's own folder."""
@@ -41,11 +42,10 @@ def adk_run(place: Path, *, project: str, bucket: str) -> subprocess.CompletedPr
     (place / ".adk/config.json").write_text(json.dumps({"telemetry": False}))  # or it asks for it first
     uris = {"session": f"firestore://{project}/(default)", "artifact": f"gs://{bucket}"}
     options = [f"--{kind}_service_uri={uri}" for kind, uri in uris.items()]
-    adk = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
     return subprocess.run(
-        [*adk, "run", *options, "--session_id", "s1", "agents/notes", "buy milk"],
+        [ready_programs() / "adk", "run", *options, "--session_id", "s1", "agents/notes", "buy milk"],
         cwd=place,
-        env=os.environ | {"HOME": str(place), "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"HOME": str(place)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

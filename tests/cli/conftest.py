@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from tests.support.ready_programs import ready_programs
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Deployment:
     def process(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
         """Run the command as a process of its own, which ends in a pipe."""
         return subprocess.run(
-            [str(Path(sys.executable).parent / "gcp-adk-store"), *arguments],
+            [ready_programs() / "gcp-adk-store", *arguments],
             env={**os.environ, **self.environ, **environ},
             capture_output=True,
             check=False,

@@ -18,7 +18,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.place import PLACE
 from tests.cli.conftest import Deployment
 from tests.support.documents import ROOT, blocks, commands
-from tests.support.ready_command import ready_command
+from tests.support.ready_programs import ready_path
 
 PAGE = (ROOT / "docs/cli.md").read_text()
 ELSEWHERE = {"adk", "ces", "emulators"}
@@ -92,15 +92,14 @@ def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) ->
     elsewhere = ("_COMPLETE", "gcp-adk-store bulk ")  # tests/beam runs bulk jobs, which need Beam
     examples = [text for text in commands("docs/cli.md") if not any(each in text for each in elsewhere)]
     (folder := tmp_path / "reader").mkdir()
-    with ready_command(tmp_path) as programs:
-        run = subprocess.run(
-            ["bash", "-e", "-c", "\n".join(examples)],  # noqa: S607  # the reader's shell
-            cwd=folder,
-            env={**os.environ, **deployment.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    run = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(examples)],  # noqa: S607  # the reader's shell
+        cwd=folder,
+        env={**os.environ, **deployment.environ, "PATH": ready_path(os.environ)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "hello" in run.stdout

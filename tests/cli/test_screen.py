@@ -4,13 +4,12 @@ import asyncio
 import os
 import pty
 import re
-import sys
-from pathlib import Path
 
 import pytest
 from google.genai import types
 
 from tests.cli.conftest import Deployment
+from tests.support.ready_programs import ready_programs
 
 LONG = "folder/" * 40 + "name.txt"
 LISTED = ("artifacts", "list", "--app", "app", "--user", "ada", "--session", "s")
@@ -32,7 +31,7 @@ def save(deployment: Deployment) -> None:
 
 def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
     """Return what the command prints on a terminal of so many columns."""
-    program = str(Path(sys.executable).parent / "gcp-adk-store")
+    program = str(ready_programs() / "gcp-adk-store")
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update({"COLUMNS": f"{columns}", "LINES": "50", "TERM": "xterm", **deployment.environ})

@@ -245,18 +245,20 @@ class GoogleApis:
         return path
 
     def answer(self, request: Request) -> tuple[int, Any]:
-        """Return status and body; lists come in pages of three, and refuse to be told another size."""
+        """Return status and body; lists come in two or three pages, and refuse to be told another size."""
         self.asked.append(request)
         status, body = self.answers.get(request.path, MISSING)
         kind = request.path.rpartition("/")[2]
-        if status != 200 or kind not in ("indexes", "fields") or not isinstance(body, dict):
+        size = {"indexes": 3, "fields": 25}.get(kind)
+        if status != 200 or size is None or not isinstance(body, dict):
             return status, body
         if "pageSize" in request.params:
             return error(400, "INVALID_ARGUMENT")
         first = int(request.params.get("pageToken", ["0"])[0])
-        page: dict[str, Any] = {kind: body.get(kind, [])[first : first + 3]}
-        if first + 3 < len(body.get(kind, [])):
-            page["nextPageToken"] = str(first + 3)
+        end = first + size
+        page: dict[str, Any] = {kind: body.get(kind, [])[first:end]}
+        if end < len(body.get(kind, [])):
+            page["nextPageToken"] = str(end)
         return 200, page
 
     def close(self) -> None:

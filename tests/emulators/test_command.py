@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,23 +17,23 @@ from google.cloud.storage import Client
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE
+from tests.support.ready_programs import ready_programs
 
-GCP_ADK_STORE: Final = [sys.executable, "-m", "gcp_adk_store.cli"]
 AGENT: Final = """
 from google.adk.agents import LlmAgent
 root_agent = LlmAgent(name="support", model="gemini-2.5-flash")
 """
 
 
-@contextmanager
-def exported(*options: str) -> Iterator[dict[str, str]]:
-    """Run the command; give what it prints for programs, and end it."""
+@pytest.fixture(scope="module")
+def variables() -> Iterator[dict[str, str]]:
+    """What the command prints for programs; it runs as long as they do, and ends with 0."""
     environ = {
         name: value
         for name, value in os.environ.items()
         if name not in (FIRESTORE_VARIABLE, STORAGE_VARIABLE)
     }
-    emulators = [*GCP_ADK_STORE, "emulators", "--json", *options]
+    emulators = [sys.executable, "-m", "gcp_adk_store.cli", "emulators", "--json", "--bucket", "my-bucket"]
     with subprocess.Popen(emulators, env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -45,43 +44,37 @@ def exported(*options: str) -> Iterator[dict[str, str]]:
     assert 0 == process.returncode
 
 
-def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(tmp_path: Path) -> None:
+def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(
+    variables: dict[str, str], tmp_path: Path
+) -> None:
     """``adk eval_set create`` puts a set into the emulator's bucket, with nothing else set."""
     agent = tmp_path / "agents/support"
     agent.mkdir(parents=True)
     (agent / "agent.py").write_text(AGENT)
     (agent / "__init__.py").write_text("from . import agent\n")
-    with exported("--bucket", "my-bucket") as variables:
-        create = [
-            "adk",
-            "eval_set",
-            "create",
-            str(agent),
-            "greetings",
-            "--eval_storage_uri",
-            "gs://my-bucket",
-        ]
-        environ = {**variables, "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        made = subprocess.run(
-            [*GCP_ADK_STORE, *create], env=environ, capture_output=True, text=True, check=False
-        )
-        assert 0 == made.returncode, made.stderr
-        client = Client(
-            project="demo-adk-store",
-            credentials=AnonymousCredentials(),
-            client_options={"api_endpoint": variables[STORAGE_VARIABLE]},
-        )
-        names = [blob.name for blob in client.list_blobs("my-bucket")]
-        client.close()
+    create = ["adk", "eval_set", "create", str(agent), "greetings", "--eval_storage_uri", "gs://my-bucket"]
+    environ = {**variables, "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    made = subprocess.run(
+        [ready_programs() / "gcp-adk-store", *create],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == made.returncode, made.stderr
+    client = Client(
+        project="demo-adk-store",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": variables[STORAGE_VARIABLE]},
+    )
+    names = [blob.name for blob in client.list_blobs("my-bucket")]
+    client.close()
 
     assert ["support/evals/eval_sets/greetings.evalset.json"] == names
 
 
-def test_programs_are_told_the_variables_as_one_line() -> None:
+def test_programs_are_told_the_variables_as_one_line(variables: dict[str, str]) -> None:
     """The same that a shell is told."""
-    with exported("--bucket", "my-bucket") as variables:
-        pass
-
     assert {
         FIRESTORE_VARIABLE: variables[FIRESTORE_VARIABLE],
         STORAGE_VARIABLE: variables[STORAGE_VARIABLE],

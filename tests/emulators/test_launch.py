@@ -502,7 +502,8 @@ def test_the_command_tells_where_it_cannot_log(
 
 def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
     """And prints each variable that the commands in the documents have, in a form that a shell takes."""
-    process = start([*COMMAND, "--bucket", "my-bucket"], env=environ)
+    found = {FIRESTORE_VARIABLE: "127.0.0.1:8080"}  # one that runs already
+    process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, **found})
     exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
     connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=5)
     connection.request("GET", f"{BUCKETS}/my-bucket")

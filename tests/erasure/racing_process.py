@@ -1,21 +1,24 @@
-"""Create sessions of one user for a while, and print when each was acknowledged."""
+"""Create sessions of one user for a while, and tell when each was acknowledged."""
 
 import asyncio
-import json
-import sys
 import time
+from multiprocessing.connection import Connection
 
 from gcp_adk_store import SessionLimits, Store
 
 FOR_S = 0.6
 
 
-async def create(folder: str, app: str, user: str, name: str) -> dict[str, float]:
-    """Return the ids of the sessions, each with the time of its acknowledgement."""
+def create(caller: Connection, folder: str, app: str, user: str, name: str) -> None:
+    """Tell the ids of the sessions, each with the time of its acknowledgement."""
+    caller.send(asyncio.run(_create(caller, folder, app, user, name)))
+
+
+async def _create(caller: Connection, folder: str, app: str, user: str, name: str) -> dict[str, float]:
     acknowledged: dict[str, float] = {}
     async with Store.local(folder, session_limits=SessionLimits(state_value_bytes=100)) as store:
-        print("ready", flush=True)  # noqa: T201  # to the parent, which begins then
-        sys.stdin.readline()
+        caller.send("ready")
+        caller.recv()
         ends_at = time.monotonic() + FOR_S
         while time.monotonic() < ends_at:
             session_id = f"{name}-{len(acknowledged)}"
@@ -25,7 +28,3 @@ async def create(folder: str, app: str, user: str, name: str) -> dict[str, float
             acknowledged[session_id] = time.time()
             await asyncio.sleep(0.01)
     return acknowledged
-
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(create(*sys.argv[1:]))))  # noqa: T201  # to the parent

@@ -84,7 +84,8 @@ class FolderWorld(World):
             SessionStorage(documents, payloads, layout), limits=limits, **options
         )
 
-    def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
+        del acting
         backend = self._backend(artifacts=limits)
         return GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
 

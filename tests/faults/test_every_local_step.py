@@ -1,9 +1,10 @@
 """Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file. In `make test` two steps of each kind go wrong in each operation, in one of
-their ways; they take turns over steps and operations: the step fails, or, if it changes the disk, the call is
-cancelled or the process is killed at it. `make long` lets each step go wrong in every way.
+system call that changes a file. In `make test` one step of each kind goes wrong in each operation, and two of
+each kind that changes the disk, in one of their ways; they take turns over steps and operations: the step
+fails, or, if it changes the disk, the call is cancelled or the process is killed at it. `make long` lets each
+step go wrong in every way.
 """
 
 import asyncio
@@ -95,7 +96,7 @@ class Prepared:
         """Return the steps, each with how it goes wrong."""
         return [
             (step, way)
-            for number, step in ways.few(self.steps, kind_of)
+            for number, step in ways.few(self.steps, kind_of, LASTING)
             for way in ways.of(number, ways_of(step))
         ]
 
@@ -110,6 +111,10 @@ class Prepared:
     def world(self, copies: Iterator[Path]) -> FolderWorld:
         """Return a world of its own, with what is there before."""
         return FolderWorld(shutil.copytree(self.folder, next(copies)), self.now)
+
+
+Known = tuple[dict[str, Prepared], Iterator[Path]]
+"""By the operation's name; and names of folders that do not exist yet, which last as long."""
 
 
 @pytest.fixture(autouse=True)
@@ -128,9 +133,22 @@ def copies() -> Iterator[Iterator[Path]]:
         yield (folder / f"{number}" for number in count())
 
 
-async def prepared(name: str, copies: Iterator[Path]) -> Prepared:
-    """Make what is there before, and do the operation on a copy with nothing going wrong."""
-    operation = OPERATIONS[name]
+@pytest.fixture(scope="module")
+def known() -> Iterator[Known]:
+    """What operations find and do undisturbed, as far as it is known."""
+    with temporary_folder() as folder:
+        yield {}, (folder / f"{number}" for number in count())
+
+
+async def prepared(name: str, known: Known) -> Prepared:
+    """Make what is there before, and do the operation on a copy with nothing going wrong; once."""
+    found, copies = known
+    if name not in found:
+        found[name] = await _prepared(OPERATIONS[name], copies)
+    return found[name]
+
+
+async def _prepared(operation: Operation, copies: Iterator[Path]) -> Prepared:
     world = FolderWorld(next(copies))
     with world.keeping_time():
         await operation.prepare(world)
@@ -157,10 +175,10 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """A file that is held for a moment is not noticed; any other error says what is stored."""
-    case = await prepared(name, copies)
+    case = await prepared(name, known)
     operation = case.operation
 
     async def fail(step: Step, failure: Failure) -> None:
@@ -193,14 +211,14 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
 
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
-    copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Nothing but UnavailableError says so."""
-    case = await prepared(name, copies)
+    case = await prepared(name, known)
     world = case.world(copies)
     with world.keeping_time():
         expected = await case.operation.act(await case.operation.attach(world))
-        for number, step in ways.few(case.steps, kind_of):
+        for number, step in ways.few(case.steps, kind_of, LASTING):
             for failure in ways.of(number, FAILURES[step[0]]):
                 held = await case.operation.attach(world)
                 with STEPS.suffering(only(step, failure)), suppress(UnavailableError):
@@ -211,10 +229,10 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Before the step, or after a commit was done."""
-    case = await prepared(name, copies)
+    case = await prepared(name, known)
 
     async def cancel(step: Step, *, is_done: bool) -> None:
         world = case.world(copies)
@@ -239,10 +257,10 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str, ways: Ways
+    known: Known, copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """SIGKILL: no handler, no farewell; another process goes on."""
-    case = await prepared(name, copies)
+    case = await prepared(name, known)
     killed: list[bool] = []
 
     async def kill(step: Step, *, is_done: bool) -> None:

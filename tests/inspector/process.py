@@ -3,16 +3,17 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.ready_programs import ready_programs
 
 
 @contextmanager
 def inspected(line: str, *options: str, at: Path) -> Iterator[str]:
     """Run a command of the document with a free port, and yield the address that it prints."""
-    words = [str(Path(sys.executable).with_name("gcp-adk-store")), *line.split()[1:], "--port", "0", *options]
+    words = [str(ready_programs() / "gcp-adk-store"), *line.split()[1:], "--port", "0", *options]
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ADK_STORE_")}
     with subprocess.Popen(
         words, cwd=at, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -35,11 +35,11 @@ async def database(path: Path) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def elsewhere(path: Path) -> Elsewhere:
-    """Run a function of a module of tests/local in another process; return what it returns."""
+    """Run a function of `tests/local/database_process.py` in another process; return what it returns."""
 
-    async def run(name: str, *arguments: Any, module: str = "database_process") -> Any:
+    async def run(name: str, *arguments: Any) -> Any:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"tests.local.{module}"),
+            *(sys.executable, "-m", "tests.local.database_process"),
             *(name, json.dumps([str(path), *arguments])),
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,

@@ -1,10 +1,8 @@
-"""Use local documents in a process of its own, as the arguments say; tell the result as JSON."""
+"""Use local documents in a process of its own."""
 
 import asyncio
-import json
-import sys
-from collections.abc import Callable, Coroutine
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +48,12 @@ async def win(path: str, name: str, rounds: int) -> list[list[Any]]:
     return won
 
 
-async def write_pairs(path: str) -> None:
+def write_pairs(caller: Connection, path: str) -> None:
     """Write two documents and a counter in each commit until the process is killed; tell what is stored."""
+    asyncio.run(_write_pairs(caller, path))
+
+
+async def _write_pairs(caller: Connection, path: str) -> None:
     documents = documents_at(path)
     for number in count():
         await documents.commit(
@@ -62,12 +64,4 @@ async def write_pairs(path: str) -> None:
             ],
             repeatable_when_unanswered=False,
         )
-        print(number, flush=True)  # noqa: T201  # the process is killed; its last word is what it stored
-
-
-_CALLS: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-    call.__name__: call for call in (win, write_pairs)
-}
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_CALLS[sys.argv[1]](*json.loads(sys.argv[2])))))  # noqa: T201
+        caller.send(number)  # the process is killed; its last word is what it stored

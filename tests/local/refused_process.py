@@ -1,10 +1,8 @@
-"""Use a store in a process of its own that may do less than others; tell the result as JSON."""
+"""Use a store in a process of its own that may do less than others."""
 
 import asyncio
-import json
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -50,8 +48,3 @@ async def _left(path: str) -> list[Any]:
     async with Store.local(Path(path).parent) as store:
         found = await store.sessions.list_sessions(app_name=OF["app_name"])
         return [[each.id for each in found.sessions], await store.artifacts.list_artifact_keys(**OF)]
-
-
-if __name__ == "__main__":
-    call = {"as_nobody": as_nobody, "on_a_full_disk": on_a_full_disk}[sys.argv[1]]
-    print(json.dumps(call(*json.loads(sys.argv[2]))))  # noqa: T201

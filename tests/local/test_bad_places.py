@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.local.tables import FORMAT
-from tests.local.conftest import Elsewhere
 from tests.local.outcomes import OF, outcomes
+from tests.local.refused_process import as_nobody, on_a_full_disk
+from tests.support.ready_processes import elsewhere
 
 pytestmark = pytest.mark.processes
 
@@ -100,16 +101,16 @@ async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made
     assert [["done", ""]] * 4 == await outcomes(made)
 
 
-async def test_another_users_store_is_denied_by_every_call(made: Path, elsewhere: Elsewhere) -> None:
+def test_another_users_store_is_denied_by_every_call(made: Path, path: Path) -> None:
     """Whether it exists or not; a command says so in one line."""
     above = made.parent
     for each in (*made.iterdir(), made, above):
         each.chmod(0o555 if each.is_dir() else 0o444)
-    found = await elsewhere("as_nobody", module="refused_process")
+    found = elsewhere(as_nobody, f"{path}")
     above.chmod(0o755)
     made.rename(above / "gone")
     above.chmod(0o555)
-    absent = await elsewhere("as_nobody", module="refused_process")
+    absent = elsewhere(as_nobody, f"{path}")
     for each in (above, above / "gone"):
         each.chmod(0o755)
 
@@ -123,9 +124,9 @@ async def test_another_users_store_is_denied_by_every_call(made: Path, elsewhere
     assert 1 == len(found["stderr"].splitlines())
 
 
-async def test_a_full_disk_leaves_nothing_of_a_new_store(path: Path, elsewhere: Elsewhere) -> None:
+def test_a_full_disk_leaves_nothing_of_a_new_store(path: Path) -> None:
     """When there is room again, the same process makes it."""
-    told = await elsewhere("on_a_full_disk", module="refused_process")
+    told = elsewhere(on_a_full_disk, f"{path}")
 
     for kind, text in told["outcomes"]:
         assert "UnavailableError" == kind
@@ -135,11 +136,9 @@ async def test_a_full_disk_leaves_nothing_of_a_new_store(path: Path, elsewhere: 
     assert [["done", ""]] * 4 == told["after"]
 
 
-async def test_a_full_disk_refuses_writes_and_leaves_nothing_of_them(
-    made: Path, path: Path, elsewhere: Elsewhere
-) -> None:
+def test_a_full_disk_refuses_writes_and_leaves_nothing_of_them(made: Path, path: Path) -> None:
     """Reads go on; when there is room again, the same calls succeed."""
-    told = await elsewhere("on_a_full_disk", module="refused_process")
+    told = elsewhere(on_a_full_disk, f"{path}")
     created, saved, got, loaded = told["outcomes"]
 
     assert ["UnavailableError"] * 2 == [created[0], saved[0]]

@@ -3,8 +3,6 @@
 import asyncio
 import math
 import sqlite3
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -22,8 +20,8 @@ from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper, sweep_documents
 from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
-from tests.local.conftest import ROOT, Elsewhere
-from tests.local.documents_process import FIRST
+from tests.local.documents_process import FIRST, win, write_pairs
+from tests.support.ready_processes import ReadyProcess, elsewhere
 
 MIB = 1024 * 1024
 ONE = "apps/one"
@@ -200,11 +198,11 @@ async def test_a_write_that_changes_nothing_keeps_the_update_time(documents: Loc
 
 @pytest.mark.processes
 async def test_processes_that_race_for_a_document_win_one_by_one(
-    documents: LocalDocuments, elsewhere: Elsewhere
+    documents: LocalDocuments, path: Path
 ) -> None:
     """Each round has exactly one winner, and the update times strictly rise."""
     won = await asyncio.gather(
-        *(elsewhere("win", f"{name}", 60, module="documents_process") for name in range(4))
+        *(asyncio.to_thread(elsewhere, win, f"{path}", f"{name}", 60) for name in range(4))
     )
     rounds = sorted(one for of_one in won for one in of_one)
 
@@ -219,21 +217,13 @@ async def test_a_killed_process_leaves_whole_commits_of_documents(
     documents: LocalDocuments, path: Path, committed: int
 ) -> None:
     """All that it told, perhaps one more, and never a part of one."""
-    with subprocess.Popen(  # noqa: ASYNC220  # it is killed before anything waits
-        [sys.executable, "-m", "tests.local.documents_process", "write_pairs", f'["{path}"]'],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as writer:
-        assert writer.stdout
-        for _ in range(committed):
-            told = int(writer.stdout.readline())
-        writer.kill()
-        told = int((writer.stdout.read().split() or [str(told)])[-1])
+    writer = ReadyProcess(write_pairs, f"{path}")
+    told = [writer.receive() for _ in range(committed)]
+    *_, last = [*told, *writer.end()]
 
     pairs = (await one(documents, "pairs/all")).fields["pairs"]
     found = {each.path for each in await documents.query("", "pairs", fields=["__name__"])} - {"pairs/all"}
-    assert pairs in (told + 1, told + 2)
+    assert pairs in (last + 1, last + 2)
     assert {f"pairs/{number}-{half}" for number in range(int(str(pairs))) for half in "ab"} == found
 
 

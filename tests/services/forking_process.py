@@ -1,6 +1,10 @@
-"""Fork, as the arguments say; tell as JSON how children and parent went on. Run as a process of its own."""
+"""Fork, as each line of standard input says; tell as JSON how children and parent went on.
+
+Run as a process of its own. For each line it is forked before it has done anything but import.
+"""
 
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
@@ -162,8 +166,17 @@ def main(*flags: str) -> None:
     if "open-loop" in flags:
         kept.run_until_complete(append(store, "after"))
     parent = {} if "borrowed" in flags else use(store, "parent")
-    print(json.dumps({"children": children, "parent": parent}))  # noqa: T201  # what the test reads
+    print(json.dumps({"children": children, "parent": parent}), flush=True)  # noqa: T201  # what the test reads
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    gc.freeze()  # else each interpreter that ends goes through all modules
+    for line in sys.stdin:
+        forker = os.fork()
+        if forker == 0:
+            flags, variables = json.loads(line)
+            os.environ.update(variables)
+            main(*flags)
+            sys.exit(0)
+        ended = os.waitstatus_to_exitcode(os.waitpid(forker, 0)[1])
+        print(json.dumps({"status": ended}), flush=True)  # noqa: T201  # what the test reads

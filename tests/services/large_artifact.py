@@ -1,16 +1,10 @@
-"""Move a large artifact in a process of its own, and print the memory that it took as JSON.
+"""Move a large artifact in a process of its own, and tell the memory that it took."""
 
-Run as ``python -m tests.services.large_artifact SIZE BUCKET`` with the emulator's variable set.
-"""
-
-import asyncio
 import hashlib
 import io
-import json
 import os
-import sys
-import tempfile
 from pathlib import Path
+from typing import Any
 
 from gcp_adk_store import GcsArtifactService
 from tests.services.conftest import WHO
@@ -25,7 +19,7 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-async def main(size: int, bucket: str, folder: Path) -> None:
+async def move(size: int, bucket: str, folder: Path) -> dict[str, Any]:
     """Save, load and read; a small artifact first, so that only what the size costs is measured."""
     source, target = folder / "in", folder / "out"
     with source.open("wb") as file:
@@ -46,10 +40,4 @@ async def main(size: int, bucket: str, folder: Path) -> None:
             read_digest.update(piece)
     await service.close()
     equal = {digest(source)} == {digest(target), read_digest.hexdigest()}
-    took = {"equal": equal, "save": save.bytes, "load": load.bytes, "read": read.bytes}
-    print(json.dumps(took))  # noqa: T201  # what the caller of this process reads
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(main(int(sys.argv[1]), sys.argv[2], Path(folder)))
+    return {"equal": equal, "save": save.bytes, "load": load.bytes, "read": read.bytes}

@@ -1,13 +1,8 @@
-"""Take a turn with a large picture in a process of its own, and print what it took as JSON.
+"""Take a turn with a large picture in a process of its own, and tell what it took."""
 
-Run as ``python -m tests.services.large_turn SIZE [BUCKET]`` with the emulators' variables set.
-"""
-
-import asyncio
-import json
 import os
-import sys
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
@@ -51,7 +46,7 @@ async def take_turn(runner: Runner, data: bytes) -> str:
     return answer
 
 
-async def main(size: int, bucket: str | None) -> None:
+async def take_large_turn(size: int, bucket: str | None) -> dict[str, Any]:
     """Take a small turn first, so that only what the size costs is measured."""
     async with Store.connect(project=f"demo-large-{os.getpid()}", bucket=bucket) as store:
         agent = LlmAgent(name="agent", model=Looks())
@@ -66,17 +61,9 @@ async def main(size: int, bucket: str | None) -> None:
             found = await store.sessions.get_session(**WHO)
         content = found.events[2].content if found else None
         blob = content.parts[0].inline_data if content and content.parts else None
-        print(  # noqa: T201  # what the caller of this process reads
-            json.dumps(
-                {
-                    "answer": answer,
-                    "equal": blob is not None and blob.data == data,
-                    "turn": turn.bytes / size,
-                    "read": read.bytes / size,
-                }
-            )
-        )
-
-
-if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))
+        return {
+            "answer": answer,
+            "equal": blob is not None and blob.data == data,
+            "turn": turn.bytes / size,
+            "read": read.bytes / size,
+        }

@@ -1,48 +1,29 @@
 """Start processes, and let them begin together what they are told."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Self
 
-ROOT = Path(__file__).parents[2]
+from tests.services.racing_process import take_part
+from tests.support.ready_processes import ReadyProcess
 
 
 class RacingProcess:
     """A process that does one call after the other."""
 
     def __init__(self, name: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.services.racing_process", name],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._process = ReadyProcess(take_part, name)
+        self.answer = self._process.receive
+        self.end = self._process.end
 
     def begin(self, method: str, **arguments: Any) -> Self:
         """Let it begin a call."""
-        assert self._process.stdin
-        self._process.stdin.write(f"{json.dumps((method, arguments))}\n")
-        self._process.stdin.flush()
+        self._process.send((method, arguments))
         return self
-
-    def answer(self) -> Any:
-        """Wait for the answer to the call that it began."""
-        assert self._process.stdout
-        return json.loads(self._process.stdout.readline())
 
     def call(self, method: str, **arguments: Any) -> Any:
         """Let it do a call while the others wait."""
         return self.begin(method, **arguments).answer()
-
-    def end(self) -> None:
-        """End it, whatever it is doing."""
-        self._process.kill()
-        self._process.communicate()
 
 
 @contextmanager

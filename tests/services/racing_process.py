@@ -1,14 +1,8 @@
-"""Do what is told, line by line, in a process of its own: one of those that race each other.
-
-Run as ``python -m tests.services.racing_process NAME``, with the emulators set if the store is on them. Each
-line that comes in is a call as JSON, each line that goes out its answer; the first one says that everything
-is imported.
-"""
+"""Do one call after the other in a process of its own: one of those that race each other."""
 
 import asyncio
-import json
-import sys
 from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 from google.adk.sessions import Session
@@ -123,31 +117,21 @@ class Racer:
         await store.close()
         return saved
 
-    async def close(self) -> None:
-        """Close the stores."""
-        for store in self._stores.values():
-            await store.close()
-
     def _service(self, at: At, on_conflict: Any = "raise") -> FirestoreSessionService:
         if on_conflict not in self._stores:
             self._stores[on_conflict] = open_store(at, on_conflict=on_conflict, session_limits=LIMITS)
         return self._stores[on_conflict].sessions
 
 
-async def main(name: str) -> None:
-    """Do what each line says."""
+def take_part(caller: Connection, name: str) -> None:
+    """Do each call that comes, and send its answer; the first one says that everything is imported."""
+    asyncio.run(_take_part(caller, name))
+
+
+async def _take_part(caller: Connection, name: str) -> None:
     racer = Racer(name)
-    _say("ready")
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        method, arguments = json.loads(line)
+    caller.send("ready")
+    while True:
+        method, arguments = await asyncio.to_thread(caller.recv)
         answer = getattr(racer, method)(**arguments)
-        _say(await answer if asyncio.iscoroutine(answer) else answer)
-    await racer.close()
-
-
-def _say(answer: Any) -> None:
-    print(json.dumps(answer), flush=True)  # noqa: T201  # what the test reads
-
-
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+        caller.send(await answer if asyncio.iscoroutine(answer) else answer)

@@ -4,10 +4,7 @@ import asyncio
 import base64
 import hashlib
 import io
-import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -31,9 +28,11 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, LosingSession
+from tests.services.large_artifact import move
 from tests.support.lengths import at_length
+from tests.support.ready_processes import elsewhere
+from tests.support.temporary import temporary_folder
 
-ROOT = Path(__file__).parents[2]
 MIB = 1024 * 1024
 FILM: dict[str, Any] = {**WHO, "filename": "film.mp4"}
 LARGE = os.urandom(20 * MIB + 17)
@@ -555,21 +554,8 @@ def test_large_files_move_in_little_memory(storage_emulator: Emulator, adk_store
     """Saved from a file, loaded to a file and read in parts; measured in a process of its own."""
     size = at_length(80, 200) * 10**6
     assert storage_emulator.address
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.services.large_artifact",
-            f"{size}",
-            adk_store_bucket,
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 == run.returncode, run.stderr
-    took = json.loads(run.stdout.splitlines()[-1])
+    with temporary_folder() as folder:
+        took = elsewhere(move, size, adk_store_bucket, folder)
 
     assert took["equal"]
     assert {"save", "load", "read"} <= set(took)

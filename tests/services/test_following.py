@@ -1,8 +1,6 @@
 """A session is followed: each event that anyone appends is yielded once, in append order."""
 
 import asyncio
-import signal
-import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -33,7 +31,9 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event
+from tests.services.following_process import append
 from tests.services.racing_process import At, open_store
+from tests.support.ready_processes import ReadyProcess
 from tests.support.stores import STORES
 
 _SOON_S = 20
@@ -252,16 +252,11 @@ async def test_a_caller_that_stops_leaves_nothing_running(
 async def test_a_writer_that_is_killed_leaves_no_gap(at: At, reader: FirestoreSessionService) -> None:
     """The follower yields what is stored: each acknowledged event, and none twice."""
     await reader.create_session(**WHO)
-    place = at.get("folder") or at["project"]
-    command = (sys.executable, "-m", "tests.services.following_process", *at.keys(), place)
-    writer = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    assert writer.stdout is not None
+    writer = ReadyProcess(append, at)
     seen: list[str | None] = []
     async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
         seen += [said(await soon(events)) for _ in range(10)]
-        writer.send_signal(signal.SIGKILL)
-        acknowledged = (await writer.stdout.read()).decode().split()
-        await writer.wait()
+        acknowledged = await asyncio.to_thread(writer.end)
         held = await reader.get_session(**WHO)
         assert held is not None
         await reader.append_event(held, event("end"))

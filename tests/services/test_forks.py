@@ -1,10 +1,13 @@
 """Show that services work in processes that were forked, or say at the first call why they cannot."""
 
 import asyncio
+import functools
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -29,26 +32,50 @@ forks.keep(Channel())
 """
 
 
+@pytest.fixture(scope="module")
+def forking() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Return the process that forks under some variables, which gRPC reads when it is imported."""
+    with ExitStack() as ends:
+
+        @functools.cache
+        def process(**variables: str) -> subprocess.Popen[str]:
+            started = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-m", "tests.services.forking_process"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env={**os.environ, **variables},
+                text=True,
+            )
+            ends.enter_context(started)
+            ends.callback(started.kill)
+            return started
+
+        yield process
+
+
 @pytest.fixture
-def fork(firestore_emulator: Emulator, adk_store_bucket: str, project: str) -> Fork:
-    """Run a process that forks; return how its two children and itself went on."""
+def fork(
+    firestore_emulator: Emulator,
+    adk_store_bucket: str,
+    project: str,
+    forking: Callable[..., subprocess.Popen[str]],
+) -> Fork:
+    """Let a process fork; return how its two children and itself went on."""
     assert firestore_emulator.address
 
     async def run(*flags: str, **variables: str) -> dict[str, Any]:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-W", "ignore", "-m", "tests.services.forking_process", *flags),
-            stdout=asyncio.subprocess.PIPE,
-            env={
-                **os.environ,
-                "ADK_STORE_PROJECT": project,
-                "ADK_STORE_BUCKET": adk_store_bucket,
-                **variables,
-            },
-        )
-        out, _ = await asyncio.wait_for(process.communicate(), 300)
-        assert 0 == process.returncode
-        return dict(json.loads(out))
+        process = await asyncio.to_thread(forking, **variables)
+        assert process.stdin
+        assert process.stdout
+        store = {"ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket}
+        process.stdin.write(f"{json.dumps([flags, {**os.environ, **store, **variables}])}\n")
+        process.stdin.flush()
+        told: dict[str, Any] = {}
+        async with asyncio.timeout(300):
+            while "status" not in told:
+                told |= json.loads(await asyncio.to_thread(process.stdout.readline))
+        assert 0 == told["status"]
+        return told
 
     return run
 

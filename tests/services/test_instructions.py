@@ -2,17 +2,16 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from google.adk.agents import LlmAgent
 from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import Store, inject_session_state, session_instruction
+from gcp_adk_store.cli.command import command
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 from tests.support.told import Told
 
@@ -74,29 +73,16 @@ async def test_the_command_compares_a_template_with_a_stored_session(
     await store.sessions.create_session(**who, state={"user:name": "Ada"})
     await store.artifacts.save_artifact(**who, filename="rules.txt", artifact=text("be kind"))
     await store.close()
-    command = [
-        sys.executable,
-        "-m",
-        "gcp_adk_store.cli",
-        "template",
-        "lint",
-        str(path),
-        "--json",
-        "--session",
-    ]
 
-    def run(session: str) -> subprocess.CompletedProcess[str]:
-        variables = {
-            **os.environ,
-            "ADK_STORE_PROJECT": project,
-            "ADK_STORE_BUCKET": adk_store.artifacts.bucket_name,
-        }
-        return subprocess.run([*command, session], env=variables, capture_output=True, text=True, check=False)
+    def run(session: str) -> Result:
+        line = ["template", "lint", f"{path}", "--json", "--session", session]
+        variables = {"ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store.artifacts.bucket_name}
+        return CliRunner(env=variables).invoke(command, line)
 
     found = await asyncio.to_thread(run, f"{APP}/a%2Fb/{SESSION}")
     nowhere = await asyncio.to_thread(run, f"{APP}/nobody/{SESSION}")
 
-    assert 1 == found.returncode, found.stderr
+    assert 1 == found.exit_code, found.stderr
     assert ["state", "unknown", "artifact", "unknown"] == [one["kind"] for one in json.loads(found.stdout)]
-    assert 2 == nowhere.returncode
+    assert 2 == nowhere.exit_code
     assert f"the session {APP}/nobody/{SESSION} does not exist" in nowhere.stderr

@@ -1,15 +1,11 @@
 """Large pictures go through a turn of ADK's runner, in little memory."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from gcp_adk_store.testing.emulators import Emulator
+from tests.services.large_turn import take_large_turn
+from tests.support.ready_processes import elsewhere
 
-ROOT = Path(__file__).parents[2]
 MB = 1_000_000
 
 
@@ -23,16 +19,7 @@ def test_a_large_picture_goes_through_a_turn(
 ) -> None:
     """The model sees it, it is read back byte by byte, and neither takes more than 4 times its size."""
     assert firestore_emulator.address
-    command = [sys.executable, "-m", "tests.services.large_turn", f"{size}"]
-    run = subprocess.run(
-        [*command, adk_store_bucket] if with_bucket else command,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 == run.returncode, run.stderr
-    took = json.loads(run.stdout.splitlines()[-1])
+    took = elsewhere(take_large_turn, size, adk_store_bucket if with_bucket else None)
 
     assert (f"{size} bytes", True) == (took["answer"], took["equal"])
     assert took["turn"] < 4

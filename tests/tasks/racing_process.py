@@ -1,7 +1,4 @@
-"""Count in a task's metadata, in a process of its own: ``... FOLDER TIMES``; tell the refused saves."""
-
-import asyncio
-import sys
+"""Count in a task's metadata, in a process of its own."""
 
 from gcp_adk_store import Store, TaskConflictError
 from tests.tasks.conftest import ANN
@@ -22,7 +19,3 @@ async def count(path: str, times: int) -> int:
             else:
                 times -= 1
     return refused
-
-
-if __name__ == "__main__":
-    print(asyncio.run(count(sys.argv[1], int(sys.argv[2]))))  # noqa: T201  # its answer

@@ -1,8 +1,6 @@
 """Many writers of one task, and answers that get lost."""
 
 import asyncio
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +12,13 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, nth, only
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from tests.support.documents import ROOT
+from tests.support.lengths import at_length
+from tests.support.ready_processes import elsewhere
 from tests.tasks.conftest import ANN, task
+from tests.tasks.racing_process import count
+
+TIMES = at_length(20, 40)
+"""That each process adds 1."""
 
 
 async def test_no_count_of_racing_processes_is_lost(tmp_path: Path) -> None:
@@ -24,21 +27,13 @@ async def test_no_count_of_racing_processes_is_lost(tmp_path: Path) -> None:
     first.metadata["n"] = 0
     async with Store.local(tmp_path / "store") as store:
         await store.tasks.save(first, ANN)
-        racers = [
-            await asyncio.create_subprocess_exec(
-                *(sys.executable, "-W", "ignore", "-m", "tests.tasks.racing_process"),
-                *(str(tmp_path / "store"), "40"),
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                stdout=asyncio.subprocess.PIPE,
-            )
-            for _ in range(3)
-        ]
-        told = [await racer.communicate() for racer in racers]
+        await asyncio.gather(
+            *(asyncio.to_thread(elsewhere, count, f"{tmp_path / 'store'}", TIMES) for _ in range(3))
+        )
         stored = await store.tasks.get("t1", ANN)
 
-    assert [0, 0, 0] == [racer.returncode for racer in racers], told
     assert stored is not None
-    assert 120 == stored.metadata["n"]
+    assert 3 * TIMES == stored.metadata["n"]
 
 
 @pytest.fixture

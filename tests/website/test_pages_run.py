@@ -96,7 +96,7 @@ def test_the_quickstart_runs(reader: Reader) -> None:
 
     assert shown == reader.runs(first) + reader.runs(second)
     assert "So far you said: hello, hello" in reader.runs(show)
-    assert cloud.startswith("store = Store.connect(")
+    assert cloud.startswith("async with Store.connect(")
 
 
 def test_the_tutorial_runs(reader: Reader, tmp_path: Path) -> None:
@@ -217,6 +217,28 @@ async def test_the_turn_of_the_page_is_taken_again_after_a_conflict() -> None:
         await names["say_once_more"](Busy(3), "ada", "s1", None)
 
 
+def stored_in(folder: Path) -> bytes:
+    """Return the content of all files in *folder*."""
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_store_of_the_page_keeps_nothing_in_the_clear(reader: Reader, tmp_path: Path) -> None:
+    """With a key that it creates, and keeps beside its folder."""
+    page = "docs/how-to/encrypt.md"
+    names: dict[str, Any] = {}
+    exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
+
+    async def use() -> Any:
+        async with names["store"] as store:
+            await store.sessions.create_session(**ADA, state={"seat": "a window seat"})
+            return await store.sessions.get_session(**ADA)
+
+    assert "a window seat" == asyncio.run(use()).state["seat"]
+    assert [1] == [reader.runs(line).count("1 ") for line in lines(page)]
+    assert (tmp_path / "support.key").exists()
+    assert b"a window seat" not in stored_in(tmp_path)
+
+
 async def test_a_folder_refuses_the_urls_of_the_page() -> None:
     """As it says; what they do in the cloud, tests/emulators/storage shows with a key."""
     names: dict[str, Any] = {}
@@ -230,21 +252,26 @@ async def test_a_folder_refuses_the_urls_of_the_page() -> None:
             await names["end_upload"](store, "0" * 32)
 
 
-async def test_the_agent_of_the_page_remembers() -> None:
-    """What was said in another session, with the tool that the page gives it."""
+def test_the_agent_of_the_page_remembers(reader: Reader) -> None:
+    """What was said in another session, with the tool that the page gives it; a command finds it, too."""
+    page = "docs/how-to/remember-across-sessions.md"
     names: dict[str, Any] = {}
-    exec(blocks("docs/how-to/remember-across-sessions.md", "python")[0], names)  # noqa: S102  # as above
+    exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
     store, runner = names["store"], names["runner"]
     runner.agent.model = Told()
-    await store.sessions.create_session(**ADA)
-    message = types.Content(role="user", parts=[types.Part(text="a window seat to Zurich")])
-    async for _ in runner.run_async(user_id="ada", session_id="s1", new_message=message):
-        pass
-    await store.sessions.flush()
-    found = await store.memory.search_memory(app_name="support", user_id="ada", query="window")
-    await store.close()
 
-    assert "a window seat to Zurich" in str(found)
+    async def talk() -> Any:
+        await store.sessions.create_session(**ADA)
+        message = types.Content(role="user", parts=[types.Part(text="a window seat to Zurich")])
+        async for _ in runner.run_async(user_id="ada", session_id="s1", new_message=message):
+            pass
+        await store.sessions.flush()
+        found = await store.memory.search_memory(app_name="support", user_id="ada", query="window")
+        await store.close()
+        return found
+
+    assert "a window seat to Zurich" in str(asyncio.run(talk()))
+    assert ["a window seat to Zurich" in reader.runs(line) for line in lines(page)] == [True]
 
 
 def test_the_test_of_the_page_about_faults_passes() -> None:

@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
+from tests.support.ready_programs import ready_programs
 
 CODE = "def after_agent_callback(callback_context: CallbackContext) -> None:\n    pass\n"
 ENDING_TEST = """import os
@@ -109,7 +109,9 @@ finally:
     status = pathlib.Path("/proc/self/status").read_text()
     print(status.partition("VmHWM:")[2].split()[0], file=sys.stderr)
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    (tmp_path / "measured.py").write_text(script)
+    measured = [ready_programs() / "python", tmp_path / "measured.py"]
+    ran = subprocess.run(measured, capture_output=True, text=True, check=False)
 
     assert 1 == ran.returncode
     assert "sent an invalid message" in ran.stdout

@@ -125,8 +125,14 @@ def test_left_out():
 SECOND = """def after_agent_callback(callback_context: CallbackContext) -> None:
     callback_context.state["second"] = tools.half({"number": 1}).ok
 """
-SECOND_TEST = """import pytest
+SECOND_TEST = """import os
+import socket
+from pathlib import Path
+
+import pytest
 from ces_public import CallbackContext
+
+from gcp_adk_store.testing import callback_tests
 
 
 def test_that_imports_late():
@@ -134,16 +140,6 @@ def test_that_imports_late():
     assert python_code.after_agent_callback.__code__.co_argcount == 1
     with pytest.raises(AttributeError, match="replace python_code.tools"):
         python_code.after_agent_callback(CallbackContext())
-"""
-
-
-WALLS_TEST = """import os
-import socket
-from pathlib import Path
-
-import pytest
-
-from gcp_adk_store.testing import callback_tests
 
 
 def test_nothing_of_the_host_is_there(tmp_path):
@@ -229,8 +225,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{callbacks}/first/python_code.py": FIRST,
         f"{callbacks}/first/test.py": FIRST_TEST,
         "agents/root/after_agent_callbacks/second/python_code.py": SECOND,
-        "agents/root/after_agent_callbacks/second/test_second.py": SECOND_TEST,
-        "agents/root/after_agent_callbacks/second/test_walls.py": WALLS_TEST.format(
+        "agents/root/after_agent_callbacks/second/test_second.py": SECOND_TEST.format(
             secret=str(folder.parent / "secret")
         ),
         "agents/root/after_agent_callbacks/second/test_left_out.py": LEFT_OUT_TEST,

@@ -144,6 +144,7 @@ async def test_no_step_of_the_host_is_long(
 
     await ran(runtime, f"ces_requests.get({web.url!r})")  # the first one imports, and reads certificates
     for _ in range(_TRIES):
+        await asyncio.sleep(0)  # else the step that measured the last try counts as one of this one
         steps.longest_s = 0.0
         with contextlib.suppress(SandboxError):
             await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")

@@ -16,6 +16,7 @@ from examples.ces.api import PORT, account_server
 from gcp_adk_store.ces import lint_app, read_app
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.ready_programs import ready_programs
 
 ROOT = Path(__file__).parents[3]
 APP = ROOT / "examples/ces/app"
@@ -91,7 +92,8 @@ def test_the_documented_debugger_stops_in_the_code(monkeypatch: pytest.MonkeyPat
     (tmp_path / "python_code.py").write_text(stops)
     words[words.index(code)] = str(tmp_path / "python_code.py")
     done = subprocess.run(  # pytest has a debugger of its own in this process
-        [sys.executable, "-W", "ignore", "-m", "gcp_adk_store.cli", *words],
+        [ready_programs() / "gcp-adk-store", *words],
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
         input="p get_variable('wants_human') + 40\nlist\ncontinue\n",
         capture_output=True,
         text=True,
@@ -179,7 +181,7 @@ def test_a_conversation_goes_on_in_another_process(firestore_emulator: Emulator)
     """With what the first one stored: who calls, what was arranged, and that they were greeted."""
     assert firestore_emulator.address
     done = subprocess.run(
-        [sys.executable, *shlex.split(CONVERSATION)[1:]],
+        [ready_programs() / "python", *shlex.split(CONVERSATION)[1:]],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -200,7 +202,7 @@ def test_a_conversation_without_an_environment_says_what_to_install(
     """As the commands do, in no traceback."""
     assert firestore_emulator.address
     done = subprocess.run(
-        [sys.executable, *shlex.split(CONVERSATION)[1:]],
+        [ready_programs() / "python", *shlex.split(CONVERSATION)[1:]],
         cwd=ROOT,
         env={**os.environ, "ADK_STORE_CES_ENVIRONMENT": str(tmp_path)},
         capture_output=True,

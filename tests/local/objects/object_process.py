@@ -1,16 +1,15 @@
 """Use the objects of a store in another process: race for names, die at a step, fork, or fill the disk."""
 
 import asyncio
-import json
 import os
 import resource
 import shutil
 import signal
 import sqlite3
-import sys
 import threading
 from collections.abc import Callable
 from itertools import count
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -114,14 +113,14 @@ def _die_at(step: int) -> None:
     setattr(sqlite3, "connect", connect_traced)  # noqa: B010  # likewise
 
 
-def race(folder: str, data: str) -> list[str]:
-    """Create all names as soon as standard input ends; return those that were free."""
+def race(caller: Connection, folder: str, data: str) -> None:
+    """Create all names as soon as the caller says so; tell those that were free."""
 
     async def run() -> list[str]:
         kept = kept_at(Path(folder))
         won = []
-        print("ready", flush=True)  # noqa: T201  # to the test
-        await asyncio.to_thread(sys.stdin.read)
+        caller.send("ready")
+        await asyncio.to_thread(caller.recv)
         for number in range(NAMES):
             try:
                 await kept.objects.create(f"{number}", upload(data.encode() * 1000))
@@ -131,7 +130,7 @@ def race(folder: str, data: str) -> list[str]:
         await kept.objects.close()
         return won
 
-    return asyncio.run(run())
+    caller.send(asyncio.run(run()))
 
 
 def forked(folder: str) -> list[str]:
@@ -165,7 +164,3 @@ def full(folder: str) -> list[str]:
         return said
 
     return asyncio.run(run())
-
-
-if __name__ == "__main__":
-    print(json.dumps({f.__name__: f for f in (killed, race, forked, full)}[sys.argv[1]](*sys.argv[2:])))  # noqa: T201

@@ -1,37 +1,33 @@
 """Processes that share a store's objects, and processes that die."""
 
 import asyncio
-import json
-import subprocess
-import sys
 import time
 import tracemalloc
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gcp_adk_store.local.sweep import sweep_objects
 from gcp_adk_store.ports.objects import CHUNK_BYTES
 from gcp_adk_store.ports.refusals import ObjectExistsError
-from tests.local.conftest import ROOT
 from tests.local.objects.conftest import Kept, kept_at
-from tests.local.objects.object_process import CALLS, FIELDS, NAMES, NEW, OLD, upload
+from tests.local.objects.object_process import (
+    CALLS,
+    FIELDS,
+    NAMES,
+    NEW,
+    OLD,
+    forked,
+    full,
+    killed,
+    race,
+    upload,
+)
+from tests.support.ready_processes import ReadyProcess, elsewhere
 
 pytestmark = pytest.mark.processes
 
-HERE = (sys.executable, "-m", "tests.local.objects.object_process")
 TWO_DAYS_S = 48 * 3600.0
-LONGEST_S = 60
-
-
-def elsewhere(*arguments: str) -> Any:
-    """Return what a function of another process returns."""
-    done = subprocess.run(
-        [*HERE, *arguments], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=LONGEST_S
-    )
-    return json.loads(done.stdout)
 
 
 def files(folder: Path) -> set[str]:
@@ -61,32 +57,20 @@ class TestProcesses:
 
     def test_of_four_processes_exactly_one_creates_each_object(self, on_disk: Kept, folder: Path) -> None:
         folder.mkdir()
-        with ExitStack() as stack:
-            racing = [
-                stack.enter_context(
-                    subprocess.Popen(
-                        [*HERE, "race", str(folder), f"{number}"],
-                        cwd=ROOT,
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        text=True,
-                    )
-                )
-                for number in range(4)
-            ]
+        racing = [ReadyProcess(race, f"{folder}", f"{number}") for number in range(4)]
+        try:
+            assert ["ready"] * 4 == [process.receive() for process in racing]
             for process in racing:
-                assert process.stdout
-                assert "ready\n" == process.stdout.readline()
-            for process in racing:
-                assert process.stdin
-                process.stdin.close()
-                process.stdin = None
+                process.send("go")
             sweeps = 0
-            while any(process.poll() is None for process in racing):
+            while any(process.runs() for process in racing):
                 # All files are old for it, so their locks alone protect those that are being written.
                 asyncio.run(sweep_objects(on_disk.database, on_disk.contents, now=time.time() + TWO_DAYS_S))
                 sweeps += 1
-            won = [json.loads(process.communicate()[0]) for process in racing]
+            won = [process.receive() for process in racing]
+        finally:
+            for process in racing:
+                process.end()
         assert sweeps
         assert sorted(f"{number}" for number in range(NAMES)) == sorted(name for one in won for name in one)
         found = asyncio.run(state(on_disk))
@@ -104,7 +88,7 @@ class TestProcesses:
         asyncio.run(on_disk.objects.create("old", upload(OLD)))
         asyncio.run(on_disk.objects.close())
         above = folder.parent
-        steps = elsewhere("killed", str(above), call)
+        steps = elsewhere(killed, f"{above}", call)
         assert steps > 5
         seen = set()
 
@@ -132,10 +116,10 @@ class TestProcesses:
         assert {1, len(after[call])} == seen
 
     def test_a_forked_child_goes_on_with_the_objects_of_its_parent(self, folder: Path) -> None:
-        assert ["after", "before", "child"] == elsewhere("forked", str(folder))
+        assert ["after", "before", "child"] == elsewhere(forked, f"{folder}")
 
     def test_a_full_disk_is_said_and_leaves_nothing(self, on_disk: Kept, folder: Path) -> None:
-        (said,) = elsewhere("full", str(folder))
+        (said,) = elsewhere(full, f"{folder}")
         assert str(folder) in said
         assert "EFBIG" in said
         assert {"small": OLD} == asyncio.run(state(on_disk))

@@ -1,0 +1,97 @@
+"""Processes that have imported already what most of them need.
+
+A process that imports ADK takes two seconds of a processor. These are forked from one that has imported the
+modules below and has done nothing else, so each has its own connections, threads and locks all the same.
+"""
+
+import asyncio
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+_READY = multiprocessing.get_context("forkserver")
+_MODULES = [
+    "a2a.types",
+    "google.adk.runners",
+    "google.cloud.firestore",
+    "google.cloud.storage",
+    "pytest",
+    "gcp_adk_store.cli.command",
+    "gcp_adk_store.store",
+    "gcp_adk_store.local.backend",
+    "gcp_adk_store.tasks",
+    "tests.faults.operations",
+    "tests.faults.folder_world",
+    "tests.turns.worker",
+]
+"""Others use the same server: there is one for all tests that run in a process."""
+_LONGEST_S = 60
+
+
+class ReadyProcess:
+    """A process that runs ``function(connection, *arguments)``; what it sends, this one receives."""
+
+    def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
+        _READY.set_forkserver_preload(_MODULES)  # by who starts the server; others may have said less
+        self._here, there = _READY.Pipe()
+        self._process = _READY.Process(
+            target=_run, args=(function, there, dict(os.environ), arguments), daemon=True
+        )
+        self._process.start()
+        there.close()
+
+    def send(self, said: Any) -> Self:
+        """Say something to it."""
+        self._here.send(said)
+        return self
+
+    def receive(self) -> Any:
+        """Wait for the next thing that it sends; raise ``EOFError`` if it ends without."""
+        assert self._here.poll(_LONGEST_S)
+        return self._here.recv()
+
+    def runs(self) -> bool:
+        """Return whether it has not ended yet."""
+        return self._process.is_alive()
+
+    def join(self) -> int | None:
+        """Wait until it has ended; return its status."""
+        self._process.join(_LONGEST_S)
+        return self._process.exitcode
+
+    def end(self) -> list[Any]:
+        """End it, whatever it is doing; return what it sent that nobody received."""
+        self._process.kill()
+        self._process.join()
+        left = []
+        with self._here, contextlib.suppress(EOFError, ConnectionResetError):
+            while True:
+                left.append(self._here.recv())
+        return left
+
+
+def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what *function*, or the coroutine that it returns, returns in another process."""
+    process = ReadyProcess(_tell, function, arguments)
+    try:
+        told = process.receive()
+        assert 0 == process.join()
+        return told
+    finally:
+        process.end()
+
+
+def _run(
+    function: Callable[..., None], there: Connection, variables: dict[str, str], arguments: tuple[Any, ...]
+) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    function(there, *arguments)
+
+
+def _tell(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    told = function(*arguments)
+    there.send(asyncio.run(told) if asyncio.iscoroutine(told) else told)
