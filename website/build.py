@@ -25,9 +25,6 @@ PROGRAM: Final = ROOT / ".venv-docs/bin/zensical"
 OUTSIDE: Final = "repository"
 """The folder of the site for what lies outside of docs/."""
 
-ANNOUNCED: Final = ("encryption.md", "adr/0006-encryption-around-the-ports.md", "bulk.md")
-"""Pages of the navigation that may be missing."""
-
 _LINK: Final = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]+)?(?=\))")
 _OF_GITHUB: Final = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:issues|security)\b[^)]*\)")
 """Links to pages that GitHub makes of a repository; the site says their names alone."""
@@ -168,7 +165,7 @@ def main() -> int:
             target.write_text(source)
         else:
             shutil.copy(source, target)
-    (PLACE / "zensical.toml").write_text(_configuration_of(PLACE / "pages"))
+    shutil.copy(CONFIGURATION, PLACE)
     built = subprocess.run([PROGRAM, "build", "--strict", "--clean"], cwd=PLACE, check=False)
     if built.returncode:
         return built.returncode
@@ -177,15 +174,6 @@ def main() -> int:
     found = elsewhere(SITE)
     sys.stderr.writelines(f"needs a network: {each}\n" for each in found)
     return 1 if found else 0
-
-
-def _configuration_of(sources: Path) -> str:
-    """Return the configuration without the pages that are announced and not there yet."""
-    text = CONFIGURATION.read_text()
-    for page in ANNOUNCED:
-        if not (sources / page).exists():
-            text = re.sub(rf'^.*= "{re.escape(page)}" }},\n', "", text, flags=re.MULTILINE)
-    return text
 
 
 def configuration() -> dict[str, Any]:
