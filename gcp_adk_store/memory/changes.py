@@ -110,7 +110,8 @@ def taking_in(
 def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     """Return the change of each memory's text by *rewrite*; ``None`` if it changes nothing.
 
-    A change of many shards takes several commits: then the result has not ``is_all``.
+    Shards whose memories have all ended go, too, and with them their vectors. A change of many shards takes
+    several commits: then the result has not ``is_all``.
     """
     if before.is_empty:
         return None
@@ -118,7 +119,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     shards: list[Shard] = []
     added: list[NewShard] = []
     number, size, is_all = head.next_number, 0, True
-    for shard in head.shards:
+    for shard in head.living:
         content = before.shards.get(shard.number)
         kept = None if content is None else _rewritten(content.texts, rewrite)
         if content is None or kept is None:
@@ -133,7 +134,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
             number += 1
             size += new.shard.packed
     tail = _rewritten(head.tail, rewrite)
-    if not added and tail is None:
+    if tuple(shards) == head.shards and tail is None:
         return None
     gone = head.gone
     if tail is not None:
@@ -159,7 +160,7 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
     It leaves out what has ended.
     """
     now = head.read_time
-    shards = [shard for shard in head.shards if shard.until is None or shard.until > now]
+    shards = head.living
     memories = decoded(head.tail)
     ids = head.gone + b"".join(memory.digest for memory in memories)
     alone = new_shard(head.next_number, head.tail, ids, memories)

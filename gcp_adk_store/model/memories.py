@@ -128,6 +128,11 @@ class MemoryHead:
         """UTF-8 bytes of the texts in the tail."""
         return sum(len(text.encode()) for text in self.tail)
 
+    @property
+    def living(self) -> list[Shard]:
+        """The shards with a memory that has not ended."""
+        return [shard for shard in self.shards if shard.until is None or shard.until > self.read_time]
+
     def has_ended(self) -> bool:
         """Return whether all of it is over, even if the document is still there."""
         return self.until is not None and self.until <= self.read_time

@@ -5,13 +5,14 @@ import logging
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import (
@@ -92,6 +93,20 @@ def memory(store: Store, embedder: Meanings) -> FirestoreMemoryService:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embedders are asked again at once after a failure."""
     monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
+
+
+@pytest.fixture
+def passes() -> Iterator[Callable[[float], None]]:
+    """Lets this many seconds pass."""
+    passed_s = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal passed_s
+        passed_s += seconds
+
+    platform_time.set_time_provider(lambda: time.time() + passed_s)
+    yield wait
+    platform_time.reset_time_provider()
 
 
 def service(store: Store, embedder: Embedder | None = None) -> FirestoreMemoryService:
@@ -409,6 +424,31 @@ async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meaning
     after = await stored_bytes(store)
     assert not any(key in after for key in gone)
     assert 0 == (await memory.reindex_memories(**USER)).missing
+
+
+async def test_a_deletion_takes_along_what_ended(
+    store: Store, embedder: Meanings, passes: Callable[[float], None]
+) -> None:
+    """Texts that ended alone have left, but their vectors may share a document with lasting ones."""
+    embedder.dimensions = 256
+    memory = service(store, embedder)
+    ending = [said(f"hound {number} {'x' * 300}", id=f"e{number}") for number in range(200)]
+    await add(memory, *ending, custom_metadata={"ttl_seconds": 100})
+    gone = [row_key(text) for text in await texts_of(store)]
+    await add(memory, *(said(f"lasting {number}") for number in range(50)))
+    assert 1 == len(await parts_of(store))
+    passes(200)
+    later = service(store, embedder)
+    assert 50 == len(await texts_of(store))
+    before = await stored_bytes(store)
+    assert all(key in before for key in gone)
+
+    await later.delete_memory(memory_id="e7", **USER)
+
+    after = await stored_bytes(store)
+    assert not any(key in after for key in gone)
+    assert 50 == len(await texts_of(store))
+    assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
 
 
 async def test_lost_vectors_are_made_anew(
