@@ -8,6 +8,7 @@ import json
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -27,8 +28,12 @@ class LargeMaps:
     """The large maps of one event, each with its placeholder."""
 
     def __init__(self) -> None:
-        self._sign = secrets.token_hex(16)  # random, so no event contains it
         self._maps: list[dict[str, Any]] = []
+
+    @cached_property
+    def _sign(self) -> str:
+        """The key of the placeholders: random, so no event contains it. Few events need one."""
+        return secrets.token_hex(16)
 
     def take_from(self, event: Event) -> Event:
         """Return *event* with a placeholder for each large map; *event* stays as it is.
@@ -58,9 +63,9 @@ class LargeMaps:
 
     def put_into(self, event: Event) -> Event:
         """Return *event* with the maps in place of their placeholders."""
-        sign = self._sign
         if not self._maps:
             return event
+        sign = self._sign
         return _changed(event, lambda values: self._maps[values[sign]] if sign in values else values)
 
     def put_into_json(self, text: str) -> str:
