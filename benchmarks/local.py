@@ -1,7 +1,7 @@
 """Measure the local store beside ADK's two session services on SQLite files.
 
 ``make bench-local`` runs it. All write to files of one folder and wait for the disk at each commit
-(``synchronous=FULL``, which it checks).
+(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike.
 """
 
 import argparse
@@ -9,10 +9,9 @@ import asyncio
 import json
 import os
 import sqlite3
-import statistics
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,16 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from benchmarks.timing import timed
+from benchmarks.meters import Rounds, calm_collector, time_steps
+from benchmarks.scenario import Step
 from gcp_adk_store import Store
 
 OURS, SQLITE, SQL = "gcp_adk_store", "ADK's SqliteSessionService", "ADK's DatabaseSessionService"
 WHO: dict[str, Any] = {"app_name": "bench", "user_id": "ada", "session_id": "s"}
 FULL = 2
 """Of ``PRAGMA synchronous``: each commit waits for the disk."""
+LONGEST_READ = 1000
+"""Events."""
 
 
 def event(number: int) -> Event:
@@ -55,7 +57,7 @@ async def opened(name: str, folder: Path) -> AsyncIterator[BaseSessionService]:
 
 
 async def grow(service: BaseSessionService, events: int, told: Callable[[], None]) -> None:
-    """Append until the session has so many events."""
+    """Append until the session has so many events at least."""
     session = await service.get_session(**WHO)
     assert session is not None
     for number in range(len(session.events), events):
@@ -63,33 +65,51 @@ async def grow(service: BaseSessionService, events: int, told: Callable[[], None
         told()
 
 
-async def append_and_read(
-    service: BaseSessionService, rounds: int, *, read: bool
-) -> tuple[list[float], list[float]]:
-    """Return milliseconds of appends through a handle, and of reads of all events."""
+async def appending(service: BaseSessionService) -> Step:
+    """Append through one handle; the event is made before."""
     session = await service.get_session(**WHO)
     assert session is not None
-    numbers = iter(range(len(session.events), 2**31))
-    appends = await timed(rounds, lambda: service.append_event(session, event(next(numbers))))
-    reads = await timed(max(rounds // 4, 3), lambda: service.get_session(**WHO)) if read else []
-    return appends, reads
+    made: list[Event] = []
+
+    async def make() -> None:
+        made.append(event(len(session.events)))
+
+    return Step(work=lambda: service.append_event(session, made[-1]), before=make)
 
 
-async def measure(folder: Path, sizes: list[int], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Return milliseconds by what was measured and by service."""
-    rows: dict[str, dict[str, list[float]]] = {}
-    with Progress(transient=True) as progress:
-        for name in (OURS, SQLITE, SQL):
-            task = progress.add_task(name, total=sizes[-1])
-            async with opened(name, folder) as service:
-                await service.create_session(**WHO)
-                for size in sizes:
-                    await grow(service, size, lambda task=task: progress.advance(task))  # type: ignore[misc]
-                    appends, reads = await append_and_read(service, rounds, read=size <= 1000)  # noqa: PLR2004
-                    rows.setdefault(f"append at {size:,} events", {})[name] = appends
-                    if reads:
-                        rows.setdefault(f"read {size:,} events", {})[name] = reads
+def reading(service: BaseSessionService) -> Step:
+    """Read all events."""
+    return Step(work=lambda: service.get_session(**WHO))
+
+
+async def measure(folder: Path, sizes: list[int], rounds: int) -> dict[str, dict[str, float]]:
+    """Return median milliseconds by what was measured and by service; the services take turns."""
+    rows: dict[str, dict[str, float]] = {}
+    async with AsyncExitStack() as stack:
+        services = {
+            name: await stack.enter_async_context(opened(name, folder)) for name in (OURS, SQLITE, SQL)
+        }
+        progress = stack.enter_context(Progress(transient=True))
+        task = progress.add_task("events", total=len(services) * sizes[-1])
+        for service in services.values():
+            await service.create_session(**WHO)
+        for size in sizes:
+            for service in services.values():
+                await grow(service, size, lambda: progress.advance(task))
+            if size <= LONGEST_READ:
+                reads = {name: reading(service) for name, service in services.items()}
+                rows[f"read {size:,} events"] = await medians(reads, max(rounds // 4, 3))
+            appends = {name: await appending(service) for name, service in services.items()}
+            rows[f"append at {size:,} events"] = await medians(appends, rounds)
     return rows
+
+
+async def medians(steps: dict[str, Step], rounds: int) -> dict[str, float]:
+    """Return the median milliseconds of steps that take turns."""
+    enough = Rounds(most=rounds, least=rounds, budget_s=0, warm_up=3)
+    with calm_collector():
+        found = await time_steps(steps, enough, operations=1)
+    return {name: timed.timing.p50_ms for name, timed in found.items()}
 
 
 def require_same_durability(folder: Path) -> None:
@@ -111,10 +131,7 @@ def main() -> None:
         require_same_durability(Path(folder))
         rows = asyncio.run(measure(Path(folder), sizes, rounds))
     table = Table("p50 ms", OURS, SQLITE, SQL, box=None)
-    medians = {
-        name: {who: statistics.median(took) for who, took in row.items()} for name, row in rows.items()
-    }
-    for name, row in medians.items():
+    for name, row in rows.items():
         others = [f"{row[who]:.2f} ({row[who] / row[OURS]:.1f}x)" for who in (SQLITE, SQL)]
         table.add_row(name, f"{row[OURS]:.2f}", *others)
     console = Console()
@@ -122,7 +139,7 @@ def main() -> None:
     console.print(f"load of the last minute: {before:.1f} before, {os.getloadavg()[0]:.1f} after")
     if options.json is not None:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(medians))
+        options.json.write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":
