@@ -1,6 +1,5 @@
 """Start the processes that write, kill them, and start others in their place."""
 
-import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from random import Random
 from typing import Final
 
 from tests.chaos.worker import Task, work
+from tests.support.ready_processes import READY
 
 _READY_S: Final = 60.0
 _END_S: Final = 30.0
@@ -40,9 +40,6 @@ class Workers:
     """So many processes at work; what one is to do differs from the others in its name alone."""
 
     def __init__(self, task: Task, random: Random) -> None:
-        # Forked from a process that has imported everything: a start takes no second of a busy machine.
-        self._processes = multiprocessing.get_context("forkserver")
-        self._processes.set_forkserver_preload(["tests.chaos.worker"])
         self._task = task
         self._random = random
         self._count = 0
@@ -87,8 +84,8 @@ class Workers:
     def _start(self) -> _Worker:
         name = f"w{self._count}"
         self._count += 1
-        mine, its = self._processes.Pipe()
-        process = self._processes.Process(target=work, args=(replace(self._task, name=name), its))
+        mine, its = READY.Pipe()
+        process = READY.Process(target=work, args=(replace(self._task, name=name), its))
         process.start()
         its.close()
         return _Worker(process, mine)

@@ -8,7 +8,6 @@ step go wrong in every way.
 """
 
 import asyncio
-import multiprocessing
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from tests.faults.folder_world import STEPS, Failure, Fault, FolderWorld, Kill, 
 from tests.faults.operations import OPERATIONS, Operation, use_small_pieces
 from tests.faults.test_every_step import READING, WRITING, Undisturbed, has_recovered
 from tests.faults.world import normal
+from tests.support.ready_processes import READY
 from tests.support.temporary import temporary_folder
 
 LONGEST_S = 60.0
@@ -61,10 +61,6 @@ class End:
 
     how: Literal["cancelled", "killed"]
     is_done: bool = False
-
-
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.faults.operations", "tests.faults.folder_world"])
 
 
 def kind_of(step: Step) -> str:
@@ -265,9 +261,9 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
 
     async def kill(step: Step, *, is_done: bool) -> None:
         world = case.world(copies)
-        ours, theirs = _PROCESSES.Pipe(duplex=False)
+        ours, theirs = READY.Pipe(duplex=False)
         arguments = (theirs, name, str(world.folder), world.now, step, is_done)
-        process = _PROCESSES.Process(target=_die, args=arguments, daemon=True)
+        process = READY.Process(target=_die, args=arguments, daemon=True)
         await asyncio.to_thread(process.start)
         theirs.close()
         world.now = await asyncio.to_thread(ours.recv)

@@ -176,8 +176,11 @@ async def has_recovered(
         assert found in (expected.before, expected.after)
     if error is not None:
         await operation.recover(world)
-        await world.collect()
-        assert expected.after == normal(await world.holdings())
+        found = normal(await world.holdings())
+        if found != expected.after:  # for what the operation leaves to the collector
+            await world.collect()
+            found = normal(await world.holdings())
+        assert expected.after == found
 
 
 @pytest.mark.parametrize("name", WRITING)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,10 +12,8 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.faults.operations import OPERATIONS, use_small_pieces
 from tests.faults.world import CloudWorld, Emulators
+from tests.support.ready_processes import READY
 
-# Forks from a process that has imported everything and has started no thread and no channel.
-_CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.faults.operations"])
 _READY_S = 60.0
 _LOOK_S = 0.05
 
@@ -46,10 +43,10 @@ class Acting:
 @contextlib.asynccontextmanager
 async def act_in_a_process(name: str, world: CloudWorld) -> AsyncIterator[Acting]:
     """Start a process that is about to do the operation *name* in *world*."""
-    ours, theirs = _CONTEXT.Pipe()
+    ours, theirs = READY.Pipe()
     variables = {variable: os.environ[variable] for variable in (FIRESTORE_VARIABLE, STORAGE_VARIABLE)}
     places = (world.project, world.bucket, world.emulators.firestore, world.emulators.storage, world.now)
-    process = _CONTEXT.Process(target=_main, args=(theirs, name, variables, places), daemon=True)
+    process = READY.Process(target=_main, args=(theirs, name, variables, places), daemon=True)
     await asyncio.to_thread(process.start)
     theirs.close()
     try:

@@ -2,6 +2,7 @@
 
 A process that imports ADK takes two seconds of a processor. These are forked from one that has imported the
 modules below and has done nothing else, so each has its own connections, threads and locks all the same.
+Python has one such server in a process, which imports what its first user says: so all say the same, here.
 """
 
 import asyncio
@@ -10,9 +11,9 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Any, Final, Self
 
-_READY = multiprocessing.get_context("forkserver")
+READY: Final = multiprocessing.get_context("forkserver")
 _MODULES = [
     "a2a.types",
     "google.adk.runners",
@@ -23,11 +24,12 @@ _MODULES = [
     "gcp_adk_store.store",
     "gcp_adk_store.local.backend",
     "gcp_adk_store.tasks",
+    "tests.chaos.worker",
     "tests.faults.operations",
     "tests.faults.folder_world",
     "tests.turns.worker",
 ]
-"""Others use the same server: there is one for all tests that run in a process."""
+READY.set_forkserver_preload(_MODULES)
 _LONGEST_S = 60
 
 
@@ -35,9 +37,8 @@ class ReadyProcess:
     """A process that runs ``function(connection, *arguments)``; what it sends, this one receives."""
 
     def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
-        _READY.set_forkserver_preload(_MODULES)  # by who starts the server; others may have said less
-        self._here, there = _READY.Pipe()
-        self._process = _READY.Process(
+        self._here, there = READY.Pipe()
+        self._process = READY.Process(
             target=_run, args=(function, there, dict(os.environ), arguments), daemon=True
         )
         self._process.start()

@@ -6,7 +6,6 @@
 import argparse
 import asyncio
 import json
-import multiprocessing
 import os
 import signal
 import sys
@@ -28,11 +27,10 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, firestore_emulat
 from gcp_adk_store.turns import TurnStatus
 from gcp_adk_store.turns.lease import RENEWALS
 from tests.services.racing_process import At, open_store
+from tests.support.ready_processes import READY
 from tests.turns.worker import LEASE_S, WHO, Task, runner_of, work
 
 LONGEST_S: Final = 170
-_PROCESSES: Final = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["tests.turns.worker"])
 
 
 @dataclass
@@ -151,8 +149,8 @@ def _started(
         for number in range(processes):
             name = f"w{number}"
             task = Task(at=dict(at), name=name, messages=messages, log=logs / name, environ=environ)
-            mine, its = _PROCESSES.Pipe()
-            process = _PROCESSES.Process(target=work, args=(task, its))
+            mine, its = READY.Pipe()
+            process = READY.Process(target=work, args=(task, its))
             process.start()
             its.close()
             running.append((process, mine))
