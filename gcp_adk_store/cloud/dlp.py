@@ -8,11 +8,6 @@ from typing import Any, Final
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.imports import how_to_install
 
-try:
-    from google.cloud import dlp_v2
-except ModuleNotFoundError as exc:
-    raise InvalidInputError(f"DlpRedactor needs the extra dlp: {how_to_install('dlp')}") from exc
-
 _REQUEST_BYTES: Final = 400_000
 """UTF-8 bytes of one request; the API takes 0.5 MB, with what it says about them."""
 _REQUEST_TEXTS: Final = 10_000
@@ -47,7 +42,8 @@ class DlpRedactor:
             client: A ``google.cloud.dlp_v2.DlpServiceAsyncClient``; by default one for each event loop.
 
         Raises:
-            InvalidInputError: neither *info_types* nor *inspect_template* is given.
+            InvalidInputError: neither *info_types* nor *inspect_template* is given, or the extra ``dlp`` is
+                not installed.
         """
         if not info_types and inspect_template is None:
             raise InvalidInputError("DlpRedactor needs info_types or inspect_template: it finds nothing else")
@@ -62,6 +58,7 @@ class DlpRedactor:
             replace: dict[str, Any] = {"primitive_transformation": {"replace_with_info_type_config": {}}}
             self._request["deidentify_config"] = {"info_type_transformations": {"transformations": [replace]}}
         self._client = client
+        self._new_client = _client_class() if client is None else None
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     async def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -84,12 +81,20 @@ class DlpRedactor:
 
     def _here(self) -> Any:
         """Return the client of this event loop."""
-        if self._client is not None:
+        if self._new_client is None:
             return self._client
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = dlp_v2.DlpServiceAsyncClient()
+            self._clients[loop] = self._new_client()
         return self._clients[loop]
+
+
+def _client_class() -> Any:
+    try:
+        from google.cloud import dlp_v2  # noqa: PLC0415  # of an extra
+    except ImportError as exc:
+        raise InvalidInputError(f"DlpRedactor needs the extra dlp: {how_to_install('dlp')}") from exc
+    return dlp_v2.DlpServiceAsyncClient
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:

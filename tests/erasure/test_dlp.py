@@ -1,6 +1,7 @@
 """The redactor for Google's Sensitive Data Protection sends what a server of its API understands."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -118,3 +119,15 @@ def test_what_to_find_must_be_said() -> None:
     templates = {"inspect_template": "projects/p/inspectTemplates/i", "deidentify_template": "d"}
     assert callable(DlpRedactor("p", **templates))
     assert asyncio.iscoroutinefunction(DlpRedactor.__call__)
+
+
+def test_without_its_extra_a_redactor_names_it_and_all_else_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is made, and not as the package is imported."""
+    monkeypatch.setitem(sys.modules, "google.cloud.dlp_v2", None)
+    monkeypatch.delattr("google.cloud.dlp_v2", raising=False)
+    monkeypatch.delitem(sys.modules, "gcp_adk_store.cloud.dlp")
+    names: dict[str, Any] = {}
+    exec("from gcp_adk_store import *", names)  # noqa: S102  # an import of all is allowed in a module alone
+
+    with pytest.raises(InvalidInputError, match=r"extra dlp.*\[dlp\]"):
+        names["DlpRedactor"]("p", info_types=["EMAIL_ADDRESS"])
