@@ -276,7 +276,7 @@ def test_each_kind_of_jar_is_run_its_own_way(
     port = _free_port()
     with pytest.raises(EmulatorError) as caught:
         emulators.firestore_emulator(port=port, environ=bare, lasting=lasting)
-    run = run if lasting else f"-XX:TieredStopAtLevel=1 {run}"
+    run = run if lasting else f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {run}"
 
     assert run.format(jar=jar, port=port, main_class=MAIN_CLASS) == str(caught.value).splitlines()[-1]
 
