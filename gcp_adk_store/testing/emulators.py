@@ -32,8 +32,8 @@ STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
 
 _READY_S: Final = 60.0
 
-# In these minutes, the second compiler takes as much of a processor as what it compiles. The collector with one
-# thread takes an eighth less of it than the one for servers.
+# In these minutes, the second compiler takes as much of a processor as what it compiles. The collector with
+# one thread lets the emulator take an eighth less than the one for servers does.
 _FOR_MINUTES: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
