@@ -167,7 +167,7 @@ class MemoryKeeper:
     async def rewrite(self, key: UserKey, rewrite: Rewrite, embedded: Embedded | None = None) -> list[str]:
         """Change each memory as *rewrite* says; return the texts that were replaced or removed.
 
-        Payloads of these go, too.
+        Payloads of these go, too. If all memories have ended, everything goes.
 
         Raises:
             OutcomeUnknownError: some may be changed; calling again is safe.
@@ -180,6 +180,10 @@ class MemoryKeeper:
                     key, lambda before: None if before is None else rewriting(before, rewrite), embedded
                 )
             if changed is None:
+                known = self._reader.known(key)
+                if known is not None and known.snapshot.head.has_ended():
+                    with _begun(bool(replaced)):
+                        await self._remove(key, known.snapshot)
                 break
             kept = set(changed.after.texts)
             replaced += [text for text in changed.before if text not in kept]
@@ -337,8 +341,12 @@ class MemoryKeeper:
     async def _finish(self, key: UserKey) -> None:
         """Remove what is left of memories that are being removed."""
         snapshot = await self.read(key)
-        if snapshot is None or not snapshot.head.is_ending:
-            return
+        if snapshot is not None and snapshot.head.is_ending:
+            await self._remove(key, snapshot)
+
+    async def _remove(self, key: UserKey, snapshot: Snapshot) -> None:
+        """Remove memories that no one reads any more, with their payloads, unless they have changed."""
+        self._reader.forget(key)
         sealed = [text for content in snapshot.shards.values() for text in content.texts]
         await self._remove_payloads(key, [*sealed, *snapshot.head.tail])
         try:

@@ -154,6 +154,12 @@ async def texts_of(store: Store) -> list[str]:
     return [] if snapshot is None else [*snapshot.texts]
 
 
+async def tail_of(store: Store) -> list[str]:
+    """Return the texts in the head, also those that have ended."""
+    snapshot = await service(store)._keeper.read(KEY)
+    return [] if snapshot is None else [*snapshot.head.tail]
+
+
 async def test_other_words_of_the_same_meaning_are_found(
     store: Store, memory: FirestoreMemoryService, embedder: Meanings
 ) -> None:
@@ -449,6 +455,22 @@ async def test_a_deletion_takes_along_what_ended(
     assert not any(key in after for key in gone)
     assert 50 == len(await texts_of(store))
     assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
+
+
+async def test_a_deletion_removes_everything_once_all_has_ended(
+    store: Store, embedder: Meanings, passes: Callable[[float], None]
+) -> None:
+    """Also texts and payloads: no reader finds them, but they are stored until Firestore removes them."""
+    await add(
+        service(store, embedder), said("hound"), said("x" * 400_000), custom_metadata={"ttl_seconds": 9}
+    )
+    passes(10)
+    assert row_key((await tail_of(store))[0]) in await stored_bytes(store)
+
+    await service(store, embedder).delete_memory(memory_id="another", **USER)
+
+    assert b"" == await stored_bytes(store)
+    assert [] == await store.sessions.storage.documents.query("", "adk_chunks", all_descendants=True)
 
 
 async def test_lost_vectors_are_made_anew(
