@@ -465,12 +465,15 @@ async def test_a_deletion_removes_everything_once_all_has_ended(
         service(store, embedder), said("hound"), said("x" * 400_000), custom_metadata={"ttl_seconds": 9}
     )
     passes(10)
+    payloads = store.sessions.storage.payloads.in_bucket
+    assert payloads is not None
     assert row_key((await tail_of(store))[0]) in await stored_bytes(store)
+    assert 1 == len([each async for page in payloads.scan() for each in page])
 
     await service(store, embedder).delete_memory(memory_id="another", **USER)
 
     assert b"" == await stored_bytes(store)
-    assert [] == await store.sessions.storage.documents.query("", "adk_chunks", all_descendants=True)
+    assert [] == [each async for page in payloads.scan() for each in page]
 
 
 async def test_lost_vectors_are_made_anew(
