@@ -2,7 +2,7 @@
 
 import asyncio
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from gcp_adk_store.errors import InvalidInputError, RedactorError
@@ -57,8 +57,7 @@ class DlpRedactor:
         else:
             replace: dict[str, Any] = {"primitive_transformation": {"replace_with_info_type_config": {}}}
             self._request["deidentify_config"] = {"info_type_transformations": {"transformations": [replace]}}
-        self._client = client
-        self._new_client = _client_class() if client is None else None
+        self._connect: Callable[[], Any] = _client_class() if client is None else lambda: client
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = weakref.WeakKeyDictionary()
 
     async def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -81,11 +80,9 @@ class DlpRedactor:
 
     def _here(self) -> Any:
         """Return the client of this event loop."""
-        if self._new_client is None:
-            return self._client
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = self._new_client()
+            self._clients[loop] = self._connect()
         return self._clients[loop]
 
 

@@ -33,14 +33,14 @@ def has_content(item: Write, forms: Forms) -> bool:
 
 def is_sealed(document: Document, forms: Forms) -> bool:
     """Return whether *document* has content that is encrypted, by its kind alone."""
-    for name in forms.keys() - _OF_BYTES:
-        value = document.fields.get(name)
-        inner = (
-            value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
-        )
-        if any(isinstance(each, bytes) for each in inner):
-            return True
-    return False
+    return any(_holds_bytes(document.fields.get(name)) for name in forms.keys() - _OF_BYTES)
+
+
+def _holds_bytes(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    inner = value if isinstance(value, list) else [value]
+    return any(isinstance(each, bytes) for each in inner)
 
 
 def sealed(item: Write, forms: Forms, key: DataKey, life: str) -> Write:

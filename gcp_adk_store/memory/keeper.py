@@ -180,16 +180,15 @@ class MemoryKeeper:
                     key, lambda before: None if before is None else rewriting(before, rewrite), embedded
                 )
             if changed is None:
-                known = self._reader.known(key)
-                if known is not None and known.snapshot.head.has_ended():
-                    with _begun(bool(replaced)):
-                        await self._remove(key, known.snapshot)
                 break
             kept = set(changed.after.texts)
             replaced += [text for text in changed.before if text not in kept]
             is_all = changed.is_all
         with _begun(bool(replaced)):
             await self._remove_payloads(key, replaced)
+            known = self._reader.known(key)
+            if known is not None and known.snapshot.head.has_ended():
+                await self._remove(key, known.snapshot)
         return replaced
 
     async def remove_all(self, key: UserKey) -> None:

@@ -104,6 +104,6 @@ def require_reason(reason: object) -> str:
 
 
 def repeats(title: str | None, texts: Iterable[str]) -> bool:
-    """Return whether a session's *title* is a part of one of *texts*, whatever their case and spaces."""
+    """Return whether a session's *title* is part of one of *texts*, without regard to case and spaces."""
     name = " ".join((title or "").casefold().split()).rstrip("\u2026.")
     return bool(name) and any(name in " ".join(text.casefold().split()) for text in texts)

@@ -106,7 +106,7 @@ def _opened(given: ArtifactPlace) -> BaseArtifactService:
 
 
 def _content(part: types.Part | None) -> bytes | None:
-    """Return what two equal artifacts share: their bytes and type, or whatever else they are."""
+    """Return what two equal artifacts share: their bytes and type, or all their fields."""
     if part is None:
         return None
     if part.inline_data is not None:

@@ -50,10 +50,7 @@ def require_place(place: EventPlace, stored: StoredSession) -> None:
         InvalidInputError: *stored* does not have the segment, or a restore cut it off.
     """
     if is_cut(place.segment, stored.cut):
-        raise InvalidInputError(
-            "the session was restored, and the events at the cursor are no longer where they were; leave the "
-            "cursor out to start anew"
-        )
+        raise InvalidInputError("a restore moved the events at the cursor; call again without the cursor")
     if place.segment > stored.sealed:
         raise beyond()
 

@@ -104,7 +104,7 @@ class ContentHooks:
             ) from exc
         except RedactorError:
             raise
-        except Exception as exc:  # noqa: BLE001  # whatever the caller's function raises
+        except Exception as exc:  # noqa: BLE001  # the caller's function raises any
             # From None: the error of a redactor may quote the content.
             raise RedactorError(f"{name} failed with {type(exc).__name__}; nothing was written") from None
         is_right = isinstance(found, Sequence) and not isinstance(found, str) and len(found) == len(texts)

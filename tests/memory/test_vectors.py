@@ -5,14 +5,13 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import pytest
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
-from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import (
@@ -31,6 +30,7 @@ from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
 from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
+from tests.support.clock import in_days
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
@@ -93,20 +93,6 @@ def memory(store: Store, embedder: Meanings) -> FirestoreMemoryService:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embedders are asked again at once after a failure."""
     monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
-
-
-@pytest.fixture
-def passes() -> Iterator[Callable[[float], None]]:
-    """Lets this many seconds pass."""
-    passed_s = 0.0
-
-    def wait(seconds: float) -> None:
-        nonlocal passed_s
-        passed_s += seconds
-
-    platform_time.set_time_provider(lambda: time.time() + passed_s)
-    yield wait
-    platform_time.reset_time_provider()
 
 
 def service(store: Store, embedder: Embedder | None = None) -> FirestoreMemoryService:
@@ -432,9 +418,7 @@ async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meaning
     assert 0 == (await memory.reindex_memories(**USER)).missing
 
 
-async def test_a_deletion_takes_along_what_ended(
-    store: Store, embedder: Meanings, passes: Callable[[float], None]
-) -> None:
+async def test_a_deletion_takes_along_what_ended(store: Store, embedder: Meanings) -> None:
     """Texts that ended alone have left, but their vectors may share a document with lasting ones."""
     embedder.dimensions = 256
     memory = service(store, embedder)
@@ -443,37 +427,34 @@ async def test_a_deletion_takes_along_what_ended(
     gone = [row_key(text) for text in await texts_of(store)]
     await add(memory, *(said(f"lasting {number}") for number in range(50)))
     assert 1 == len(await parts_of(store))
-    passes(200)
-    later = service(store, embedder)
-    assert 50 == len(await texts_of(store))
-    before = await stored_bytes(store)
-    assert all(key in before for key in gone)
+    with in_days(1):
+        assert 50 == len(await texts_of(store))
+        before = await stored_bytes(store)
+        assert all(key in before for key in gone)
 
-    await later.delete_memory(memory_id="e7", **USER)
+        await service(store, embedder).delete_memory(memory_id="e7", **USER)
 
-    after = await stored_bytes(store)
-    assert not any(key in after for key in gone)
-    assert 50 == len(await texts_of(store))
-    assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
+        after = await stored_bytes(store)
+        assert not any(key in after for key in gone)
+        assert 50 == len(await texts_of(store))
+        assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
 
 
-async def test_a_deletion_removes_everything_once_all_has_ended(
-    store: Store, embedder: Meanings, passes: Callable[[float], None]
-) -> None:
+async def test_a_deletion_removes_everything_once_all_has_ended(store: Store, embedder: Meanings) -> None:
     """Also texts and payloads: no reader finds them, but they are stored until Firestore removes them."""
     await add(
         service(store, embedder), said("hound"), said("x" * 400_000), custom_metadata={"ttl_seconds": 9}
     )
-    passes(10)
     payloads = store.sessions.storage.payloads.in_bucket
     assert payloads is not None
-    assert row_key((await tail_of(store))[0]) in await stored_bytes(store)
-    assert 1 == len([each async for page in payloads.scan() for each in page])
+    with in_days(1):
+        assert row_key((await tail_of(store))[0]) in await stored_bytes(store)
+        assert 1 == len([each async for page in payloads.scan() for each in page])
 
-    await service(store, embedder).delete_memory(memory_id="another", **USER)
+        await service(store, embedder).delete_memory(memory_id="another", **USER)
 
-    assert b"" == await stored_bytes(store)
-    assert [] == [each async for page in payloads.scan() for each in page]
+        assert b"" == await stored_bytes(store)
+        assert [] == [each async for page in payloads.scan() for each in page]
 
 
 async def test_lost_vectors_are_made_anew(

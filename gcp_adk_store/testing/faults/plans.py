@@ -133,7 +133,7 @@ class Garble:
 
     So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
     length. An answer that can have no body stays as it is. Firestore's answer becomes one message that cannot
-    be read, whatever *change* says.
+    be read, for every *change*.
     """
 
     kind: ClassVar[str] = "garble"
