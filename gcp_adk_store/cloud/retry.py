@@ -34,7 +34,8 @@ class RetryPolicy:
     deadline_s: float
     """All attempts and the waits between them together."""
     first_wait_s: float = 0.05
-    """Bound of the first wait; each next bound is twice the last (full jitter)."""
+    """Bound of the first wait; each next bound is twice the last (full jitter). No later attempt starts with
+    less time: it would fail for that, and hide why the earlier ones failed."""
     longest_wait_s: float = 5.0
 
 
@@ -70,7 +71,7 @@ async def call(
             unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
             wait_s = _RANDOM.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
             is_repeatable = isinstance(exc, kinds) and not isinstance(exc, OverloadedError)
-            if not is_repeatable or time.monotonic() + wait_s >= ends_at:
+            if not is_repeatable or time.monotonic() + wait_s + policy.first_wait_s >= ends_at:
                 if unanswered is None or exc is unanswered:
                     raise
                 unanswered.attempts = tried

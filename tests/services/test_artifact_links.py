@@ -307,7 +307,7 @@ async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
     monkeypatch.setattr(signing, "Request", lambda: GarbledIam(data, float("inf")))
     # Long enough for the request for the latest version, also on a busy machine.
     always = GcsArtifactService(
-        artifacts.bucket_name, credentials=TokenOnly(EMAIL), limits=ArtifactLimits(deadline_s=3)
+        artifacts.bucket_name, credentials=TokenOnly(EMAIL), limits=ArtifactLimits(deadline_s=2)
     )
     with pytest.raises(UnavailableError, match="IAM gave no signature") as caught:
         await always.get_signed_url(**REPORT)

@@ -23,7 +23,8 @@ class Kms:
         self.keys: dict[str, list[AESGCM]] = {}
         self.asked: list[str] = []
         self.refuses: Callable[[str], grpc.StatusCode | None] = lambda _: None
-        self.damages = False
+        self.damaged = 0
+        """How many of the next answers of ``decrypt`` are damaged."""
 
     def add_version(self, key: str) -> None:
         """Make the key, or its next version."""
@@ -53,8 +54,10 @@ class Kms:
             plain = versions[data[0] - 1].decrypt(data[1:13], data[13:], aad)
         except (InvalidTag, IndexError, ValueError):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "decryption failed")
+        is_damaged = self.damaged > 0
+        self.damaged -= is_damaged
         return kms_v1.DecryptResponse(
-            plaintext=plain, plaintext_crc32c=google_crc32c.value(plain) + int(self.damages)
+            plaintext=plain, plaintext_crc32c=google_crc32c.value(plain) + is_damaged
         )
 
     def _versions(self, method: str, request: Any, context: grpc.ServicerContext) -> list[AESGCM]:

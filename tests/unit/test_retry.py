@@ -192,6 +192,15 @@ async def test_no_attempt_starts_after_the_deadline() -> None:
     assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
 
 
+async def test_no_later_attempt_starts_with_hardly_any_time() -> None:
+    """It would fail for that, and its error would hide why the one before it failed."""
+    error = UnavailableError("1")
+    script = Script(iter([error]))
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=5.0, first_wait_s=5.0, longest_wait_s=0.001)
+
+    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+
+
 async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
     """Of the deadline, or of its own bound if that is shorter."""
     script = Script(iter([UnavailableError("1")]))
