@@ -111,7 +111,7 @@ class MemoryReader:
         wanted = [
             shard
             for shard in head.shards
-            if shard.number not in shards and (shard.until is None or shard.until > head.read_time)
+            if shard.number not in shards and not shard.has_ended(head.read_time)
         ]
         parts = [part for part in head.vectors.parts if vectors and part.number not in bodies]
         paths = [self._layout.shard(path, head.epoch, shard.number) for shard in wanted]
@@ -125,7 +125,7 @@ class MemoryReader:
             shards[shard.number] = await apart(partial(read_shard, document), light=False)
         of_parts = found[len(wanted) :]
         if not without_lost and any(
-            document is None and (part.until is None or part.until > head.read_time)
+            document is None and not part.has_ended(head.read_time)
             for part, document in zip(parts, of_parts, strict=True)
         ):
             return None
@@ -150,7 +150,7 @@ class MemoryReader:
                     bodies[part.number] = read_vectors(document, dimensions=head.vectors.dimensions)
                 except StoredDataError as exc:
                     telemetry.warn(logger, f"{LOST}; {exc}", exc)
-            elif part.until is None or part.until > head.read_time:
+            elif not part.has_ended(head.read_time):
                 logger.warning("%s: the document %d of %s is gone", LOST, part.number, head.epoch)
         return bodies
 

@@ -163,7 +163,7 @@ def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
     """Return *grown* with its fresh rows in documents, together with neighbours that are small."""
     vectors = grown.vectors
     now = 0.0 if before is None else before.head.read_time
-    living = [part for part in vectors.parts if part.until is None or part.until > now]
+    living = [part for part in vectors.parts if not part.has_ended(now)]
     merged = _merged(vectors.parts, _size(vectors.fresh), now)
     parts = living[: len(living) - len(merged)]
     bodies = {} if before is None else before.vectors
@@ -194,7 +194,7 @@ def _merged(parts: Sequence[VectorPart], size: int, now: float) -> list[VectorPa
     Each is no larger than what the ones after it have together, as with shards, and not full.
     """
     taken: list[VectorPart] = []
-    for part in reversed([part for part in parts if part.until is None or part.until > now]):
+    for part in reversed([part for part in parts if not part.has_ended(now)]):
         if part.size > min(size, _FULL_BYTES) or size + part.size > _REWRITTEN_BYTES:
             break
         taken.insert(0, part)

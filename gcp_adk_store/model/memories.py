@@ -19,8 +19,19 @@ FULL_PACKED_BYTES: Final = 700 * 1024
 """The same for the shard's body and ids, which must fit a document."""
 
 
+class _Ending:
+    """What may have a time to live."""
+
+    __slots__ = ()
+    until: float | None
+
+    def has_ended(self, now: float) -> bool:
+        """Return whether its time to live is over."""
+        return self.until is not None and self.until <= now
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(_Ending):
     """What a search must know of a memory without its content."""
 
     id: str
@@ -43,13 +54,9 @@ class Memory:
         """What stands for its id in the list of all ids that were ever taken in."""
         return digest_of(self.id)
 
-    def has_ended(self, now: float) -> bool:
-        """Return whether its time to live is over."""
-        return self.until is not None and self.until <= now
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class Shard(_Ending):
     """What the head says of a shard."""
 
     number: int
@@ -63,7 +70,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorPart:
+class VectorPart(_Ending):
     """What the head says of a document of vectors."""
 
     number: int
@@ -131,7 +138,7 @@ class MemoryHead:
     @property
     def living(self) -> list[Shard]:
         """The shards with a memory that has not ended."""
-        return [shard for shard in self.shards if shard.until is None or shard.until > self.read_time]
+        return [shard for shard in self.shards if not shard.has_ended(self.read_time)]
 
     def has_ended(self) -> bool:
         """Return whether all of it is over, even if the document is still there."""
