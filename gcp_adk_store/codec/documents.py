@@ -35,10 +35,10 @@ from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import digests_of
+from gcp_adk_store.model.redactions import DIGEST_BYTES
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Summary
@@ -242,7 +242,7 @@ class Layout:
             "last_update_time": append.timestamp,
             "rev": marker.revision + len(append.texts),
             **first_heads(marker),
-            "chain": fold(marker.head, append.texts),
+            "chain": append.head_after(marker.head),
             **summary_change(marker, append),
         }
         if expiry is not None:
@@ -255,7 +255,7 @@ class Layout:
             fields["inbox"] = list(inbox)
             mask.append(("inbox",))
         union: dict[str, Sequence[FieldValue]] = {"tail": list(append.texts), **places(append.spilled)}
-        union["digests"] = digests_of(append.texts)
+        union["digests"] = [hashed[:DIGEST_BYTES] for hashed in append.hashes]
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state

@@ -23,12 +23,17 @@ def genesis(epoch: str, *, after: int = 0) -> bytes:
     return hashlib.sha256(start + b"\0%d" % after if after else start).digest()
 
 
+def link(head: bytes, hashed: bytes) -> bytes:
+    """Return the head of a chain after one more event, by the hash of its text."""
+    return hashlib.sha256(head + hashed).digest()
+
+
 def step(head: bytes, text: str) -> bytes:
     """Return the head of a chain after one more event, *text* as it is stored.
 
     A marker leads to the same head as the event that it replaced.
     """
-    return hashlib.sha256(head + hash_of(text)).digest()
+    return link(head, hash_of(text))
 
 
 def fold(head: bytes, texts: Iterable[str]) -> bytes:

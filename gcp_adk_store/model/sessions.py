@@ -5,15 +5,16 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any, Final, Protocol, Self, TypeVar
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.history import genesis, link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import holds
+from gcp_adk_store.model.redactions import hash_of, holds
 from gcp_adk_store.model.segment_numbers import Cut, live_numbers
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.model.summaries import Turns
@@ -106,7 +107,7 @@ class Marker:
             revision=self.revision + len(append.texts),
             update_time=update_time,
             expiry=expiry,
-            chain=fold(self.head, append.texts),
+            chain=append.head_after(self.head),
             turns=self.turns and self.turns.after(append.turns),
         )
 
@@ -254,7 +255,7 @@ class EventPlace:
     """The number of events of the segment before this place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots, which leave nowhere to cache
 class Append:
     """Events on their way into storage, in one commit."""
 
@@ -270,6 +271,15 @@ class Append:
     """:func:`~gcp_adk_store.model.summaries.turns_of` the events."""
     last_text: str | None = None
     """The start of the newest text; ``None`` for events without text."""
+
+    @cached_property
+    def hashes(self) -> Sequence[bytes]:
+        """Hash of each of the events."""
+        return [hash_of(text) for text in self.texts]
+
+    def head_after(self, head: bytes) -> bytes:
+        """Return the head of a session's chain after the events, from the *head* before them."""
+        return reduce(link, self.hashes, head)
 
     def and_then(self, later: "Append") -> "Append":
         """Return the append of these events, and of those of *later* after them."""

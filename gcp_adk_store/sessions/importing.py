@@ -15,7 +15,7 @@ from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.summaries import description_fields
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Append, Segment, StoredSession
@@ -183,7 +183,7 @@ class _Writing:
     def _follow(self, append: Append) -> None:
         self.tail += append.texts
         self.tail_bytes += sum(len(text.encode()) for text in append.texts)
-        self.head = fold(self.head, append.texts)
+        self.head = append.head_after(self.head)
         self.last = append.timestamp
         self.newest = append.timestamp if self.newest is None else max(self.newest, append.timestamp)
         self.turns = self.turns.after(append.turns)
