@@ -6,9 +6,9 @@ SETUP := @$(PYTHON) -m setup
 VENV := .venv
 export ADK_STORE_VENV := $(VENV)
 BIN := $(VENV)/bin
-# Two workers: what a small CI machine has cores for. Three where tests wait for emulators and processes.
+# Two workers: what a small CI machine has cores for. Four where tests wait for emulators and processes.
 WORKERS ?= 2
-WAITING ?= 3
+WAITING ?= 4
 # What uses tests/support/lengths.py.
 LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 PYTEST := -m pytest -q -n $(WORKERS)
