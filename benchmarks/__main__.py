@@ -169,12 +169,12 @@ async def _time(run: Run, scenario: Scenario, lines: Sequence[Line], figures: di
 
 def _rounds(run: Run, scenario: Scenario, *, far: bool) -> Rounds:
     """Return how often a scenario is measured: far away, each round takes longer and says the same."""
-    least = min(scenario.at_least, 2) if run.quick or far else scenario.at_least
+    least = 1 if run.quick else min(scenario.at_least, 2) if far else scenario.at_least
     return Rounds(
         most=max(least, round(run.rounds * scenario.share / (4 if far else 1))),
         least=least,
         budget_s=run.budget_s / (2 if far else 1),
-        warm_up=min(scenario.at_least - 1, 1 if far else 2),
+        warm_up=min(scenario.at_least - 1, run.rounds - 1, 1 if far else 2),
     )
 
 

@@ -25,7 +25,7 @@ def results(
     """Where the short form wrote its figures, with what it printed."""
     folder = tmp_path_factory.mktemp("results")
     addresses = {made.variable: made.address for made in (firestore_emulator, storage_emulator)}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "--quick", "--rounds", "2"]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "--quick", "--rounds", "1"]
     run = subprocess.run(
         [*command, "--json", str(folder / "bench.json")],
         cwd=ROOT,
