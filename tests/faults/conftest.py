@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -26,7 +25,10 @@ Way = TypeVar("Way")
 
 
 class Ways:
-    """Chooses which steps of an operation go wrong, and how: all in every way, or some in one, in turn."""
+    """Chooses which steps of an operation go wrong, and how.
+
+    All in every way; or one of each kind in one way, where operations take turns over steps and ways.
+    """
 
     def __init__(self, turn: int | None) -> None:
         """Choose all if *turn* is None; else begin with the step and the way of that number."""
@@ -36,28 +38,22 @@ class Ways:
         """Return which of *ways* the step of this number goes wrong in."""
         return ways if self._turn is None else (ways[(self._turn + step + step // TESTS) % len(ways)],)
 
-    def shared(self, steps: Sequence[Step], test: int) -> list[tuple[int, Step]]:
-        """Return the share of one of :data:`TESTS` tests in *steps*, with their numbers.
-
-        The tests have all steps together; each has one at least.
-        """
-        if self._turn is None:
-            return list(enumerate(steps))
-        return list(enumerate(steps))[(self._turn + test) % min(TESTS, len(steps)) :: TESTS]
-
-    def few(
-        self, steps: Sequence[Step], kind: Callable[[Step], str], twice: AbstractSet[str]
-    ) -> list[tuple[int, Step]]:
-        """Return one of *steps* of each *kind*, and two of the kinds in *twice*, with their numbers."""
+    def few(self, steps: Sequence[Step], kind: Callable[[Step], object]) -> list[tuple[int, Step]]:
+        """Return the *steps* that go wrong, with their numbers: all, or one of each *kind*."""
         numbered = list(enumerate(steps))
         if self._turn is None:
             return numbered
-        chosen: set[int] = set()
-        for one in dict.fromkeys(map(kind, steps)):
-            alike = [number for number, step in numbered if kind(step) == one]
-            apart = (0, len(alike) // 2) if one in twice else (0,)
-            chosen |= {alike[(self._turn + add) % len(alike)] for add in apart}
-        return [numbered[number] for number in sorted(chosen)]
+        alike: dict[object, list[tuple[int, Step]]] = {}
+        for number, step in numbered:
+            alike.setdefault(kind(step), []).append((number, step))
+        return [some[self._turn % len(some)] for some in alike.values()]
+
+    def shared(
+        self, steps: Sequence[Step], kind: Callable[[Step], object], test: int
+    ) -> list[tuple[int, Step]]:
+        """Return the share of one of :data:`TESTS` tests in :meth:`few` of *steps*; each has one at least."""
+        few = self.few(steps, kind)
+        return few if self._turn is None else few[(self._turn + test) % min(TESTS, len(few)) :: TESTS]
 
 
 async def until(is_so: Callable[[], object]) -> None:

@@ -1,10 +1,9 @@
 """Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file. In `make test` one step of each kind goes wrong in each operation, and two of
-each kind that changes the disk, in one of their ways; they take turns over steps and operations: the step
-fails, or, if it changes the disk, the call is cancelled or the process is killed at it. `make long` lets each
-step go wrong in every way.
+system call that changes a file. In `make test` one step of each kind goes wrong in each operation, in one of
+its ways; they take turns over steps and operations: the step fails, or, if it changes the disk, the call is
+cancelled or the process is killed at it. `make long` lets each step go wrong in every way.
 """
 
 import asyncio
@@ -92,7 +91,7 @@ class Prepared:
         """Return the steps, each with how it goes wrong."""
         return [
             (step, way)
-            for number, step in ways.few(self.steps, kind_of, LASTING)
+            for number, step in ways.few(self.steps, kind_of)
             for way in ways.of(number, ways_of(step))
         ]
 
@@ -214,7 +213,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
     world = case.world(copies)
     with world.keeping_time():
         expected = await case.operation.act(await case.operation.attach(world))
-        for number, step in ways.few(case.steps, kind_of, LASTING):
+        for number, step in ways.few(case.steps, kind_of):
             for failure in ways.of(number, FAILURES[step[0]]):
                 held = await case.operation.attach(world)
                 with STEPS.suffering(only(step, failure)), suppress(UnavailableError):

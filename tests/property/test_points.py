@@ -18,7 +18,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.support.lengths import at_length
 
 BOUNDS = settings(
-    max_examples=at_length(8, 20),
+    max_examples=at_length(5, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

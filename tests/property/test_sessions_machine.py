@@ -41,7 +41,7 @@ from tests.support.stores import STORES
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(15, 40),
+    max_examples=at_length(10, 40),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

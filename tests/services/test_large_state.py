@@ -23,7 +23,7 @@ pytestmark = pytest.mark.emulators
 
 T = TypeVar("T")
 
-SESSIONS = at_length(2500, 5000)
+SESSIONS = at_length(1500, 5000)
 
 _RUNS = 5
 
@@ -85,7 +85,7 @@ async def _longest_s(work: Awaitable[T]) -> tuple[float, T]:
 
 # In one piece each of them would take more than a unit.
 KEYS = {f"k{number}": number for number in range(at_length(150_000, 300_000))}
-NUMBERS = list(range(at_length(500_000, 1_000_000)))
+NUMBERS = list(range(at_length(400_000, 1_000_000)))
 LARGE = pytest.mark.parametrize(
     "state",
     [{"big": KEYS}, {"user:big": NUMBERS}, {f"k{number}": number for number in range(15_000)}],
