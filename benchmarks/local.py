@@ -33,6 +33,9 @@ FULL = 2
 """Of ``PRAGMA synchronous``: each commit waits for the disk."""
 LONGEST_READ = 1000
 """Events."""
+IN_A_ROW = 10
+"""Appends of one service before the next one has its turn: the first after another's finds memory and disk
+at work for that one, which no service of a process of its own meets."""
 
 
 def event(number: int) -> Event:
@@ -66,15 +69,19 @@ async def grow(service: BaseSessionService, events: int, told: Callable[[], None
 
 
 async def appending(service: BaseSessionService) -> Step:
-    """Append through one handle; the event is made before."""
+    """Append some events through one handle; they are made before."""
     session = await service.get_session(**WHO)
     assert session is not None
     made: list[Event] = []
 
     async def make() -> None:
-        made.append(event(len(session.events)))
+        made[:] = [event(len(session.events) + number) for number in range(IN_A_ROW)]
 
-    return Step(work=lambda: service.append_event(session, made[-1]), before=make)
+    async def append() -> None:
+        for one in made:
+            await service.append_event(session, one)
+
+    return Step(work=append, before=make)
 
 
 def reading(service: BaseSessionService) -> Step:
@@ -98,17 +105,18 @@ async def measure(folder: Path, sizes: list[int], rounds: int) -> dict[str, dict
                 await grow(service, size, lambda: progress.advance(task))
             if size <= LONGEST_READ:
                 reads = {name: reading(service) for name, service in services.items()}
-                rows[f"read {size:,} events"] = await medians(reads, max(rounds // 4, 3))
+                rows[f"read {size:,} events"] = await medians(reads, max(rounds // 4, 3), operations=1)
             appends = {name: await appending(service) for name, service in services.items()}
-            rows[f"append at {size:,} events"] = await medians(appends, rounds)
+            in_turn = max(rounds // IN_A_ROW, 3)
+            rows[f"append at {size:,} events"] = await medians(appends, in_turn, operations=IN_A_ROW)
     return rows
 
 
-async def medians(steps: dict[str, Step], rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of steps that take turns."""
+async def medians(steps: dict[str, Step], rounds: int, *, operations: int) -> dict[str, float]:
+    """Return the median milliseconds of one operation, of steps of so many that take turns."""
     enough = Rounds(most=rounds, least=rounds, budget_s=0, warm_up=3)
     with calm_collector():
-        found = await time_steps(steps, enough, operations=1)
+        found = await time_steps(steps, enough, operations=operations)
     return {name: timed.timing.p50_ms for name, timed in found.items()}
 
 
