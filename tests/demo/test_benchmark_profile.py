@@ -24,7 +24,7 @@ async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
 
     found = await profile("a step", Step(work, before), seconds=0.4)
 
-    assert found.shares["json"] > 0.8
+    assert found.shares["json"] > 0.5
     assert found.computing_ms > 0
     assert "gcp_adk_store/codec/packing.py" not in found.shares
 
