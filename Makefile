@@ -6,9 +6,10 @@ SETUP := @$(PYTHON) -m setup
 VENV := .venv
 export ADK_STORE_VENV := $(VENV)
 BIN := $(VENV)/bin
-# Two workers: what a small CI machine has cores for. Four where tests wait for emulators and processes.
+# Two workers: what a small machine has cores for. Four where tests wait for emulators and processes; three in CI,
+# whose machines have less to spare for tests that measure.
 WORKERS ?= 2
-WAITING ?= 4
+WAITING ?= $(if $(CI),3,4)
 # What uses tests/support/lengths.py.
 LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 PYTEST := -m pytest -q -n $(WORKERS)
