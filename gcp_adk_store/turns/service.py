@@ -126,13 +126,7 @@ class HeldTurns:
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        taking = asyncio.create_task(self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s))
-        try:
-            return await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            # A commit that was sent may take the turn: nobody would release it.
-            self._see_to(self._give_back(taking))
-            raise
+        return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
 
     @asynccontextmanager
     async def kept(self, hold: Hold) -> AsyncIterator[None]:
@@ -225,7 +219,7 @@ class HeldTurns:
         forced: int | None = None
         while True:
             try:
-                return await self._leases.take(key, lease_s=lease_s, by_force_from=forced, seen=seen)
+                return await self._try(key, lease_s=lease_s, by_force_from=forced, seen=seen)
             except SessionBusyError as busy:
                 left_s = ends_at - time.monotonic()
                 if on_busy == "reject" or (left_s <= 0 and on_busy == "wait"):
@@ -237,6 +231,20 @@ class HeldTurns:
                     asked = busy.fence
                     await self._leases.request_abort(key)
                 seen = await self._leases.freed(key, busy, wait_s=left_s, by_any=on_busy == "wait")
+
+    async def _try(
+        self, key: SessionKey, *, lease_s: float, by_force_from: int | None, seen: StoredSession | None
+    ) -> Hold:
+        """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
+        taking = asyncio.create_task(
+            self._leases.take(key, lease_s=lease_s, by_force_from=by_force_from, seen=seen)
+        )
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # A commit that was sent may take the turn: nobody would release it.
+            self._see_to(self._give_back(taking))
+            raise
 
     async def _end(self, hold: Hold) -> None:
         if hold.is_lost or hold.has_ended:

@@ -420,3 +420,21 @@ async def test_arguments_that_cannot_be_right_are_refused(store: Store, options:
     with pytest.raises(InvalidInputError):
         async with store.turns.hold(**WHO, **options):
             pytest.fail("it began")
+
+
+async def test_a_caller_that_is_cancelled_while_it_waits_takes_nothing_later(store: Store) -> None:
+    """Neither the turn that comes free, nor, asked to interrupt, the running one at the end of its wait."""
+    await made(store)
+    async with store.turns.hold(**WHO, lease_s=1) as turn:
+        there = asyncio.all_tasks()
+        taking = asyncio.create_task(store.turns.take(**WHO, on_busy="interrupt", wait_s=60))
+        await asyncio.wait_for(turn.abort_signal.wait(), 10)  # from now on it waits
+        taking.cancel()
+        await asyncio.wait([taking])
+        left = asyncio.all_tasks() - there
+        if left:
+            await asyncio.wait(left, timeout=5)
+
+        assert taking.cancelled()
+        assert all(task.done() for task in left)
+    assert 1 == (await store.turns.status(**WHO)).fence
