@@ -80,7 +80,10 @@ class Holdings:
         return self._layout.session(SessionKey(app=scope.app, user=scope.user, session=scope.session))
 
     async def of(self, path: str) -> Held:
-        """Return what is stored at and below one document: first itself, so that its parts are no older."""
+        """Return what is stored at and below one document.
+
+        The document is read first: parts that are read later are never older than it.
+        """
         held = Held()
         (held.document,) = await self._documents.get([path])
         for listing in self._parts:

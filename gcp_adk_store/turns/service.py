@@ -75,7 +75,8 @@ class HeldTurns:
         The begin takes 1 read more unless this process had the last turn. Appends of the block, and of the
         tasks that it starts, belong to the turn: an append after the turn was lost raises TurnLostError and
         writes nothing. Appends renew the lease; without any, 1 write for each third of *lease_s* does.
-        A block within a turn of the same session is a part of that turn.
+        A block within a turn of the same session is a part of that turn. A caller that is cancelled while it
+        waits takes no turn later.
 
         Args:
             app_name: The session's app.
