@@ -29,11 +29,11 @@ demo:
 	$(SETUP) $(if $(CLOUD),emulators,python)
 	$(BIN)/python -m examples.demo $(if $(CLOUD),--cloud)
 
-# Checks and fast tests first; the emulators are started by the tests that need them. A worker runs all tests of
-# a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
-# longest, which have few, would come last.
-test: ready lint unit
-	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/unit --ignore=tests/beam tests
+# Checks first; the emulators are started by the tests that need them. A worker runs all tests of a file, and so
+# makes what they share once; in the order of their names, since by their numbers of tests the longest, which have
+# few, would come last.
+test: ready lint
+	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/beam tests
 	$(BEAM)
 
 # Bulk jobs, in an environment of their own.

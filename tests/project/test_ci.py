@@ -13,7 +13,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_checks_are_a_part_of_the_tests() -> None:
-    """With the fast tests, and then all others."""
+    """Before all others."""
     lines = [
         " ".join(line[:4]).removeprefix(".venv/bin/")
         for line in made("test")
@@ -29,11 +29,9 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "pre-commit validate-config",
         "zizmor --offline --quiet --pedantic",
         "python -m pytest -q",
-        "python -m pytest -q",
         ".venv-beam/bin/python -m pytest -q",
     ] == lines
-    assert ["tests/unit"] == made("test")[-3][-1:]
-    assert ["--ignore=tests/unit", "--ignore=tests/beam", "tests"] == made("test")[-2][-3:]
+    assert ["--ignore=tests/beam", "tests"] == made("test")[-2][-2:]
     assert ["tests/beam"] == made("test")[-1][-1:]
 
 

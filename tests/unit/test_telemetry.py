@@ -4,6 +4,7 @@ import sys
 from types import FrameType
 
 import pytest
+from opentelemetry import trace
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError
 from gcp_adk_store.operations import telemetry
@@ -19,6 +20,14 @@ class ForeignError(Exception):
 def nobody_asks() -> int:
     """Fail the test if somebody computes the size of a message."""
     raise AssertionError
+
+
+@pytest.fixture
+def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no test had set an SDK in this process, where it stays."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(telemetry, "_PROVIDER", trace.ProxyTracerProvider())
+    monkeypatch.setattr(telemetry._Sdk, "tracer", None)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +58,7 @@ def test_an_error_is_told_by_its_type(failure: Exception, name: str) -> None:
     assert name == error_type(failure)
 
 
+@pytest.mark.usefixtures("without_sdk")
 def test_an_operation_without_an_sdk_is_counted_and_has_no_span() -> None:
     """A span that nobody sees would take 2 % of an append."""
     appending = Operation("get_session", telemetry.FIRESTORE, "app")
@@ -89,6 +99,7 @@ def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
         assert {} == log_fields()
 
 
+@pytest.mark.usefixtures("without_sdk")
 def test_a_call_without_an_sdk_takes_few_steps() -> None:
     """What an append does: each step more is CPU time of all who watch nothing."""
     steps: list[str] = []
