@@ -20,8 +20,8 @@ class UserObjects:
         self._scope = scope
         self._counted: set[str] = set()
 
-    async def find(self, stage: str) -> AsyncIterator[tuple[Sequence[str], dict[str, Erased]]]:
-        """Yield names of objects, a page at a time, and what they are.
+    async def find(self, stage: str) -> AsyncIterator[tuple[Sequence[ScannedObject], dict[str, Erased]]]:
+        """Yield objects, a page at a time, and what they are.
 
         Args:
             stage: ``artifacts`` or ``uploads``.
@@ -30,7 +30,7 @@ class UserObjects:
             async for page in self._objects.scan(uploads_prefix(self._scope)):
                 mine = [found for found in page if is_upload_name(found.name)]
                 if mine:
-                    yield [each.name for each in mine], {"uploads": _sum(mine)}
+                    yield mine, {"uploads": _sum(mine)}
             return
         prefix = user_prefix(self._scope)
         async for page in self._objects.scan(prefix):
@@ -38,16 +38,13 @@ class UserObjects:
             if versions:
                 new = set().union(*(names for names, _ in versions)) - self._counted
                 self._counted |= new
-                found = _sum([found for _, found in versions])
-                yield (
-                    [each.name for _, each in versions],
-                    {"artifacts": Erased(len(new)), "versions": found},
-                )
+                mine = [found for _, found in versions]
+                yield mine, {"artifacts": Erased(len(new)), "versions": _sum(mine)}
 
-    async def remove(self, names: Sequence[str]) -> None:
+    async def remove(self, objects: Sequence[ScannedObject]) -> None:
         """Remove objects of any generation, in parallel; harmless when repeated."""
         try:
-            await fan_out(self._objects.delete(name, generation=None) for name in names)
+            await fan_out(self._objects.delete(each.name, generation=None) for each in objects)
         finally:
             self._versions.forget_scope(self._scope)
 

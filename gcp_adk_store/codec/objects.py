@@ -37,6 +37,8 @@ _JSON: Final = "adkStoreJson"
 _HALVES: Final = "adkStoreHalves"
 ENCRYPTED: Final = "adkStoreEncrypted"
 """Metadata key of an artifact that the store encrypted: how its bytes begin, base64."""
+SEALED: Final = "adkStoreSealed"
+"""Metadata key of an encrypted payload: bytes that encryption added to it."""
 _RESERVED: Final = frozenset(
     {
         _DISPLAY_NAME,
@@ -152,6 +154,11 @@ class ScannedObject:
     metadata: Mapping[str, str]
     update_time: float
     """Unix time of the last change of its bytes or metadata, in seconds."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether its metadata call its bytes encrypted, as a store without keys sees it."""
+        return ENCRYPTED in self.metadata or SEALED in self.metadata
 
 
 def encode_artifact(

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from gcp_adk_store.codec.documents import OWNER
-from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.codec.objects import SEALED, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
@@ -17,9 +17,6 @@ from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectGoneError
 
 _MAGIC: Final = b"adk-sealed/1\n"
-
-SEALED: Final = "adkStoreSealed"
-"""Metadata key of an encrypted payload: bytes that encryption added to it."""
 
 LIGHT_BYTES: Final = 256 * 1024
 """AES-GCM takes 0.05 ms for so much."""

@@ -229,12 +229,14 @@ class _Run:
                 self._unowned += sum(payload.owner is None for payload in payloads)
                 mine = [each for each in payloads if each.owner and self._is_mine(each.owner.path)]
                 if mine:
+                    self._keys.require_known(each.is_encrypted for each in mine)
                     tally = {"payloads": Erased(len(mine), sum(each.size or 0 for each in mine))}
                     yield "payloads", tally, self._removal(tally, partial(in_bucket.remove, mine))
         if self._objects is not None:
             for stage in ("artifacts", "uploads"):
-                async for names, told in self._objects.find(stage):
-                    yield stage, told, self._removal(told, partial(self._objects.remove, names))
+                async for objects, told in self._objects.find(stage):
+                    self._keys.require_known(each.is_encrypted for each in objects)
+                    yield stage, told, self._removal(told, partial(self._objects.remove, objects))
 
     def _is_mine(self, path: str) -> bool:
         return path == self._user or path.startswith(f"{self._user}/")
@@ -277,7 +279,7 @@ class _Run:
             raise StoredDataError(
                 "the user has payloads in a bucket, and this store has none: open it with its bucket"
             )
-        self._keys.require_known(found)
+        self._keys.require_known(map(self._keys.is_encrypted, found))
         tally = counted(self._storage.layout.prefix, found)
         deletes = [Delete(path=document.path) for document in found]
         return "documents", tally, lambda: self._commit(deletes, tally)

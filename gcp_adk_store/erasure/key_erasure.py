@@ -29,21 +29,22 @@ class KeyErasure:
         self._scopes = [] if encryption is None else [encryption.places.scope(path) for path in paths]
         self._recovery = recovery
 
-    def require_known(self, documents: Iterable[Document]) -> None:
-        """Require that a key of this store encrypts *documents*, or none, before they are removed.
+    def is_encrypted(self, document: Document) -> bool:
+        """Return whether *document*, as it is stored, is encrypted."""
+        place = self._places.at(document.path)
+        return place is not None and is_sealed(document, place.forms)
+
+    def require_known(self, are_encrypted: Iterable[bool]) -> None:
+        """Require that this store has the keys of what is to be removed, if any of it is encrypted.
 
         Raises:
-            InvalidInputError: the store has no encryption, so their key would outlive them.
+            InvalidInputError: the store has no encryption, so the key would outlive what it encrypts.
         """
-        if self._keys is not None:
-            return
-        for document in documents:
-            place = self._places.at(document.path)
-            if place is not None and is_sealed(document, place.forms):
-                raise InvalidInputError(
-                    "the user's data is encrypted, and this store has no keys to destroy with it: pass "
-                    "encryption=, or set ADK_STORE_ENCRYPTION_KEY"
-                )
+        if self._keys is None and any(are_encrypted):
+            raise InvalidInputError(
+                "the user's data is encrypted, and this store has no keys to destroy with it: pass "
+                "encryption=, or set ADK_STORE_ENCRYPTION_KEY"
+            )
 
     async def find(self) -> list[Scope]:
         """Return the scopes that have a key now."""

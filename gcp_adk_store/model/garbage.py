@@ -50,6 +50,8 @@ class StoredPayload:
     size: int | None
     """Bytes, if the scan knows."""
     versions: Versions
+    is_encrypted: bool = False
+    """As :attr:`~gcp_adk_store.codec.objects.ScannedObject.is_encrypted`; of objects alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -361,4 +361,5 @@ def _scanned(found: ScannedObject) -> StoredPayload:
         put_at=found.update_time,
         size=found.size,
         versions=[(found.name, found.version)],
+        is_encrypted=found.is_encrypted,
     )

@@ -256,8 +256,8 @@ class StoreMethods:
                 Something may be erased: call it again.
             OutcomeUnknownError: not answered; call it again.
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
-            InvalidInputError: an id or *quiet_s* is invalid, or the user's data is encrypted and the store
-                has no *encryption*; nothing was erased.
+            InvalidInputError: an id or *quiet_s* is invalid; nothing was erased. Or the user's data is
+                encrypted and the store has no *encryption*; nothing that is encrypted was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery, self._recovery_of_keys)
         given = erasure.erase_user(

@@ -2,12 +2,13 @@
 
 import asyncio
 import base64
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -303,6 +304,46 @@ async def test_a_store_without_encryption_refuses_to_erase_what_is_encrypted(
 
     assert before
     assert before == [replace(each, read_time=was.read_time) for was, each in zip(before, after, strict=True)]
+
+
+async def leave_an_artifact(store: Store) -> None:
+    """Store nothing else."""
+    assert store.artifacts is not None
+    part = types.Part(text="window")
+    await store.artifacts.save_artifact(app_name=APP, user_id=USER, filename="user:seat", artifact=part)
+
+
+async def leave_a_payload(store: Store) -> None:
+    """Store an event with large content, and let the documents be lost."""
+    session = await store.sessions.create_session(**THERE)
+    await store.sessions.append_event(session, said("window", data=b"seat" * 200))
+    stored = store.sessions.storage.as_stored
+    assert stored is not None
+    root = "adk_apps/app/adk_users/canary-user"
+    below = await stored.query(root, "", all_descendants=True)
+    deletes = [Delete(path=path) for path in (root, *(each.path for each in below))]
+    await stored.commit(deletes, repeatable_when_unanswered=False)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize(
+    ("leave", "kind"),
+    [(leave_an_artifact, "versions"), (leave_a_payload, "payloads")],
+)
+async def test_a_store_without_encryption_refuses_to_erase_encrypted_objects(
+    leave: Callable[[Store], Awaitable[None]], kind: str, tmp_path: Path, *, dry_run: bool
+) -> None:
+    """Also those of a user who has no document, and nothing is removed."""
+    how: Any = {"session_limits": LIMITS, "encryption": envelope(artifacts=True)}
+    async with Store.local(tmp_path, **how) as store:
+        await leave(store)
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        with pytest.raises(InvalidInputError, match="ADK_STORE_ENCRYPTION_KEY"):
+            await erase(store, dry_run=dry_run)
+    async with Store.local(tmp_path, **how) as store:
+        _, receipt = await erase(store)
+
+    assert (1, 1) == (receipt.erased["keys"].count, receipt.erased[kind].count)
 
 
 async def test_a_store_without_encryption_says_what_it_lacks(tmp_path: Path) -> None:
