@@ -92,8 +92,9 @@ async def peaks(folder: Path, sessions: int, events: int) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("few", "more"),
     [
-        pytest.param((10, 1), (at_length(30, 500), 1), id="sessions"),
-        pytest.param((1, 60), (1, at_length(180, 3000)), id="events"),
+        pytest.param((at_length(10, 200), 1), (at_length(30, 600), 1), id="sessions"),
+        # In the long form both fill a commit of 400 segments, which has 1,600 events.
+        pytest.param((1, at_length(60, 2000)), (1, at_length(180, 6000)), id="events"),
     ],
 )
 async def test_memory_does_not_grow_with_what_is_moved(
