@@ -155,11 +155,6 @@ class ScannedObject:
     update_time: float
     """Unix time of the last change of its bytes or metadata, in seconds."""
 
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether its metadata call its bytes encrypted, as a store without keys sees it."""
-        return ENCRYPTED in self.metadata or SEALED in self.metadata
-
 
 def encode_artifact(
     part: types.Part,

@@ -20,6 +20,7 @@ from gcp_adk_store.codec.erasures import (
     read_key,
     subject_of,
 )
+from gcp_adk_store.codec.objects import ENCRYPTED
 from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.erasure.counting import counted, refers_to_bucket
@@ -235,7 +236,7 @@ class _Run:
         if self._objects is not None:
             for stage in ("artifacts", "uploads"):
                 async for objects, told in self._objects.find(stage):
-                    self._keys.require_known(each.is_encrypted for each in objects)
+                    self._keys.require_known(ENCRYPTED in each.metadata for each in objects)
                     yield stage, told, self._removal(told, partial(self._objects.remove, objects))
 
     def _is_mine(self, path: str) -> bool:

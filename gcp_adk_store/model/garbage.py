@@ -51,7 +51,7 @@ class StoredPayload:
     """Bytes, if the scan knows."""
     versions: Versions
     is_encrypted: bool = False
-    """As :attr:`~gcp_adk_store.codec.objects.ScannedObject.is_encrypted`; of objects alone."""
+    """Whether its object's metadata say so; always ``False`` in documents."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

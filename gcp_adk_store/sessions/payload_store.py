@@ -13,7 +13,7 @@ from typing import Final
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.documents import OWNER, PUT_TIME, Layout, chunk_owner, object_owner, owner_digest
-from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ObjectFields, ScannedObject
+from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, SEALED, ObjectFields, ScannedObject
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
@@ -361,5 +361,5 @@ def _scanned(found: ScannedObject) -> StoredPayload:
         put_at=found.update_time,
         size=found.size,
         versions=[(found.name, found.version)],
-        is_encrypted=found.is_encrypted,
+        is_encrypted=SEALED in found.metadata,
     )

@@ -346,6 +346,22 @@ async def test_a_store_without_encryption_refuses_to_erase_encrypted_objects(
     assert (1, 1) == (receipt.erased["keys"].count, receipt.erased[kind].count)
 
 
+async def test_metadata_that_a_user_chose_do_not_call_an_artifact_encrypted(tmp_path: Path) -> None:
+    """Else whoever saves an artifact could keep its user from being erased."""
+    async with Store.local(tmp_path) as store:
+        assert store.artifacts is not None
+        await store.artifacts.save_artifact(
+            app_name=APP,
+            user_id=USER,
+            filename="user:seat",
+            artifact=types.Part(text="window"),
+            custom_metadata={"adkStoreSealed": "37", "adkStoreEncrypted": "AAAA"},
+        )
+        _, receipt = await erase(store)
+
+    assert 1 == receipt.erased["versions"].count
+
+
 async def test_a_store_without_encryption_says_what_it_lacks(tmp_path: Path) -> None:
     """Not that another release wrote what it cannot read."""
     async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
