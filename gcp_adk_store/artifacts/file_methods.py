@@ -1,11 +1,11 @@
 """Save artifacts from files, and load them to files or in parts."""
 
 import os
-import secrets
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, BinaryIO
 
+from gcp_adk_store import machine
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
     OnProgress,
@@ -72,7 +72,7 @@ class FileMethods(ArtifactMethods):
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         key.require_savable()
-        save_id = secrets.token_hex(16)
+        save_id = machine.random_bytes(16).hex()
         fields = encode_file(
             mime_type=mime_type,
             display_name=display_name,

@@ -4,7 +4,6 @@ import asyncio
 import io
 import logging
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +12,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -303,7 +303,7 @@ class _Temporary:
             self.file: Any = open(self._target, "wb")
             return
         folder, name = os.path.split(self._target)
-        self._path = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.part")
+        self._path = os.path.join(folder, f".{name[:40]}.{machine.random_bytes(4).hex()}.part")
         self.file = open(self._path, "xb")
         if mode is not None:
             os.chmod(self._path, stat.S_IMODE(mode))

@@ -1,6 +1,5 @@
 """Store ADK artifacts in Cloud Storage: each version is one object, made exactly once."""
 
-import secrets
 from collections.abc import Awaitable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -10,6 +9,7 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_p
 from google.auth.credentials import Credentials
 from google.genai import types
 
+from gcp_adk_store import machine
 from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
 from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
@@ -166,7 +166,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         uri = part.file_data.file_uri if part.file_data else None
         if uri and uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(uri, within=reference_scope(key, session_id))
-        save_id = secrets.token_hex(16)
+        save_id = machine.random_bytes(16).hex()
         upload = encode_artifact(
             part,
             custom_metadata=custom_metadata,
@@ -369,7 +369,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
     ) -> int:
         if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(stored.file_uri, within=reference_scope(target, session))
-        save_id = secrets.token_hex(16)
+        save_id = machine.random_bytes(16).hex()
         fields = encode_copy(
             stored, save_id=save_id, custom_time=custom_time(expires_after), storage_class=self._storage_class
         )

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import secrets
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from urllib.parse import quote
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import machine
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
 from gcp_adk_store.codec.object_names import UPLOADS, is_upload_name, object_name, upload_name
 from gcp_adk_store.codec.objects import StoredObject, encode_file
@@ -165,7 +165,7 @@ class UrlMethods(ArtifactMethods):
             headers["x-goog-encryption-kms-key-name"] = self._objects.kms_key_name
         if max_bytes is not None:
             headers["x-goog-content-length-range"] = f"0,{max_bytes}"
-        upload_id = secrets.token_hex(16)
+        upload_id = machine.random_bytes(16).hex()
         now = datetime.fromtimestamp(platform_time.get_time(), UTC)
         url = await self._signer.sign(
             upload_name(key, upload_id), method="PUT", expiration=expiration, headers=headers

@@ -1,10 +1,10 @@
 """Number the versions of artifacts, find them and delete them."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.object_names import (
     following_object_name,
     object_name,
@@ -66,19 +66,19 @@ class LatestVersions:
         """Return what is known now; pass it to :meth:`learn`."""
         with self._guard:
             entry = self._versions.get(key)
-            is_young = entry is not None and time.monotonic() - entry[1] < self._lifetime_s
+            is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s
             return Look(entry[0] if entry and is_young else None, entry, self._forgotten)
 
     def put(self, key: ArtifactKey, version: int) -> None:
         """Remember the version that was saved."""
         with self._guard:
-            self._versions.put(key, (version, time.monotonic()))
+            self._versions.put(key, (version, machine.monotonic()))
 
     def learn(self, key: ArtifactKey, version: int, look: Look) -> None:
         """Remember the version that was read after *look*, unless a save or a deletion came between."""
         with self._guard:
             if look.forgotten == self._forgotten and look.entry is self._versions.get(key):
-                self._versions.put(key, (version, time.monotonic()))
+                self._versions.put(key, (version, machine.monotonic()))
 
     def forget(self, is_meant: Callable[[ArtifactKey], bool]) -> None:
         """Forget the versions of the artifacts that *is_meant* accepts."""

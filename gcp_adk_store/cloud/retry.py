@@ -6,12 +6,11 @@ tenacity's, with stamina's way over it too, takes 31 us of each call that succee
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from random import SystemRandom
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import at_most, label
@@ -20,9 +19,6 @@ from gcp_adk_store.ports.refusals import RefusedError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-# Not the program's own: its random numbers stay as it seeded them.
-_RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +48,7 @@ async def call(
     raises the last error as it is, with the number of its attempt; but after a lost answer, an error never
     says that nothing was written.
     """
-    ends_at = time.monotonic() + at_most(policy.deadline_s)
+    ends_at = machine.monotonic() + at_most(policy.deadline_s)
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
     longest_wait_s = min(policy.first_wait_s, policy.longest_wait_s)
     tried = 0
@@ -62,16 +58,16 @@ async def call(
         tried += 1
         telemetry.count_attempt(tried, failure)
         try:
-            return await attempt(min(policy.attempt_s, max(ends_at - time.monotonic(), 0.001)))
+            return await attempt(min(policy.attempt_s, max(ends_at - machine.monotonic(), 0.001)))
         except RefusedError as exc:
             exc.attempts, exc.perhaps_own = tried, unanswered is not None
             raise
         except StoreError as exc:
             failure, exc.attempts = exc, tried
             unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
-            wait_s = _RANDOM.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
+            wait_s = machine.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
             is_repeatable = isinstance(exc, kinds) and not isinstance(exc, OverloadedError)
-            if not is_repeatable or time.monotonic() + wait_s + policy.first_wait_s >= ends_at:
+            if not is_repeatable or machine.monotonic() + wait_s + policy.first_wait_s >= ends_at:
                 if unanswered is None or exc is unanswered:
                     raise
                 unanswered.attempts = tried

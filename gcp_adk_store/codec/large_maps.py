@@ -5,7 +5,6 @@ maps: state deltas, arguments and responses of functions, custom metadata.
 """
 
 import json
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cached_property
@@ -14,6 +13,7 @@ from typing import Any, Final
 from google.adk.events import Event
 from google.genai import types
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.texts import from_json, to_json
 from gcp_adk_store.model.state import to_plain
 from gcp_adk_store.model.weights import is_light
@@ -33,7 +33,7 @@ class LargeMaps:
     @cached_property
     def _sign(self) -> str:
         """The key of the placeholders: random, so no event contains it. Few events need one."""
-        return secrets.token_hex(16)
+        return machine.random_bytes(16).hex()
 
     def take_from(self, event: Event) -> Event:
         """Return *event* with a placeholder for each large map; *event* stays as it is.

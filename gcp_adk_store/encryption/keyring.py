@@ -1,12 +1,11 @@
 """Make, find, keep and destroy the data keys of users, apps and owners of tasks."""
 
 import asyncio
-import os
-import time
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from gcp_adk_store import machine
 from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredKey, read_key_document
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
@@ -28,7 +27,7 @@ UNDER_WAY_S: Final = 60.0
 class _Known(NamedTuple):
     key: DataKey
     until: float
-    """On the clock of ``time.monotonic``."""
+    """On the clock of ``machine.monotonic``."""
 
 
 class Keyring:
@@ -122,7 +121,7 @@ class Keyring:
 
     def _in_cache(self, scope: Scope) -> DataKey | None:
         known = self._known.get(scope)
-        return known.key if known is not None and time.monotonic() < known.until else None
+        return known.key if known is not None and machine.monotonic() < known.until else None
 
     async def _shared(self, scope: Scope, *, makes: bool) -> DataKey | None:
         """Load a key once for all calls of this event loop that wait for it."""
@@ -146,17 +145,17 @@ class Keyring:
 
     async def _read(self, scope: Scope) -> DataKey | None:
         """Return a key as it is stored; 1 read, and 1 operation of the wrapping key."""
-        since = time.monotonic()
+        since = machine.monotonic()
         found = await self._find(scope)
         return await self._unwrapped(scope, found, since) if isinstance(found, StoredKey) else None
 
     async def _made(self, scope: Scope) -> DataKey:
         """Return the key of *scope*; make it if it does not exist, which takes 1 write more."""
         rereads = Rereads(self.documents.deadline_s)
-        secret, key_id = os.urandom(DATA_KEY_BYTES), os.urandom(KEY_ID_BYTES)
+        secret, key_id = machine.random_bytes(DATA_KEY_BYTES), machine.random_bytes(KEY_ID_BYTES)
         refused = RefusedError()
         while True:
-            since = time.monotonic()
+            since = machine.monotonic()
             found = await self._find(scope)
             if isinstance(found, StoredKey):
                 return await self._unwrapped(scope, found, since)

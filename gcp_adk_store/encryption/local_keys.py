@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
@@ -11,6 +10,7 @@ from typing import Final, Self
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from gcp_adk_store import machine
 from gcp_adk_store.encryption.sealing import NONCE_BYTES
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.settings.envelope import Wrapped
@@ -63,7 +63,7 @@ class LocalKeyWrapper:
 
     async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
         """As :class:`~gcp_adk_store.settings.envelope.KeyWrapper`."""
-        nonce = os.urandom(NONCE_BYTES)
+        nonce = machine.random_bytes(NONCE_BYTES)
         data = self._newest + nonce + self._keys[self._newest].encrypt(nonce, data_key, context)
         return Wrapped(data, f"local/{self._newest.hex()}")
 
@@ -89,11 +89,11 @@ def _version(key: bytes) -> bytes:
 def _make(file: Path) -> None:
     """Write a new key to *file*, as a whole or not at all; another process may be first."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    new = file.with_name(f"{file.name}.{machine.random_bytes(8).hex()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as out:
-            out.write(base64.b64encode(os.urandom(KEY_BYTES)) + b"\n")
+            out.write(base64.b64encode(machine.random_bytes(KEY_BYTES)) + b"\n")
             out.flush()
             os.fsync(out.fileno())
         with suppress(FileExistsError):

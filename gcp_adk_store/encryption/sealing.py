@@ -5,13 +5,14 @@ or a nonce of 12 bytes and the output of AES-GCM. What it was made for is its as
 """
 
 import json
-import os
 from typing import Any, Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from gcp_adk_store import machine
 
 DATA_KEY_BYTES: Final = 32
 KEY_ID_BYTES: Final = 8
@@ -56,7 +57,7 @@ class DataKey:
 
     def seal(self, data: bytes, made_for: bytes) -> bytes:
         """Return *data* encrypted with a random nonce: at most 2**32 times with one key."""
-        nonce = os.urandom(NONCE_BYTES)
+        nonce = machine.random_bytes(NONCE_BYTES)
         return self._header + nonce + self._gcm.encrypt(nonce, data, made_for)
 
     def open(self, sealed: bytes, made_for: bytes) -> bytes:

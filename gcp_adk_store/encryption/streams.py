@@ -7,11 +7,11 @@ whether it is the last one, as in the construction STREAM. So no frame can be le
 from another stream.
 """
 
-import os
 from typing import Final, Self
 
 from cryptography.exceptions import InvalidTag
 
+from gcp_adk_store import machine
 from gcp_adk_store.encryption.sealing import (
     KEY_ID_BYTES,
     NONCE_BYTES,
@@ -78,7 +78,7 @@ class Stream:
     @classmethod
     def begin(cls, key: DataKey, made_for: bytes) -> Self:
         """Return a new stream. Each of its frames may be sealed with one content only."""
-        return cls(key, MAGIC + key.id + os.urandom(_SALT_BYTES), made_for)
+        return cls(key, MAGIC + key.id + machine.random_bytes(_SALT_BYTES), made_for)
 
     def seal(self, data: bytes, *, first: int, ends: bool) -> bytes:
         """Return the frames with *data*, from frame *first* on; *ends* if the stream does.

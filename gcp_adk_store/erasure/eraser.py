@@ -1,7 +1,6 @@
 """Erase a user in passes, until one finds nothing."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Final
 
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import settings
+from gcp_adk_store import machine, settings
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.codec.erasures import (
     KEY_BYTES,
@@ -132,7 +131,7 @@ class UserErasure:
                 return subject_of(read_key(found), key)
             try:
                 await documents.commit(
-                    [layout.put_key(secrets.token_bytes(KEY_BYTES))], repeatable_when_unanswered=True
+                    [layout.put_key(machine.random_bytes(KEY_BYTES))], repeatable_when_unanswered=True
                 )
             except RefusedError as exc:
                 refused = exc  # another call made it

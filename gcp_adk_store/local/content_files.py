@@ -2,14 +2,13 @@
 
 import os
 import re
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from random import SystemRandom
 from typing import Final
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.contents import Content, Summing
@@ -21,9 +20,6 @@ try:
     import fcntl
 except ImportError:  # Windows, where the age alone protects a file that is being written
     fcntl = None  # type: ignore[assignment]
-
-# Not the program's own: its random numbers stay as it seeded them.
-_RANDOM: Final = SystemRandom()
 
 ORPHAN_AGE_S: Final = 24 * 3600.0
 """The age from which a sweep removes a file that no object has."""
@@ -129,7 +125,7 @@ class FileDraft:
         self._folder = folder
         self._threads = threads
         self._made = made
-        self._id = uuid.uuid4().hex
+        self._id = machine.random_bytes(16).hex()
         self._sums = Summing()
         self._descriptor: int | None = None
         self.is_finished = False
@@ -245,7 +241,7 @@ def _lock(descriptor: int) -> bool:
 def _old_files(folder: Path, *, before: float) -> Iterator[str]:
     looked_at = 0
     # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for number in _RANDOM.sample(range(_FOLDERS), _FOLDERS):
+    for number in sorted(range(_FOLDERS), key=lambda _: machine.random_bytes(8)):
         try:
             entries = list(os.scandir(folder / f"{number:02x}"))
         except FileNotFoundError:

@@ -1,10 +1,10 @@
 """Keep the bytes of objects in a database in memory."""
 
 import sqlite3
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from gcp_adk_store import machine
 from gcp_adk_store.local.contents import Content, Summing
 from gcp_adk_store.local.database import Database
 
@@ -65,7 +65,7 @@ class MemoryDraft:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sums = Summing()
-        self.id = uuid.uuid4().hex
+        self.id = machine.random_bytes(16).hex()
 
     async def write(self, data: bytes) -> None:
         """Append *data* as one piece."""

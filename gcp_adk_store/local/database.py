@@ -8,16 +8,16 @@ import asyncio
 import os
 import sqlite3
 import threading
-import time
 import weakref
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
@@ -79,7 +79,7 @@ class Database(OfOneProcess):
         self._changed = threading.Condition()
         self._running = 0
         self._may_run = True
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: Executor | None = None
 
     def let_go(self) -> None:
         """Wait for running calls, then close all: a child cannot use a file that its parent has open."""
@@ -161,7 +161,7 @@ class Database(OfOneProcess):
         work: Callable[[sqlite3.Connection], T],
         start: Literal["BEGIN", "BEGIN IMMEDIATE", ""],
     ) -> T:
-        ends_at = time.monotonic() + at_most(_LONGEST_WAIT_S)
+        ends_at = machine.monotonic() + at_most(_LONGEST_WAIT_S)
         tried = 0
         while True:
             permit = await limiter.acquire()
@@ -177,7 +177,7 @@ class Database(OfOneProcess):
             except _HeldError as exc:
                 held = exc
             tried += 1
-            if time.monotonic() >= ends_at:
+            if machine.monotonic() >= ends_at:
                 failure = failures.of_sqlite(held.cause, self._path, committing=False)
                 if isinstance(failure, UnavailableError):
                     failure.attempts = tried
@@ -194,7 +194,7 @@ class Database(OfOneProcess):
             if self._threads is None:
                 # In memory, one connection has all data, so one thread uses it.
                 number = 1 if self._path is None else _READERS + 1
-                self._threads = ThreadPoolExecutor(number, thread_name_prefix="adk_store_local")
+                self._threads = machine.threads(number, "adk_store_local")
             return self._threads.submit(self._counted, call)
 
     def _counted(self, call: Callable[[], T]) -> T:
@@ -289,7 +289,7 @@ class Database(OfOneProcess):
             self._open.discard(connection)
         connection.sql.close()
 
-    def _end(self, threads: ThreadPoolExecutor) -> None:
+    def _end(self, threads: Executor) -> None:
         threads.shutdown()
         self._close_idle()
 

@@ -7,11 +7,11 @@ lifecycle rule do.
 import logging
 import math
 import sqlite3
-import time
 from typing import Final
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
@@ -45,9 +45,9 @@ class Sweeper:
         Between two sweeps it takes no I/O. A failure is logged and not raised: the call that made room for it
         goes on. If the store cannot be opened, that call says so.
         """
-        if time.monotonic() < self._look_at:
+        if machine.monotonic() < self._look_at:
             return 0
-        self._look_at = time.monotonic() + EVERY_S
+        self._look_at = machine.monotonic() + EVERY_S
         now = platform_time.get_time()
         try:
             if not await self._database.write(lambda connection: _begin(connection, now)):

@@ -4,9 +4,10 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.settings import ArtifactLimits
@@ -28,7 +29,7 @@ class Threads:
     def begin(self) -> None:
         """Forget the threads: those of a parent process do not run in its child."""
         self._opening = threading.Lock()
-        self._executor: ThreadPoolExecutor | None = None
+        self._executor: Executor | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return what blocking *work* returns. Once begun, it ends before this call does, even if cancelled.
@@ -58,8 +59,8 @@ class Threads:
         if executor is not None:
             await asyncio.to_thread(executor.shutdown)
 
-    def _started(self) -> ThreadPoolExecutor:
+    def _started(self) -> Executor:
         with self._opening:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._at_once, thread_name_prefix="adk-store-files")
+                self._executor = machine.threads(self._at_once, "adk-store-files")
             return self._executor

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.errors import EmbedderError, InvalidInputError
 from gcp_adk_store.memory.contents import Snapshot
@@ -133,7 +133,7 @@ class Embedding:
 
     @property
     def _rests(self) -> bool:
-        return time.monotonic() < self._rests_until
+        return machine.monotonic() < self._rests_until
 
     def _rest(self, exc: EmbedderError, so: str) -> None:
         """Leave the embedder alone for a time.
@@ -143,7 +143,7 @@ class Embedding:
         """
         if exc.__cause__ is None:
             raise exc
-        self._rests_until = time.monotonic() + _PAUSE_S
+        self._rests_until = machine.monotonic() + _PAUSE_S
         telemetry.warn(logger, f"for {_PAUSE_S:.0f} s, {so}", exc.__cause__)
 
     async def _ask(self, texts: Sequence[str], kind: EmbeddingKind) -> list[bytes]:

@@ -4,13 +4,13 @@ import enum
 import functools
 import inspect
 import math
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, TypeVar, overload
 
 from google.adk.sessions import Session
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.limiter import Limiter
@@ -78,7 +78,7 @@ class Bounds:
             app if isinstance(app, str) else None,
             ids,
             # No longer than an operation that it is a part of.
-            time.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
+            machine.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
         telemetry.begin(operation, self._names_ids)
         return operation

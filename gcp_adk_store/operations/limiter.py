@@ -4,13 +4,13 @@ import asyncio
 import math
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import OverloadedError
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.operation import at_most, running
@@ -160,9 +160,9 @@ class Limiter:
 
     async def _until(self, granted: "asyncio.Future[None]", seconds: float) -> None:
         """Wait for a permit, and reclaim lost permits meanwhile."""
-        ends_at = time.monotonic() + seconds
+        ends_at = machine.monotonic() + seconds
         while not granted.done():
-            left_s = ends_at - time.monotonic()
+            left_s = ends_at - machine.monotonic()
             if left_s <= 0:
                 raise TimeoutError
             await asyncio.wait([granted], timeout=min(left_s, self._sweep_interval_s))
@@ -195,7 +195,7 @@ class Limiter:
 
     def _sweep(self) -> None:
         """Reclaim the lost permits of all keys, also of unused ones; at most once an interval."""
-        now = time.monotonic()
+        now = machine.monotonic()
         if now - self._swept_at < self._sweep_interval_s:
             return
         self._swept_at = now
@@ -207,7 +207,7 @@ class Limiter:
 
     def _reclaim(self, queue: _Queue) -> None:
         """Grant the lost permits of *queue* to the calls that wait."""
-        now = time.monotonic()
+        now = machine.monotonic()
         for permit in queue.held.copy():
             if permit.is_lost(now, after_s=self._longest_wait_s / 2):
                 queue.held.discard(permit)

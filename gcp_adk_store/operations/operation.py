@@ -1,7 +1,6 @@
 """Hold the running public call of a service: its name, its ids, its deadline and its counts."""
 
 import math
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -10,6 +9,8 @@ from typing import Final
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span
+
+from gcp_adk_store import machine
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +47,7 @@ class Operation:
     ids: Mapping[str, object] = field(default_factory=dict)
     """Its ids by the name of the argument, never content."""
     ends_at: float = math.inf
-    """Its deadline, on the clock of ``time.monotonic``."""
+    """Its deadline, on the clock of ``machine.monotonic``."""
     counts: Counts = field(default_factory=Counts)
     span: Span | None = None
     attached: Token[Context] | None = None
@@ -95,7 +96,7 @@ def leave(token: Token[Operation | None]) -> None:
 def part_of(seconds: float) -> Iterator[None]:
     """Limit the block to *seconds*, and to the deadline of the running operation."""
     outer = _RUNNING.get() or Operation("")
-    token = enter(outer.until(min(outer.ends_at, time.monotonic() + seconds)))
+    token = enter(outer.until(min(outer.ends_at, machine.monotonic() + seconds)))
     try:
         yield
     except GeneratorExit:
@@ -109,4 +110,4 @@ def part_of(seconds: float) -> Iterator[None]:
 def at_most(seconds: float) -> float:
     """Return *seconds*, or the remaining time of the running operation if that is less; at least 0."""
     operation = _RUNNING.get()
-    return seconds if operation is None else max(0.0, min(seconds, operation.ends_at - time.monotonic()))
+    return seconds if operation is None else max(0.0, min(seconds, operation.ends_at - machine.monotonic()))

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextvars
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.operations import forks
 
 T = TypeVar("T")
@@ -19,17 +18,17 @@ class Pauses:
     """Pauses of one computation, which asks after each step whether a pause is due."""
 
     def __init__(self) -> None:
-        self._due = time.monotonic() + _LONGEST_S
+        self._due = machine.monotonic() + _LONGEST_S
 
     @property
     def is_due(self) -> bool:
         """Whether the computation has blocked the loop for 4 ms."""
-        return time.monotonic() >= self._due
+        return machine.monotonic() >= self._due
 
     async def take(self) -> None:
         """Let every ready task run once."""
         await asyncio.sleep(0)
-        self._due = time.monotonic() + _LONGEST_S
+        self._due = machine.monotonic() + _LONGEST_S
 
 
 async def paced(items: Iterable[T]) -> list[T]:
@@ -63,7 +62,7 @@ class _Apart:
 
     def begin(self) -> None:
         """Create the thread, which starts with its first work."""
-        self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="adk_store_apart")
+        self.thread = machine.threads(1, "adk_store_apart")
 
 
 _APART: Final = _Apart()

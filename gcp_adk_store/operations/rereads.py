@@ -1,15 +1,11 @@
 """Limit and space out repeated reads of data that other writers change."""
 
 import asyncio
-import time
-from random import SystemRandom
 from typing import Final
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations.operation import at_most
-
-# Not the program's own: its random numbers stay as it seeded them.
-_RANDOM: Final = SystemRandom()
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_RACE_S: Final = 0.25
@@ -22,7 +18,7 @@ _LONGEST_PAUSE_S: Final = 0.02
 def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
     """Return the seconds to wait after conflict number *attempt*, counted from 0."""
     bound = min(_FIRST_PAUSE_S * attempt, longest_s)
-    return _RANDOM.uniform(0, bound)
+    return machine.uniform(0, bound)
 
 
 class Rereads:
@@ -33,7 +29,7 @@ class Rereads:
 
     def __init__(self, deadline_s: float) -> None:
         """Begin; no turn begins after *deadline_s*, or after the running operation's deadline."""
-        self._ends_at = time.monotonic() + at_most(deadline_s)
+        self._ends_at = machine.monotonic() + at_most(deadline_s)
         self._turns = 0
 
     async def again(self, refused: Exception | None = None) -> None:
@@ -46,7 +42,7 @@ class Rereads:
             UnavailableError: the time is over.
         """
         self._turns += 1
-        if time.monotonic() >= self._ends_at:
+        if machine.monotonic() >= self._ends_at:
             late = UnavailableError("other writers were first on every try; try again later")
             late.attempts = self._turns
             raise late from refused

@@ -7,7 +7,6 @@ The names of spans, attributes and metrics are those of docs/telemetry.md.
 """
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gcp_adk_store import errors
+from gcp_adk_store import errors, machine
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import Counts, Operation, label, running
@@ -158,12 +157,12 @@ def attach(operation: Operation) -> None:
     if operation.span is not None:
         operation.attached = context.attach(trace.set_span_in_context(operation.span))
     _CALLS.in_flight.add(operation)
-    operation.since = time.perf_counter()
+    operation.since = machine.monotonic()
 
 
 def detach(operation: Operation, *, in_context: bool) -> None:
     """Undo :func:`attach`; *in_context* says whether its context still exists."""
-    operation.elapsed_s += time.perf_counter() - operation.since
+    operation.elapsed_s += machine.monotonic() - operation.since
     _CALLS.in_flight.discard(operation)
     if in_context and operation.attached is not None:
         context.detach(operation.attached)
@@ -176,13 +175,13 @@ def idle() -> Iterator[None]:
     if operation is None:
         yield
         return
-    since = time.perf_counter()
+    since = machine.monotonic()
     _CALLS.in_flight.discard(operation)
     try:
         yield
     finally:
         _CALLS.in_flight.add(operation)
-        operation.elapsed_s -= time.perf_counter() - since
+        operation.elapsed_s -= machine.monotonic() - since
 
 
 def finish(operation: Operation, failure: BaseException | None) -> None:

@@ -1,13 +1,13 @@
 """Take sessions back to points of their past, and finish restores that were interrupted."""
 
 import logging
-import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from google.adk.sessions import Session
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
@@ -80,7 +80,7 @@ class Restorer:
             SessionMissingError, PointMissingError, InitialStateUnknownError, OutcomeUnknownError: as the
                 service's ``restore_session``.
         """
-        restore_id = secrets.token_hex(16)
+        restore_id = machine.random_bytes(16).hex()
         documents, layout = self._storage.documents, self._storage.layout
         refused = RefusedError()
         base: StoredSession | None = None

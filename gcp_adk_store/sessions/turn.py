@@ -1,7 +1,6 @@
 """The turn that an append is a part of."""
 
 import asyncio
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,6 +9,7 @@ from typing import Final
 
 from google.adk.events import Event
 
+from gcp_adk_store import machine
 from gcp_adk_store.errors import TurnLostError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
@@ -36,7 +36,7 @@ class Hold:
     ) -> None:
         """Begin *turn*, which *stored* has since the time that it carries.
 
-        Its lease counts from *since*, on the clock of ``time.monotonic``.
+        Its lease counts from *since*, on the clock of ``machine.monotonic``.
         """
         self.storage = storage
         self.key = key
@@ -48,7 +48,7 @@ class Hold:
         self.is_lost = False
         self.has_ended = False
         self.renewed_at = since
-        """When the last write began that moved the end of the lease, on the clock of ``time.monotonic``."""
+        """When the last write began that moved the end of the lease, by ``machine.monotonic``."""
         self.known = replace(stored, turn=turn, tail=(), state={}, inbox=())
         """The newest header that this process knows, without state and inbox."""
         self.inbox: Sequence[str] = stored.inbox
@@ -95,7 +95,7 @@ class Hold:
 
     def renewed(self, now: float) -> float:
         """Return the end that a write *now* gives the lease, never before the present one."""
-        self._asked_at = time.monotonic()
+        self._asked_at = machine.monotonic()
         self._until = max(self._until, now + self.lease_s)
         return self._until
 

@@ -4,14 +4,13 @@ import asyncio
 import logging
 import os
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from random import SystemRandom
 from typing import Final
 
 from google.adk.platform import uuid as platform_uuid
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
 from gcp_adk_store.codec.turns import WaitingMessage, write_inbox, write_turn
 from gcp_adk_store.codec.writes import Document, Write
@@ -40,8 +39,6 @@ logger = logging.getLogger(__name__)
 
 _KNOWN_HEADERS: Final = 1024
 """Sessions whose last turn was this process', and which are taken again without a read: some 500 kB."""
-
-_RANDOM: Final = SystemRandom()
 
 _LATER_S: Final = 0.05
 """After the end of a lease, until somebody who waits looks: clocks agree to within a request."""
@@ -93,7 +90,7 @@ class Leases:
         rereads = Rereads(self._documents.deadline_s)
         stored = seen or self._remembered(key)
         refused: RefusedError | None = None
-        since = time.monotonic()
+        since = machine.monotonic()
         while True:
             if stored is None:
                 with settling(refused or RefusedError(), advice="the turn ends when its lease expires"):
@@ -104,7 +101,7 @@ class Leases:
                 turn = stored.turn
                 if turn is not None and turn.is_held(stored.read_time) and turn.fence != by_force_from:
                     raise busy(stored, turn)
-            since = time.monotonic()
+            since = machine.monotonic()
             turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
             try:
                 written, *_ = await self._documents.commit(
@@ -129,12 +126,12 @@ class Leases:
         Raises:
             SessionMissingError: the session does not exist.
         """
-        ends_at = time.monotonic() + wait_s
+        ends_at = machine.monotonic() + wait_s
         fence, until = busy.fence, busy.until
         async with stepping(self._documents.watch(self._layout.session(key))) as step:
             while True:
                 lease_s = max(0.0, until - self._documents.clock.now()) + _LATER_S
-                left_s = min(ends_at - time.monotonic(), lease_s)
+                left_s = min(ends_at - machine.monotonic(), lease_s)
                 come = await step(max(0.0, left_s))
                 if come is None:
                     return None
@@ -146,7 +143,7 @@ class Leases:
                     fence, until = turn.fence, turn.until or 0.0
                     continue
                 # Of several who wait, the first to write wins: the others see that by its change.
-                if (later := await step(_RANDOM.uniform(0, _LONGEST_START_S))) is None:
+                if (later := await step(machine.uniform(0, _LONGEST_START_S))) is None:
                     return stored
                 stored = _living(later[0])
                 if stored.turn is None or not stored.turn.is_held(stored.read_time):
@@ -300,7 +297,7 @@ async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
     part_s = hold.lease_s / RENEWALS
     pause_s = 0.0
     while not (hold.is_lost or hold.has_ended):
-        left_s = max(pause_s, hold.renewed_at + part_s - time.monotonic())
+        left_s = max(pause_s, hold.renewed_at + part_s - machine.monotonic())
         if left_s > 0:
             pause_s = 0.0
             await asyncio.sleep(left_s)

@@ -1,13 +1,12 @@
 """Hold the turn of a session, so that one runs at a time in all processes."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
-from gcp_adk_store import settings
+from gcp_adk_store import machine, settings
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError
 from gcp_adk_store.model.keys import SessionKey
@@ -214,7 +213,7 @@ class HeldTurns:
             hold.learn(await self._leases.header(hold.key))
 
     async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> Hold:
-        ends_at = time.monotonic() + wait_s
+        ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
         asked: int | None = None
         forced: int | None = None
@@ -222,7 +221,7 @@ class HeldTurns:
             try:
                 return await self._try(key, lease_s=lease_s, by_force_from=forced, seen=seen)
             except SessionBusyError as busy:
-                left_s = ends_at - time.monotonic()
+                left_s = ends_at - machine.monotonic()
                 if on_busy == "reject" or (left_s <= 0 and on_busy == "wait"):
                     raise
                 if left_s <= 0:

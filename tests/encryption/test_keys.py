@@ -210,7 +210,7 @@ async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytes
     await other.destroy(SCOPE)
     in_time = await key_id(ring)
     now = asyncio.get_running_loop().time()
-    monkeypatch.setattr("gcp_adk_store.encryption.keyring.time.monotonic", lambda: now + 301)
+    monkeypatch.setattr("gcp_adk_store.machine.monotonic", lambda: now + 301)
 
     assert in_time is not None
     assert await key_id(ring) is None

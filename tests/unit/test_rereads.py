@@ -20,7 +20,7 @@ async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch
         bounds.append(high)
         return low
 
-    monkeypatch.setattr("gcp_adk_store.operations.rereads._RANDOM.uniform", uniform)
+    monkeypatch.setattr("gcp_adk_store.machine.uniform", uniform)
     rereads = Rereads(30)
     for _ in range(4):
         await rereads.again()
@@ -68,7 +68,7 @@ def test_who_loses_a_race_waits_longer_each_time(
         bounds.append((low, high))
         return high
 
-    monkeypatch.setattr("gcp_adk_store.operations.rereads._RANDOM.uniform", uniform)
+    monkeypatch.setattr("gcp_adk_store.machine.uniform", uniform)
     waited_s = jitter(attempt)
 
     assert [(0, waited_s)] == bounds

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import threading
-import time
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -13,6 +12,7 @@ from google.auth import exceptions as auth
 from google.auth.credentials import Credentials, TokenState
 from google.auth.transport.requests import Request
 
+from gcp_adk_store import machine
 from gcp_adk_store.cloud.auth import token_errors
 from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
@@ -146,16 +146,16 @@ class SharedToken(Credentials):
             return None if serves else running
 
     def _under_way(self) -> "_Refresh | None":
-        is_stuck = time.monotonic() - self._begun_at >= _LONGEST_REFRESH_S
+        is_stuck = machine.monotonic() - self._begun_at >= _LONGEST_REFRESH_S
         return None if is_stuck else self._running
 
     def _failed_lately(self) -> bool:
-        return self._failed_at is not None and time.monotonic() - self._failed_at < _BETWEEN_FAILURES_S
+        return self._failed_at is not None and machine.monotonic() - self._failed_at < _BETWEEN_FAILURES_S
 
     def _start(self) -> "_Refresh":
         running: _Refresh = Future()
         running.set_running_or_notify_cancel()  # from now on a waiting caller cannot cancel it
-        self._running, self._begun_at = running, time.monotonic()
+        self._running, self._begun_at = running, machine.monotonic()
         # A daemon: the process may end before the endpoint answers.
         threading.Thread(target=self._settle, args=(running,), name="adk-store-token", daemon=True).start()
         return running
@@ -190,7 +190,7 @@ class SharedToken(Credentials):
         with self._guard:
             if self._running is running:
                 self._running = None
-            self._failed_at = time.monotonic() if failed else None
+            self._failed_at = machine.monotonic() if failed else None
 
     def _wait_for(self, running: "_Refresh") -> None:
         wait([running], timeout=at_most(_LONGEST_WAIT_S))

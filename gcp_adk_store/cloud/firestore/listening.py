@@ -5,15 +5,14 @@ Firestore's ``AsyncClient`` has no ``on_snapshot``; this is the RPC ``Listen`` t
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
-from random import SystemRandom
 from typing import Any, Final, Protocol
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from gcp_adk_store import machine
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error
 from gcp_adk_store.cloud.firestore import values
@@ -26,8 +25,6 @@ from gcp_adk_store.operations.operation import label, part_of
 from gcp_adk_store.operations.pauses import apart
 
 logger = logging.getLogger(__name__)
-
-_RANDOM: Final = SystemRandom()
 
 _TARGET: Final = 1
 """The number of the one target of a stream."""
@@ -92,7 +89,7 @@ async def listen(
     while True:
         with part_of(policy.deadline_s):  # its token and all attempts
             stream = await retry.call(open_stream, policy=policy, repeatable_when_unanswered=True)
-        opened_at = time.monotonic()
+        opened_at = machine.monotonic()
         try:
             while True:
                 document = stream.document
@@ -110,9 +107,9 @@ async def listen(
                     break
         finally:
             stream.close()
-        if time.monotonic() - opened_at >= _LASTING_S:
+        if machine.monotonic() - opened_at >= _LASTING_S:
             longest_wait_s = _FIRST_WAIT_S
-        await asyncio.sleep(_RANDOM.uniform(longest_wait_s / 2, longest_wait_s))
+        await asyncio.sleep(machine.uniform(longest_wait_s / 2, longest_wait_s))
         longest_wait_s = min(2 * longest_wait_s, _LONGEST_WAIT_S)
 
 

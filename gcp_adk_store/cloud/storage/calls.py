@@ -5,7 +5,7 @@ import contextvars
 import enum
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
@@ -15,7 +15,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
-from gcp_adk_store import settings
+from gcp_adk_store import machine, settings
 from gcp_adk_store.cloud import borrowed, retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.errors import (
@@ -91,7 +91,7 @@ class StorageCalls:
     def begin(self) -> None:
         """Forget threads and connections: those of a parent process do not work in its child."""
         self._opening = threading.Lock()
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: Executor | None = None
         self._own: _Own | None = None
         if self._lent is not None and forks.is_child():
             borrowed.reconnect(self._lent)
@@ -225,12 +225,10 @@ class StorageCalls:
         self._seen = self._seen or result is not None
         return result
 
-    def _executor(self) -> ThreadPoolExecutor:
+    def _executor(self) -> Executor:
         with self._opening:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(
-                    self._limits.max_workers, thread_name_prefix="adk-store-gcs"
-                )
+                self._threads = machine.threads(self._limits.max_workers, "adk-store-gcs")
             return self._threads
 
     def _opened(self) -> "_Own":
