@@ -1,6 +1,5 @@
 """Open the parts of a local store, which share one database."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +10,7 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 
 DATABASE: Final = "store.sqlite3"
@@ -21,16 +21,6 @@ KEYS: Final = "keys.sqlite3"
 
 OBJECTS: Final = "objects"
 """Name of the folder with the bytes of objects."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
-    """What serves the ports on one machine."""
-
-    documents: LocalDocuments
-    objects: LocalObjects
-    uploads: LocalUploads
-    signer: LocalSigner
 
 
 def open_backend(path: str, session_limits: SessionLimits, artifact_limits: ArtifactLimits) -> Backend:

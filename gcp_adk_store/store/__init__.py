@@ -22,6 +22,7 @@ from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
@@ -134,8 +135,34 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         place = StoreSettings(local=os.fspath(path), prefix=prefix)
         session_limits = options.get("session_limits") or SessionLimits()
         artifact_limits = options.get("artifact_limits") or ArtifactLimits()
-        backend = open_backend(os.fspath(path), session_limits, artifact_limits)
-        layout = Layout(place.prefix)
+        store = cls.over(
+            open_backend(os.fspath(path), session_limits, artifact_limits),
+            open_keys=lambda _: open_keys(os.fspath(path), session_limits),
+            prefix=place.prefix,
+            **options,
+        )
+        store._recovery = store._recovery_of_keys = _kept_nowhere  # noqa: SLF001  # its own class
+        store._open_objects = lambda name: open_backend(name, session_limits, artifact_limits).objects  # noqa: SLF001
+        return store
+
+    @classmethod
+    def over(
+        cls,
+        backend: Backend,
+        *,
+        open_keys: Callable[[str], Documents],
+        prefix: str = "adk",
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Return a store over any backend of documents and objects, such as a simulated one.
+
+        Args:
+            backend: What serves the ports.
+            open_keys: Returns the database of the data keys, by its name; called only with ``encryption=``.
+            prefix: As in :class:`~gcp_adk_store.StoreSettings`.
+            options: As :class:`~gcp_adk_store.settings.StoreOptions` describes them.
+        """
+        layout = Layout(prefix)
         envelope = options.get("encryption")
         if envelope is None:
             payloads = Payloads(backend.documents, backend.objects, layout)
@@ -144,22 +171,14 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
 
             storage = encrypted_storage(
-                backend.documents,
-                backend.objects,
-                layout,
-                envelope,
-                open_keys=lambda _: open_keys(os.fspath(path), session_limits),
+                backend.documents, backend.objects, layout, envelope, open_keys=open_keys
             )
-        store = cls(
+        limits = options.get("artifact_limits") or ArtifactLimits()
+        return cls(
             sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
-            artifacts=GcsArtifactService.over(
-                backend.objects, backend.uploads, backend.signer, artifact_limits
-            ),
+            artifacts=GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits),
             **options,
         )
-        store._recovery = store._recovery_of_keys = _kept_nowhere
-        store._open_objects = lambda folder: open_backend(folder, session_limits, artifact_limits).objects
-        return store
 
     @classmethod
     def from_env(

@@ -75,6 +75,7 @@ class Leases:
         lease_s: float,
         by_force_from: int | None = None,
         seen: StoredSession | None = None,
+        is_wanted: Callable[[], bool],
     ) -> Hold:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
@@ -101,6 +102,8 @@ class Leases:
                 turn = stored.turn
                 if turn is not None and turn.is_held(stored.read_time) and turn.fence != by_force_from:
                     raise busy(stored, turn)
+            if not is_wanted():
+                raise TurnLostError("the caller that waited for the turn has gone")
             since = machine.monotonic()
             turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
             try:

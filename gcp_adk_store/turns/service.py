@@ -236,12 +236,16 @@ class HeldTurns:
         self, key: SessionKey, *, lease_s: float, by_force_from: int | None, seen: StoredSession | None
     ) -> Hold:
         """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
+        is_wanted = True
         taking = asyncio.create_task(
-            self._leases.take(key, lease_s=lease_s, by_force_from=by_force_from, seen=seen)
+            self._leases.take(
+                key, lease_s=lease_s, by_force_from=by_force_from, seen=seen, is_wanted=lambda: is_wanted
+            )
         )
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
+            is_wanted = False
             # A commit that was sent may take the turn: nobody would release it.
             self._see_to(self._give_back(taking))
             raise

@@ -34,6 +34,7 @@ ALLOWED = {
 
 
 def files() -> list[Path]:
+    """Return the files of the library that a simulation runs."""
     return [
         path
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -42,6 +43,7 @@ def files() -> list[Path]:
 
 
 def sources_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a file imports, or takes from a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield f"{node.value.id}.{node.attr}"

@@ -1,0 +1,222 @@
+"""Read and write the documents of a simulated service, with the library's own retry."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, TypeVar
+
+from google.adk.platform import time as platform_time
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gcp_adk_store import machine
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.firestore.documents import ServerClock
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.ports.documents import Documents, Reads
+from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.testing.simulation.network import Link
+
+T = TypeVar("T")
+
+_WRITES_PER_COMMIT: Final = 500
+_AGAIN_S: Final = (0.025, 0.05)
+"""The pause before a stream that broke is opened again."""
+
+
+class SimulatedReads:
+    """Reads of the service's documents."""
+
+    def __init__(
+        self,
+        link: Link,
+        inner: Callable[[], Awaitable[Reads]],
+        policy: retry.RetryPolicy,
+        clock: ServerClock,
+    ) -> None:
+        self.clock = clock
+        self.deadline_s = policy.deadline_s
+        self._link = link
+        self._inner = inner
+        self._policy = policy
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """As the port, in one request."""
+
+        async def work() -> list[Document | None]:
+            return await (await self._inner()).get(paths, fields=fields)
+
+        return await self._call("get", work, f"{' '.join(paths)}")
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """As the port, in one request."""
+
+        async def work() -> list[Document]:
+            return await (await self._inner()).query(
+                parent, collection, fields=fields, all_descendants=all_descendants, page=page
+            )
+
+        return await self._call("query", work, f"{parent}/{collection}")
+
+    async def _call(
+        self,
+        what: str,
+        work: Callable[[], Awaitable[T]],
+        about: str,
+        *,
+        unanswered: type[StoreError] = UnavailableError,
+        repeatable_when_unanswered: bool = True,
+    ) -> T:
+        async def timed() -> tuple[T, float]:
+            result = await work()
+            return result, platform_time.get_time()
+
+        async def attempt(timeout_s: float) -> T:
+            asked_at = platform_time.get_time()
+            result, time = await self._link.request(
+                what, timed, about=about, timeout_s=timeout_s, unanswered=unanswered
+            )
+            told = Timestamp()
+            told.FromNanoseconds(int(time * 1e6) * 1000)
+            self.clock.learn(told, asked_at=asked_at)
+            return result
+
+        with part_of(self.deadline_s):
+            return await retry.call(
+                attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
+            )
+
+
+class SimulatedDocuments(SimulatedReads):
+    """The service's documents, as :class:`gcp_adk_store.ports.documents.Documents` says."""
+
+    def __init__(self, link: Link, served: Documents, limits: SessionLimits) -> None:
+        policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
+
+        async def inner() -> Reads:
+            return served
+
+        super().__init__(link, inner, policy, ServerClock())
+        self._served = served
+
+    async def commit(
+        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
+    ) -> list[Written]:
+        """As the port, in one request."""
+        return await self._call(
+            "commit",
+            lambda: self._served.commit(writes, repeatable_when_unanswered=True),
+            f"{' '.join(item.path for item in writes)}",
+            unanswered=OutcomeUnknownError,
+            repeatable_when_unanswered=repeatable_when_unanswered,
+        )
+
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
+        """As the port."""
+        for start in range(0, len(writes), _WRITES_PER_COMMIT):
+            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
+
+    async def split_points(self, collection: str, *, most: int) -> list[str] | None:
+        """As the port."""
+        return await self._call("split", lambda: self._served.split_points(collection, most=most), collection)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reads]:
+        """As the port: the first read makes it."""
+        async with AsyncExitStack() as stack:
+            made: list[Reads] = []
+
+            async def begun() -> Reads:
+                if not made:
+                    made.append(await stack.enter_async_context(self._served.snapshot()))
+                return made[0]
+
+            yield SimulatedReads(self._link, begun, self._policy, self.clock)
+
+    async def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port: a stream that is opened again when it breaks."""
+        seen: str | None = None
+        is_first = True
+        while True:
+            versions: asyncio.Queue[Document | StoreError | None] = asyncio.Queue()
+            stream = _Stream(self._link, self._served, path, versions)
+            await self._call("listen", stream.open, f"{path}")
+            try:
+                while True:
+                    version = await versions.get()
+                    if isinstance(version, StoreError):
+                        break
+                    time = None if version is None else version.update_time
+                    if is_first or time != seen:
+                        is_first, seen = False, time
+                        yield version
+            finally:
+                stream.close()
+            await asyncio.sleep(machine.uniform(*_AGAIN_S))
+
+    async def scrub(self) -> None:
+        """As the port: it does nothing."""
+
+    async def close(self) -> None:
+        """As the port: there is nothing to close."""
+
+
+class _Stream:
+    """What the service sends to one who watches a document."""
+
+    def __init__(
+        self,
+        link: Link,
+        served: Documents,
+        path: str,
+        versions: "asyncio.Queue[Document | StoreError | None]",
+    ) -> None:
+        self._link = link
+        self._served = served
+        self._path = path
+        self._versions = versions
+        self._loop = asyncio.get_running_loop()
+        self._arrives_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Begin to send; it runs in the service."""
+        self.close()
+        self._task = asyncio.get_running_loop().create_task(self._send())
+
+    async def _send(self) -> None:
+        fates = self._link.network.world.fates
+        async for document in self._served.watch(self._path):
+            after_s = fates.message(self._link.process.name, "listen", self._path)
+            if after_s is None:
+                self._deliver(UnavailableError("the stream broke"), 0.0)
+                return
+            self._deliver(document, after_s)
+
+    def _deliver(self, version: Document | StoreError | None, after_s: float) -> None:
+        """Let *version* arrive after those before it."""
+        link = self._link
+        self._arrives_at = max(self._arrives_at, link.network.world.now + after_s)
+
+        def receive() -> None:
+            lost = not link.network.reaches(link.process)
+            self._versions.put_nowait(UnavailableError("the stream was cut off") if lost else version)
+
+        link.deliver(self._loop, receive, self._arrives_at)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if self._task is not None:
+            task, self._task = self._task, None
+            task.get_loop().call_soon(task.cancel)

@@ -1,0 +1,47 @@
+"""Give simulated processes a database and a bucket, and the store that each of them has."""
+
+from typing import Unpack
+
+from gcp_adk_store.local.backend import open_backend, open_keys
+from gcp_adk_store.ports.backend import Backend
+from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits, StoreOptions
+from gcp_adk_store.store import Store
+from gcp_adk_store.testing.simulation.documents import SimulatedDocuments
+from gcp_adk_store.testing.simulation.network import Link, Network
+from gcp_adk_store.testing.simulation.objects import SimulatedObjects
+from gcp_adk_store.testing.simulation.world import Process, World
+
+
+class Service:
+    """The database and the bucket of one world, in memory.
+
+    Its processes stand at two heights. A store of :meth:`store_of` is one in the cloud: requests get lost
+    below the library's own retry, and the library must recognise what landed. One of :meth:`beside` is as one
+    in a folder of the same machine: nothing gets lost on the way.
+    """
+
+    def __init__(self, world: World) -> None:
+        """Prepare an empty database and an empty bucket."""
+        self.world = world
+        self.backend = open_backend(MEMORY, SessionLimits(), ArtifactLimits())
+        self.network = Network(world, world.process("service"))
+        self._keys = open_keys(MEMORY, SessionLimits())
+
+    def beside(self, **options: Unpack[StoreOptions]) -> Store:
+        """Return a store without a network before it, also to look at what is stored."""
+        return Store.over(self.backend, open_keys=lambda _: self._keys, **options)
+
+    def store_of(self, process: Process, **options: Unpack[StoreOptions]) -> Store:
+        """Return a store as *process* has it in the cloud; make one for each process."""
+        session_limits = options.get("session_limits") or SessionLimits()
+        artifact_limits = options.get("artifact_limits") or ArtifactLimits()
+        link = Link(self.network, process)
+        objects = SimulatedObjects(link, self.backend, artifact_limits)
+        backend = Backend(
+            documents=SimulatedDocuments(link, self.backend.documents, session_limits),
+            objects=objects,
+            uploads=objects.uploads,
+            signer=self.backend.signer,
+        )
+        keys = SimulatedDocuments(link, self._keys, session_limits)
+        return Store.over(backend, open_keys=lambda _: keys, **options)
