@@ -1,0 +1,60 @@
+"""Check the promises of docs/guarantees.md on a journal, without any knowledge of the code."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from tests.simulation.journal import Call, Outcome
+
+
+def check_list(stored: Sequence[str], appends: Iterable[Call], reads: Iterable[Call]) -> None:
+    """Check that a session is an append-only list, as Elle checks one.
+
+    Args:
+        stored: The ids of its events at the end, in order.
+        appends: The calls that append; ``given`` is the id of the event.
+        reads: The calls that read all of it; ``result`` is the ids that they saw.
+    """
+    appends = list(appends)
+    places = {one: place for place, one in enumerate(stored)}
+    counts = Counter(stored)
+    assert {one: count for one, count in counts.items() if count > 1} == {}, "stored more than once"
+    known = {call.given for call in appends}
+    assert [one for one in stored if one not in known] == [], "stored, and nobody appended it"
+    for call in appends:
+        if call.outcome is Outcome.DONE:
+            assert call.given in places, f"{call.given} was acknowledged, and is lost"
+        if call.outcome is Outcome.REFUSED:
+            assert call.given not in places, f"{call.given} was refused with {call.error}, and is stored"
+    done = [call for call in reads if call.outcome is Outcome.DONE and call.result is not None]
+    for read in done:
+        seen = list(read.result)
+        assert seen == list(stored[: len(seen)]), f"a read at {read.begun:.3f} saw another order"
+        for call in appends:
+            if call.outcome is Outcome.DONE and call.ended < read.begun:
+                assert places[call.given] < len(seen), f"a read at {read.begun:.3f} missed {call.given}"
+            if call.given in places and call.begun > read.ended:
+                assert places[call.given] >= len(seen), f"a read at {read.begun:.3f} saw the future"
+    for before in done:
+        for after in done:
+            if before.ended < after.begun:
+                assert len(before.result) <= len(after.result), "a later read saw less"
+    ordered = [call for call in appends if call.given in places]
+    for first in ordered:
+        for second in ordered:
+            if first.outcome is Outcome.DONE and first.ended < second.begun:
+                assert places[first.given] < places[second.given], "the order is not that of the calls"
+
+
+def check_windows(stored: Sequence[str], reads: Iterable[Call]) -> None:
+    """Check that each read of the newest events saw a run of them without a gap."""
+    places = {one: place for place, one in enumerate(stored)}
+    for read in reads:
+        if read.outcome is Outcome.DONE and read.result:
+            first = places[read.result[0]]
+            assert list(read.result) == list(stored[first : first + len(read.result)]), "a gap in a window"
+
+
+def check_followed(stored: Sequence[str], follows: Iterable[Sequence[str]]) -> None:
+    """Check that each stream of events had them all in order, from the first, each once."""
+    for seen in follows:
+        assert list(seen) == list(stored[: len(seen)]), "a stream of events missed one, or had one twice"

@@ -1,0 +1,110 @@
+"""Let several processes take the steps of a schedule, and kill, stop and cut off some of them meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any
+
+from gcp_adk_store.store import Store
+from gcp_adk_store.testing.simulation import KilledError, Process, Service, World
+from tests.simulation.journal import Journal
+
+Act = Callable[["Actor", int], Awaitable[None]]
+"""Takes the step of a number in its actor's process."""
+
+
+class Actor:
+    """One process of a fleet, with its store and what its program remembers."""
+
+    def __init__(self, world: World, journal: Journal, process: Process, store: Store) -> None:
+        self.world = world
+        self.journal = journal
+        self.process = process
+        self.store = store
+        self.name = process.name
+        self.memory: dict[str, Any] = {}
+
+    def random(self, step: int) -> Random:
+        """Return the random numbers of one step, whichever others are left out."""
+        return Random(f"{self.world.seed}/{self.name}/{step}")
+
+    async def take(self, steps: Sequence[int], act: Act) -> None:
+        """Take *steps* one after the other."""
+        for step in steps:
+            await asyncio.sleep(self.random(step).uniform(0, 1.0))
+            await act(self, step)
+
+
+class Fleet:
+    """Processes that share the steps of a schedule. Some of them are killed: another one takes what is left."""
+
+    def __init__(
+        self,
+        world: World,
+        service: Service,
+        make: Callable[[Process], Store],
+        *,
+        size: int = 3,
+        kills: bool = True,
+    ) -> None:
+        self.world = world
+        self.service = service
+        self.journal = Journal(world)
+        self._make = make
+        self._size = size
+        self._kills = kills
+        self._born = 0
+
+    def actor(self) -> Actor:
+        """Return a new process, whose clocks may be wrong by up to a minute and by 1 %."""
+        self._born += 1
+        random = Random(f"{self.world.seed}/process {self._born}")
+        process = self.world.process(
+            f"p{self._born}",
+            clock_ahead_s=random.choice([0.0, 0.0, random.uniform(-60, 60)]),
+            clock_drift=random.choice([0.0, 0.0, random.uniform(-0.01, 0.01)]),
+        )
+        return Actor(self.world, self.journal, process, self._make(process))
+
+    async def work(self, count: int, act: Act) -> None:
+        """Let the fleet take *count* steps, and return when all are taken or lost with their process."""
+        steps = list(self.world.steps(count))
+        shares = [steps[number :: self._size] for number in range(self._size)]
+        await asyncio.gather(*(self._take(number, share, act) for number, share in enumerate(shares)))
+
+    async def _take(self, number: int, steps: Sequence[int], act: Act) -> None:
+        left = list(steps)
+        while left:
+            random = Random(f"{self.world.seed}/life {number} {len(left)}")
+            actor = self.actor()
+            working = actor.process.start(actor.take, left, act)
+            fate = (
+                random.choice(["lives", "lives", "killed", "stopped", "cut off"]) if self._kills else "lives"
+            )
+            if fate != "lives":
+                await asyncio.sleep(random.uniform(0, len(left)))
+                await self._trouble(actor.process, fate, random)
+            if fate == "killed":
+                done = int(random.uniform(0, len(left))) + 1  # the next one takes others: a kill loses some
+                left = left[done:]
+                working.cancel()
+                continue
+            try:
+                await working
+            except KilledError:
+                pass
+            return
+
+    async def _trouble(self, process: Process, fate: str, random: Random) -> None:
+        self.world.note(f"{process.name}: {fate}")
+        if fate == "killed":
+            process.kill()
+        elif fate == "stopped":
+            process.stop()
+            await asyncio.sleep(random.choice([random.uniform(0, 1), random.uniform(20, 90)]))
+            process.go_on()
+            self.world.note(f"{process.name}: goes on")
+        else:
+            self.service.network.cut_off(process)
+            await asyncio.sleep(random.choice([random.uniform(0, 1), random.uniform(5, 60)]))
+            self.service.network.connect(process)

@@ -1,0 +1,84 @@
+"""Write down the begin and the end of each call of a schedule; checkers read nothing else."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.testing.simulation import KilledError, World
+
+T = TypeVar("T")
+
+
+class Outcome(StrEnum):
+    """What the one who called may conclude."""
+
+    DONE = "done"
+    REFUSED = "refused"
+    """A typed error that promises that nothing was written."""
+    UNKNOWN = "unknown"
+    """It may have happened, once: no answer, a caller that was cancelled, a process that was killed."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the store."""
+
+    process: str
+    kind: str
+    of: str
+    """What it is about, such as a session."""
+    begun: float
+    given: Any = None
+    """What it writes, if anything."""
+    ended: float = float("inf")
+    outcome: Outcome = Outcome.UNKNOWN
+    result: Any = None
+    error: str = ""
+    is_over: bool = field(default=False)
+
+
+class Journal:
+    """The calls of one schedule, in the order of their begin."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.calls: list[Call] = []
+
+    def of(self, kind: str, of: str | None = None) -> Iterator[Call]:
+        """Yield the calls of one kind, and of one thing."""
+        return (call for call in self.calls if call.kind == kind and of in (None, call.of))
+
+    async def call(
+        self,
+        process: str,
+        kind: str,
+        of: str,
+        work: Callable[[], Awaitable[T]],
+        *,
+        given: Any = None,
+        seen: Callable[[T], Any] = lambda result: result,
+    ) -> T | None:
+        """Run *work* and write down how it ends; ``None`` if it raises an error of the library.
+
+        Every other error fails the schedule: all that the library raises is typed.
+        """
+        call = Call(process, kind, of, self._world.now, given)
+        self.calls.append(call)
+        result: T | None = None
+        try:
+            result = await work()
+        except (OutcomeUnknownError, KilledError, asyncio.CancelledError) as exc:
+            call.error = type(exc).__name__
+            if isinstance(exc, asyncio.CancelledError):
+                raise
+        except StoreError as exc:
+            call.outcome, call.error = Outcome.REFUSED, type(exc).__name__
+        else:
+            call.outcome, call.result = Outcome.DONE, seen(result)
+        finally:
+            call.ended, call.is_over = self._world.now, True
+            self._world.note(f"{process}: {kind} {of} - {call.outcome} {call.error}")
+        return result

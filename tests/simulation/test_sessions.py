@@ -1,0 +1,156 @@
+"""Sessions keep their promises while several processes write to them, in every order."""
+
+import asyncio
+from random import Random
+from typing import Any, Final
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.checkers import check_list, check_windows
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
+
+SESSIONS: Final = ("one", "two")
+LIMITS: Final = SessionLimits(
+    seal_tail_bytes=2_000, inline_bytes=500, event_text_bytes=3_000, state_value_bytes=300
+)
+"""So small that a few events seal a segment, and that some content becomes payloads."""
+
+
+def key(session: str) -> dict[str, Any]:
+    """Return the ids of a session."""
+    return {"app_name": "app", "user_id": "user", "session_id": session}
+
+
+def event_of(actor: Actor, step: int, random: Random, part: str = "") -> Event:
+    """Return the event of a step, with a change of state in each scope."""
+    name = f"{actor.name}-{step}{part}"
+    parts = [types.Part(text=name + "." * random.choice([0, 50, 400, 4_000]))]
+    if random.random() < 0.15:
+        parts.append(types.Part.from_bytes(data=random.randbytes(800), mime_type="image/png"))
+    delta = {f"key {random.randrange(3)}": name, f"user:{random.randrange(2)}": name, "app:last": name}
+    if random.random() < 0.1:
+        delta["large"] = name * 100
+    return Event(
+        id=name,
+        author="user",
+        invocation_id=name,
+        content=types.Content(role="user", parts=parts),
+        actions=EventActions(state_delta=delta),
+    )
+
+
+async def handle_of(actor: Actor, session: str, config: GetSessionConfig | None = None) -> Session | None:
+    """Return a handle of a session: read now, and written down."""
+    kind = "read" if config is None else "window"
+    return await actor.journal.call(
+        actor.name,
+        kind,
+        session,
+        lambda: actor.store.sessions.get_session(**key(session), config=config),
+        seen=lambda found: None if found is None else [event.id for event in found.events],
+    )
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Read, append alone or several at once, or list."""
+    random = actor.random(step)
+    session = random.choice(SESSIONS)
+    action = random.choice(["read", "window", "append", "append", "append", "group", "list", "title"])
+    if action == "read":
+        await handle_of(actor, session)
+    elif action == "window":
+        config = GetSessionConfig(num_recent_events=random.choice([0, 1, 5]))
+        actor.memory[session] = await handle_of(actor, session, config)
+    elif action == "list":
+        listed = await actor.journal.call(
+            actor.name,
+            "list",
+            "all",
+            lambda: actor.store.sessions.list_sessions(app_name="app", user_id="user"),
+        )
+        assert listed is None or {one.id for one in listed.sessions} == set(SESSIONS)
+    elif action == "title":
+        await actor.journal.call(
+            actor.name,
+            "title",
+            session,
+            lambda: actor.store.sessions.update_session_info(**key(session), title=f"{actor.name}-{step}"),
+            given=f"{actor.name}-{step}",
+        )
+    else:
+        held = actor.memory.get(session)
+        if held is None or random.random() < 0.3:
+            held = actor.memory[session] = await handle_of(actor, session)
+        if held is not None:
+            parts = ["a", "b", "c"] if action == "group" else [""]
+            await asyncio.gather(
+                *(append(actor, held, event_of(actor, step, random, part)) for part in parts)
+            )
+
+
+async def append(actor: Actor, held: Session, event: Event) -> None:
+    """Append *event*; a handle that conflicts is read again at the next step."""
+
+    async def work() -> Event:
+        return await actor.store.sessions.append_event(held, event)
+
+    done = await actor.journal.call(actor.name, "append", held.id, work, given=event.id)
+    if done is None:
+        actor.memory.pop(held.id, None)
+
+
+async def check(fleet: Fleet, plain: Store) -> None:
+    """Check each session: its order, its state, its segments and its chain."""
+    shared: dict[str, str] = {}
+    for session in SESSIONS:
+        stored = await plain.sessions.get_session(**key(session))
+        assert stored is not None
+        ids = [event.id for event in stored.events]
+        journal = fleet.journal
+        check_list(ids, journal.of("append", session), journal.of("read", session))
+        check_windows(ids, journal.of("window", session))
+        state: dict[str, Any] = {}
+        for event in stored.events:
+            state |= {name: value for name, value in event.actions.state_delta.items() if ":" not in name}
+        assert {name: value for name, value in stored.state.items() if ":" not in name} == state
+        shared |= {name: value for name, value in stored.state.items() if ":" in name}
+        proof = await plain.verify_session(**key(session))
+        assert proof.broken is None, proof.broken
+        named = [call for call in journal.of("title", session) if call.outcome is not Outcome.REFUSED]
+        title = (await plain.sessions.get_session_info(**key(session))).title
+        is_named = any(call.outcome is Outcome.DONE for call in named)
+        assert title in [call.given for call in named] or (title is None and not is_named)
+    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+
+def workload(**options: Any) -> Any:
+    """Return the scenario of a fleet whose stores have *options*."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        plain = service.beside(session_limits=LIMITS)
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, session_limits=LIMITS, **options)
+
+        for session in SESSIONS:
+            await plain.sessions.create_session(**key(session))
+        fleet = Fleet(world, service, make)
+        await fleet.work(30, act)
+        await asyncio.sleep(200)  # what is late arrives
+        await check(fleet, plain)
+
+    return scenario
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+def test_a_session_is_one_list_of_events_for_all_processes(on_conflict: str) -> None:
+    """What is acknowledged is stored once and in order, what is refused never, whatever happens meanwhile."""
+    simulate(workload(on_conflict=on_conflict), seeds=range(60), faults=Faults.all(0.03))
