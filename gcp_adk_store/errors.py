@@ -91,7 +91,7 @@ class TurnLostError(SessionConflictError):
 
 
 class SessionBusyError(StoreError):
-    """Another turn of the session runs; nothing was written.
+    """Another turn of the session runs, and the caller has none.
 
     Attributes:
         holder: Names the one who runs it.

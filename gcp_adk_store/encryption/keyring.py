@@ -88,13 +88,14 @@ class Keyring:
                 return found.at
             now = self.documents.clock.now()
             note = Destroyed(at=now, free_at=now + self.cache_s + UNDER_WAY_S)
+            write = self.layout.destroy(scope, found, note)
             try:
-                await self.documents.commit(
-                    [self.layout.destroy(scope, found, note)], repeatable_when_unanswered=True
-                )
+                with settling(refused, advice="call it again"):
+                    await self.documents.commit([write], repeatable_when_unanswered=True)
             except RefusedError as exc:  # wrapped anew meanwhile, or this note, whose answer was lost
-                refused = exc
-                await rereads.again(refused)
+                refused = exc.after(refused)
+                with settling(refused, advice="call it again"):
+                    await rereads.again(refused)
             else:
                 self._known.forget(lambda known: known == scope)
                 return note.at
@@ -153,7 +154,6 @@ class Keyring:
         """Return the key of *scope*; make it if it does not exist, which takes 1 write more."""
         rereads = Rereads(self.documents.deadline_s)
         secret, key_id = machine.random_bytes(DATA_KEY_BYTES), machine.random_bytes(KEY_ID_BYTES)
-        refused = RefusedError()
         while True:
             since = machine.monotonic()
             found = await self._find(scope)
@@ -172,10 +172,10 @@ class Keyring:
                 # What is stored counts: a key that is used before would be lost with its writer.
                 await self.documents.commit([put], repeatable_when_unanswered=True)
             except RefusedError as exc:  # another process made it, or this one, whose answer was lost
-                refused = exc
+                # A key that was made and not read back holds nothing: what needed it has written nothing.
+                await rereads.again(exc)
             else:
                 return self._keep(scope, DataKey(key_id, secret), since)
-            await rereads.again(refused)
 
     async def _unwrapped(self, scope: Scope, stored: StoredKey, since: float) -> DataKey:
         secret = await self.wrapper.unwrap(stored.wrapped, self.layout.context(self.layout.path(scope)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 
@@ -18,6 +18,11 @@ class RefusedError(Exception):
 
     perhaps_own = False
     attempts = 0
+
+    def after(self, earlier: "RefusedError") -> Self:
+        """Return this refusal, which is perhaps own, too, if the *earlier* one of the same loop was."""
+        self.perhaps_own = self.perhaps_own or earlier.perhaps_own
+        return self
 
 
 class ConditionFailedError(RefusedError):

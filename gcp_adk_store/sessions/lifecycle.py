@@ -145,9 +145,11 @@ class SessionLifecycle:
             if stored is None or not condition(stored):
                 return unfinished
             try:
-                await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
+                with settling(refused):
+                    await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
             except RefusedError as exc:
-                refused = exc  # an append came between, or the answer to an earlier attempt was lost
+                # An append came between, or the answer to an earlier attempt was lost.
+                refused = exc.after(refused)
                 with settling(refused):
                     await rereads.again(refused)
                 continue
@@ -240,13 +242,11 @@ class SessionLifecycle:
         refused = RefusedError()
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
-            unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
             try:
                 with settling(refused):
                     return (await commit())[0].update_time
             except TargetExistsError as exc:
-                exc.perhaps_own = exc.perhaps_own or unanswered
-                refused = exc
+                refused = exc.after(refused)  # an earlier commit may still arrive
             with settling(refused):
                 stored = await self._reader.stored(key)
                 has_expired = stored is not None and stored.has_expired

@@ -46,6 +46,8 @@ _LATER_S: Final = 0.05
 _LONGEST_START_S: Final = 0.05
 """Those who wait for one turn write at different times, up to so much later."""
 
+_ENDS: Final = "the turn ends when its lease expires"
+
 RENEWALS: Final = 3
 """Parts of a lease: a heartbeat renews it when nothing else has for one of them."""
 
@@ -90,11 +92,11 @@ class Leases:
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
         rereads = Rereads(self._documents.deadline_s)
         stored = seen or self._remembered(key)
-        refused: RefusedError | None = None
+        refused = RefusedError()
         since = machine.monotonic()
         while True:
             if stored is None:
-                with settling(refused or RefusedError(), advice="the turn ends when its lease expires"):
+                with settling(refused, advice=_ENDS):
                     stored = await self.header(key)
                 if stored.turn is not None and stored.turn.holder == holder:
                     # An attempt was not answered.
@@ -106,13 +108,14 @@ class Leases:
                 raise TurnLostError("the caller that waited for the turn has gone")
             since = machine.monotonic()
             turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
+            write = write_turn(self._layout.session(key), stored, turn)
             try:
-                written, *_ = await self._documents.commit(
-                    [write_turn(self._layout.session(key), stored, turn)], repeatable_when_unanswered=True
-                )
+                with settling(refused, advice=_ENDS):
+                    written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
             except RefusedError as exc:
-                refused, stored = exc, None
-                await rereads.again(exc)
+                refused, stored = exc.after(refused), None
+                with settling(refused, advice=_ENDS):
+                    await rereads.again(refused)
                 continue
             chain = stored.chain or stored.marker.head
             taken = replace(stored, update_time=written.update_time, chain=chain)
@@ -189,6 +192,7 @@ class Leases:
     async def _change(self, hold: Hold, change: Callable[[StoredSession], Write | None]) -> bool:
         """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
         rereads = Rereads(self._documents.deadline_s)
+        refused = RefusedError()
         while True:
             hold.require_running()
             stored = hold.known
@@ -197,15 +201,18 @@ class Leases:
                 write = change(stored)
                 if write is None:
                     return False
-                written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as refused:
+                with settling(refused):
+                    written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
+            except RefusedError as exc:
+                refused = exc.after(refused)
                 with settling(refused):
                     seen = await self.header(hold.key)
                 if refused.perhaps_own and seen.epoch == hold.epoch and seen.turn == hold.turn.released:
                     hold.has_ended = True  # released by an attempt that was not answered
                     return True
                 hold.learn(seen)
-                await rereads.again(refused)
+                with settling(refused):
+                    await rereads.again(refused)
                 continue
             turn = stored.turn or hold.turn
             hold.wrote(written.update_time, turn)
@@ -214,19 +221,25 @@ class Leases:
     async def request_abort(self, key: SessionKey) -> bool:
         """Ask the holder of a session's turn to stop; return whether there is one. 1 read and 1 write."""
         rereads = Rereads(self._documents.deadline_s)
+        refused = RefusedError()
+        asked: int | None = None
         while True:
-            stored = await self.header(key)
+            with settling(refused):
+                stored = await self.header(key)
             turn = stored.turn
+            if refused.perhaps_own and (turn is None or turn.fence != asked):
+                return True  # the holder that was asked has ended; the next one is not to stop
             if turn is None or not turn.is_held(stored.read_time):
                 return False
             if turn.abort:
                 return True
+            asked = turn.fence
+            write = write_turn(self._layout.session(key), stored, turn.aborted)
             try:
-                await self._documents.commit(
-                    [write_turn(self._layout.session(key), stored, turn.aborted)],
-                    repeatable_when_unanswered=True,
-                )
-            except RefusedError as refused:
+                with settling(refused):
+                    await self._documents.commit([write], repeatable_when_unanswered=True)
+            except RefusedError as exc:
+                refused = exc.after(refused)
                 with settling(refused):
                     await rereads.again(refused)
                 continue
@@ -276,14 +289,14 @@ class Leases:
             left = [text for text in stored.inbox if WaitingMessage.parse(text).id != message_id]
             if len(left) == len(stored.inbox):
                 return refused.perhaps_own
+            write = write_inbox(self._layout.session(key), stored, left)
             try:
-                await self._documents.commit(
-                    [write_inbox(self._layout.session(key), stored, left)], repeatable_when_unanswered=True
-                )
-            except RefusedError as exc:
-                refused = exc
                 with settling(refused):
-                    await rereads.again(exc)
+                    await self._documents.commit([write], repeatable_when_unanswered=True)
+            except RefusedError as exc:
+                refused = exc.after(refused)
+                with settling(refused):
+                    await rereads.again(refused)
                 continue
             return True
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -11,6 +12,11 @@ from tests.simulation.journal import Journal
 
 Act = Callable[["Actor", int], Awaitable[None]]
 """Takes the step of a number in its actor's process."""
+
+
+def drawn(world: World, name: str) -> Random:
+    """Return random numbers that depend on the seed and a name alone, whatever else is left out."""
+    return Random(f"{world.seed}/{name}")  # noqa: S311  # a schedule has no secrets
 
 
 class Actor:
@@ -26,7 +32,7 @@ class Actor:
 
     def random(self, step: int) -> Random:
         """Return the random numbers of one step, whichever others are left out."""
-        return Random(f"{self.world.seed}/{self.name}/{step}")
+        return drawn(self.world, f"{self.name}/{step}")
 
     async def take(self, steps: Sequence[int], act: Act) -> None:
         """Take *steps* one after the other."""
@@ -36,7 +42,7 @@ class Actor:
 
 
 class Fleet:
-    """Processes that share the steps of a schedule. Some of them are killed: another one takes what is left."""
+    """Processes that share the steps of a schedule; of one that is killed, another one takes what is left."""
 
     def __init__(
         self,
@@ -58,7 +64,7 @@ class Fleet:
     def actor(self) -> Actor:
         """Return a new process, whose clocks may be wrong by up to a minute and by 1 %."""
         self._born += 1
-        random = Random(f"{self.world.seed}/process {self._born}")
+        random = drawn(self.world, f"process {self._born}")
         process = self.world.process(
             f"p{self._born}",
             clock_ahead_s=random.choice([0.0, 0.0, random.uniform(-60, 60)]),
@@ -75,7 +81,7 @@ class Fleet:
     async def _take(self, number: int, steps: Sequence[int], act: Act) -> None:
         left = list(steps)
         while left:
-            random = Random(f"{self.world.seed}/life {number} {len(left)}")
+            random = drawn(self.world, f"life {number} {len(left)}")
             actor = self.actor()
             working = actor.process.start(actor.take, left, act)
             fate = (
@@ -89,10 +95,8 @@ class Fleet:
                 left = left[done:]
                 working.cancel()
                 continue
-            try:
+            with suppress(KilledError):
                 await working
-            except KilledError:
-                pass
             return
 
     async def _trouble(self, process: Process, fate: str, random: Random) -> None:

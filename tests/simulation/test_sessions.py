@@ -124,7 +124,9 @@ async def check(fleet: Fleet, plain: Store) -> None:
         proof = await plain.verify_session(**key(session))
         assert proof.broken is None, proof.broken
         named = [call for call in journal.of("title", session) if call.outcome is not Outcome.REFUSED]
-        title = (await plain.sessions.get_session_info(**key(session))).title
+        info = await plain.sessions.get_session_info(**key(session))
+        assert info is not None
+        title = info.title
         is_named = any(call.outcome is Outcome.DONE for call in named)
         assert title in [call.given for call in named] or (title is None and not is_named)
     assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []

@@ -1,11 +1,26 @@
 """Turns keep their promises in every order."""
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, Final, Literal, TypeAlias
 
-from gcp_adk_store.testing.simulation import Service, World, simulate
+import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event
+from google.adk.runners import Runner
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+WHO: dict[str, Any] = {"user_id": "user", "session_id": "session"}
+LEASE_S: Final = 20.0
+Durability: TypeAlias = Literal["event", "turn"]
 
 
 async def a_cancelled_wait(world: World) -> None:
@@ -43,3 +58,198 @@ async def a_cancelled_wait(world: World) -> None:
 def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn_later() -> None:
     """A turn that nobody waits for would hold up the next message until its lease ends."""
     simulate(a_cancelled_wait, seeds=range(200))
+
+
+def said(text: str) -> types.Content:
+    """Return a message of the user."""
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+class Parrot(BaseAgent):
+    """Answers in two events, after some time each."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        for _ in range(2):
+            await asyncio.sleep(0.5)
+            yield Event(
+                author=self.name,
+                invocation_id=ctx.invocation_id,
+                content=types.Content(role="model", parts=[types.Part(text="so you say")]),
+            )
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Run a turn, hold one, leave a message, ask to stop, or give up the wait."""
+    random = actor.random(step)
+    name = f"{actor.name}-{step}"
+    action = random.choice(["run", "run", "enqueue", "hold", "interrupt", "abort", "give up", "status"])
+    turns, journal = actor.store.turns, actor.journal
+    if action in ("run", "enqueue", "interrupt"):
+        on_busy: Any = random.choice(["wait", "reject"]) if action == "run" else action
+        if "runner" not in actor.memory:
+            actor.memory["runner"] = Runner(
+                app_name="app", agent=Parrot(name="parrot"), session_service=actor.store.sessions
+            )
+        runner: Runner = actor.memory["runner"]
+
+        async def run() -> None:
+            events = turns.run(
+                runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=LEASE_S
+            )
+            async with aclosing(events):
+                async for _ in events:
+                    pass
+
+        await journal.call(actor.name, action, "session", run, given=name)
+    elif action == "abort":
+        await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
+    elif action == "status":
+        await journal.call(actor.name, "status", "session", lambda: turns.status(**KEY))
+    else:
+        holding = asyncio.create_task(hold(actor, name, gives_up=action == "give up"))
+        if action == "give up":
+            await asyncio.sleep(random.uniform(0, 1))
+            holding.cancel()
+        await asyncio.wait([holding])
+
+
+async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
+    """Append two events in a turn, each with the number of the turn."""
+
+    async def work() -> int:
+        async with actor.store.turns.hold(**KEY, wait_s=30, lease_s=LEASE_S) as turn:
+            session = await actor.store.sessions.get_session(**KEY)
+            assert session is not None
+            for part in "ab":
+                event = Event(id=f"{name}{part} {turn.fence}", author="user", content=said(name))
+                await actor.journal.call(
+                    actor.name,
+                    "append",
+                    "session",
+                    lambda event=event: actor.store.sessions.append_event(session, event),  # type: ignore[misc]
+                    given=event.id,
+                )
+                await asyncio.sleep(actor.random(0).uniform(0, LEASE_S))
+            return turn.fence
+
+    await actor.journal.call(actor.name, "give up" if gives_up else "hold", "session", work, given=name)
+
+
+def turn_of(event: Event) -> int | None:
+    """Return the number of the turn that an event of :func:`hold` names."""
+    _, _, fence = event.id.partition(" ")
+    return int(fence) if fence.isdigit() else None
+
+
+async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None:
+    """Check that turns follow each other, and that each message is stored once and is answered.
+
+    With ``durability="turn"``, only the end of its turn makes an append certain.
+    """
+    stored = await plain.sessions.get_session(**KEY)
+    assert stored is not None
+    ids = [event.id for event in stored.events]
+    assert len(ids) == len({*ids}), "an event is stored twice"
+    fences = [fence for event in stored.events if (fence := turn_of(event)) is not None]
+    assert fences == sorted(fences), f"a lost turn wrote after its successor: {fences}"
+    held = [call.result for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE]
+    assert len(held) == len({*held}), f"two turns had one number: {held}"
+    held_to_the_end = {call.given for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE}
+    for call in fleet.journal.of("append"):
+        is_certain = is_certain_at_once or call.given.split(" ")[0][:-1] in held_to_the_end
+        if call.outcome is Outcome.DONE and is_certain:
+            assert call.given in ids, f"{call.given} was acknowledged, and is lost"
+        if call.outcome is Outcome.REFUSED:
+            assert call.given not in ids, f"{call.given} was refused with {call.error}, and is stored"
+    runs: list[str] = [event.invocation_id for event in stored.events if turn_of(event) is None]
+    begun = [run for number, run in enumerate(runs) if number == 0 or run != runs[number - 1]]
+    assert len(begun) == len({*begun}), "the events of two runs interleave"
+    messages = [text for event in stored.events if event.author == "user" and (text := text_of(event))]
+    for kind in ("run", "enqueue", "interrupt"):
+        for call in fleet.journal.of(kind):
+            if call.outcome is Outcome.DONE:
+                assert messages.count(call.given) == 1, (
+                    f"{call.given} is stored {messages.count(call.given)} times"
+                )
+            if call.error in ("SessionBusyError", "SessionInboxFullError", "UnavailableError"):
+                assert call.given not in messages, (
+                    f"{call.given} was refused with {call.error}, and is stored"
+                )
+            assert messages.count(call.given) <= 1, f"{call.given} is stored twice"
+
+
+def text_of(event: Event) -> str:
+    """Return the text of an event that was not appended by :func:`hold`."""
+    parts = event.content.parts if event.content is not None else None
+    return parts[0].text or "" if parts and turn_of(event) is None else ""
+
+
+def workload(durability: Durability) -> Any:
+    """Return the scenario of a fleet that takes turns of one session."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        plain = service.beside()
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, durability=durability)
+
+        await plain.sessions.create_session(**KEY)
+        fleet = Fleet(world, service, make)
+        await fleet.work(14, act)
+        await asyncio.sleep(400)  # what is late arrives, and leases end
+        runner = Runner(app_name="app", agent=Parrot(name="parrot"), session_service=plain.sessions)
+        async for _ in plain.turns.drain(runner, **WHO):
+            pass
+        status = await plain.turns.status(**KEY)
+        assert (status.is_running, status.waiting) == (False, ())
+        await check(fleet, plain, is_certain_at_once=durability == "event")
+
+    return scenario
+
+
+@pytest.mark.parametrize("durability", ["event", "turn"])
+def test_one_turn_at_a_time_and_no_message_is_lost(durability: Durability) -> None:
+    """Turns follow each other, a lost one writes nothing, and each message is answered once."""
+    simulate(workload(durability), seeds=range(40), faults=Faults.all(0.02))
+
+
+async def take(actor: Actor, step: int) -> None:
+    """Take a turn and end it, or ask its holder to stop."""
+    name = f"{actor.name}-{step}"
+    turns, journal, random = actor.store.turns, actor.journal, actor.random(step)
+    if random.random() < 0.3:
+        await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
+        return
+    hold = await journal.call(
+        actor.name, "take", "session", lambda: turns.take(**KEY, wait_s=20, lease_s=LEASE_S), given=name,
+        seen=lambda hold: hold.fence,
+    )  # fmt: skip
+    if hold is not None:
+        async with turns.kept(hold):
+            await asyncio.sleep(random.uniform(0, 2))
+
+
+async def leases(world: World) -> None:
+    """A fleet takes turns of a session, and does nothing else."""
+    service = Service(world)
+    plain = service.beside()
+    await plain.sessions.create_session(**KEY)
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(20, take)
+    await asyncio.sleep(400)
+    fence = (await plain.turns.status(**KEY)).fence
+    takes = list(fleet.journal.of("take"))
+    taken = [call.result for call in takes if call.outcome is Outcome.DONE]
+    # One that took a turn without an answer, and finds it lost and taken by another, says that it has none.
+    maybe = [call for call in takes if call.outcome is Outcome.UNKNOWN or call.error == "SessionBusyError"]
+
+    assert len({*taken}) == len(taken), f"two turns had one number: {taken}"
+    assert fence <= len(taken) + len(maybe), (
+        f"{fence} turns were taken, {len(taken)} are known to be, and {len(maybe)} may be"
+    )
+
+
+def test_a_turn_that_is_refused_was_not_taken() -> None:
+    """An error that says that nothing was written is right, whatever got lost before it."""
+    simulate(leases, seeds=range(100), faults=Faults.all(0.05))

@@ -209,6 +209,7 @@ class World:
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = itertools.count()
         self._current: Process | None = None
+        self._has_ended = False
         self._context = contextvars.copy_context()
 
     def process(self, name: str, *, clock_ahead_s: float = 0.0, clock_drift: float = 0.0) -> Process:
@@ -224,7 +225,8 @@ class World:
 
     def note(self, text: str) -> None:
         """Add a line to the trace: ids and kinds, never addresses or times of the real machine."""
-        self.trace.append(f"{self.now:10.4f} {text}")
+        if not self._has_ended:
+            self.trace.append(f"{self.now:10.4f} {text}")
 
     @property
     def digest(self) -> str:
@@ -332,6 +334,7 @@ class World:
 
     def _dispose(self) -> None:
         """Throw away what is left, without a word: it would run on in a real process."""
+        self._has_ended = True
         unraisable = sys.unraisablehook
         sys.unraisablehook = lambda _: None
         try:
