@@ -217,10 +217,14 @@ class AppendMethods(BaseSessionService):
         return first.event
 
     def _require_whole(self, group: Sequence[Waiting]) -> None:
-        """Require that no event of the same handle before one of *group* failed, if it was left behind."""
+        """Require that no event of the same handle before one of *group* failed, if it was left behind.
+
+        Nobody awaits this commit, so the failure stays to be reported.
+        """
         for member in group:
-            if member.held is not None:
-                self._behind.require_whole(member.session)
+            failure = None if member.held is None else self._behind.failure(member.session)
+            if failure is not None:
+                raise failure
 
     def _fail(self, key: SessionKey, group: Sequence[Waiting], failure: BaseException) -> None:
         """Let no event follow those of *group* that are in their handles and not stored."""

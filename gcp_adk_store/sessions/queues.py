@@ -3,7 +3,7 @@
 import asyncio
 import copy
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +16,9 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.operations import forks
 from gcp_adk_store.sessions.appends import SpelledEvent
 from gcp_adk_store.sessions.turn import Hold
+
+_MOST_LEFT: Final = 1_000
+"""Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
 
 MOST_BEHIND: Final = 100
 """Events of one session that appends may leave behind, with ``event_text_bytes`` together; then they wait."""
@@ -119,6 +122,8 @@ class Behind:
         """Start without appends; in a forked child, those of the parent do not run."""
         self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, Waiting]] = {}
         self._failures: dict[int, _Failure] = {}
+        self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
+        """Failures that nobody has got, of handles that are gone: the first of each session."""
 
     def add(self, key: SessionKey, waiting: Waiting, task: "asyncio.Task[Event]") -> None:
         """Remember that *task* stores *waiting*, which is in its handle."""
@@ -148,28 +153,46 @@ class Behind:
         """Remember that an event of the handle *session* is not stored, or perhaps not."""
         if id(session) not in self._failures:
             place = id(session)
-            alive = weakref.ref(session, lambda _: self._failures.pop(place, None))
-            self._failures[place] = _Failure(key, alive, failure)
+            alive = weakref.ref(session, lambda _: self._leave(place))
+            # A copy without a traceback: its frames hold the handle, which would live as long as the failure.
+            kept = again(failure) if isinstance(failure, StoreError) else None
+            self._failures[place] = _Failure(key, alive, kept)
+
+    def _leave(self, place: int) -> None:
+        """Keep a failure of a handle that is gone, such as that of a tool, for the end of the turn."""
+        failure = self._failures.pop(place, None)
+        if failure is not None and not failure.is_reported and failure.key not in self._left:
+            self._left[failure.key] = failure
+            if len(self._left) > _MOST_LEFT:
+                self._left.popitem(last=False)
+
+    def failure(self, session: Session) -> BaseException | None:
+        """Return the error of an append through the handle *session* that failed, for what runs behind."""
+        failure = self._failures.get(id(session))
+        return failure.error() if failure is not None and failure.session() is session else None
 
     def require_whole(self, session: Session) -> None:
-        """Require that no append through the handle *session* failed.
+        """Require that no append through the handle *session* failed, on behalf of its caller.
 
         Raises:
             StoreError: the failure.
         """
-        failure = self._failures.get(id(session))
-        if failure is not None and failure.session() is session:
-            raise failure.told()
+        if (error := self.failure(session)) is not None:
+            self._failures[id(session)].is_reported = True
+            raise error
 
     def require_all(self, key: SessionKey | None = None) -> None:
-        """Require that no append to a session, or to any, failed without being told so far.
+        """Require that no append to a session, or to any, failed without being reported so far.
 
         Raises:
             StoreError: the failure.
         """
-        for failure in self._failures.copy().values():
-            if not failure.is_told and key in (None, failure.key):
-                raise failure.told()
+        for failure in [*self._failures.values(), *self._left.values()]:
+            if not failure.is_reported and key in (None, failure.key):
+                failure.is_reported = True
+                if self._left.get(failure.key) is failure:
+                    del self._left[failure.key]
+                raise failure.error()
 
     def _end(self, task: "asyncio.Task[Event]") -> None:
         key, waiting = self._tasks.pop(task)
@@ -183,13 +206,14 @@ class Behind:
 class _Failure:
     key: SessionKey
     session: "weakref.ref[Session]"
-    failure: BaseException
-    is_told: bool = False
+    failure: StoreError | None
+    """What the append raised; ``None`` if it was cancelled."""
+    is_reported: bool = False
+    """Whether a caller got it."""
 
-    def told(self) -> BaseException:
+    def error(self) -> BaseException:
         """Return the error for a later call."""
-        self.is_told = True
-        if not isinstance(self.failure, StoreError):
+        if self.failure is None:
             return SessionConflictError(
                 "an event that was appended before was cancelled; read the session again"
             )

@@ -171,7 +171,7 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
                 assert messages.count(call.given) == 1, (
                     f"{call.given} is stored {messages.count(call.given)} times"
                 )
-            if call.error in ("SessionBusyError", "SessionInboxFullError", "UnavailableError"):
+            if call.error in ("SessionBusyError", "SessionInboxFullError"):
                 assert call.given not in messages, (
                     f"{call.given} was refused with {call.error}, and is stored"
                 )
