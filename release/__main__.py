@@ -9,16 +9,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 
 from gcp_adk_store import __version__
 from release import changelog, files, trial
+from release.sizes import project
 from setup.environments import LOCK
 from setup.tools import ROOT
 
@@ -63,12 +62,6 @@ def try_out(wheel: Path) -> int:
             sys.stderr.write(f"{exc}\n")
             return 1
     return 0
-
-
-def project() -> dict[str, Any]:
-    """Return the table ``[project]``."""
-    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return found
 
 
 def tracked() -> list[str]:

@@ -127,9 +127,10 @@ def memory_service(
 
     Raises:
         InvalidInputError: as for :func:`session_service`.
-        ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+        ModuleNotFoundError: an embedder is given, and the extra ``vectors`` is not installed; the message has
+            the command.
     """
-    # Imported here: only those who use it need the extra.
+    # Imported here: only those who use it wait for what it imports.
     from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
     names = _arguments(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}

@@ -9,7 +9,6 @@ import click
 from click.shell_completion import CompletionItem
 
 import gcp_adk_store
-from gcp_adk_store.cli import or_end_without_extra
 from gcp_adk_store.cli.terminal import in_one_line
 
 _PARTS: Final = (
@@ -50,10 +49,9 @@ class _Parts(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
-        with or_end_without_extra():
-            name = _MOVING.get(cmd_name, cmd_name.replace("-", "_"))
-            module = "moving" if cmd_name in _MOVING else name
-            part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
+        name = _MOVING.get(cmd_name, cmd_name.replace("-", "_"))
+        module = "moving" if cmd_name in _MOVING else name
+        part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
         found: click.Command = getattr(part, name)
         return found
 

@@ -7,7 +7,6 @@ import click
 
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import OpenStore, at_store
-from gcp_adk_store.imports import how_to_install
 
 _HOST: Final = "127.0.0.1"
 
@@ -29,13 +28,10 @@ async def inspect(at: OpenStore, /, *, port: int, reveal: bool, allow_writes: bo
 
     Only programs of this machine reach it. It reads, and writes nothing unless --allow-writes is given.
     """
-    try:
-        from gcp_adk_store.inspector.app import create_app  # noqa: PLC0415  # of an extra
-    except ModuleNotFoundError as exc:
-        if exc.name != "jinja2":
-            raise
-        raise CannotLookError(f"this command needs an extra: {how_to_install('inspector')}") from exc
-    import uvicorn  # noqa: PLC0415  # as above
+    # Imported here: only the server needs them, not the help.
+    import uvicorn  # noqa: PLC0415
+
+    from gcp_adk_store.inspector.app import create_app  # noqa: PLC0415
 
     app = create_app(
         at.store,

@@ -2,8 +2,8 @@
 
 import importlib
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,6 @@ from gcp_adk_store.cli.terminal import in_one_line, moment
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry
 
-    from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.ports.embedders import Embedder
 
 _SHOWN: Final = 200
@@ -49,7 +48,7 @@ async def list_(at: OpenStore, /, **asked: Any) -> Result:
 
     Ends with 0, also for an empty page, or with 2 if it cannot look.
     """
-    page = await _service(at).list_memories(**asked)
+    page = await at.store.memory.list_memories(**asked)
     following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
     return Result(
         {
@@ -79,7 +78,7 @@ async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
 
     Ends with 0, also if it finds nothing, or with 2 if it cannot look.
     """
-    found = await _service(at).search_memories(query=query, **asked)
+    found = await at.store.memory.search_memories(query=query, **asked)
     entries = [each.memory for each in found]
     told = [{**_described(each.memory), "score": each.score} for each in found]
     table = _table(entries, [f"{each.score:.3f}" for each in found])
@@ -113,7 +112,7 @@ async def delete(
             "nothing was deleted: name one memory with --id, one session with --session, or all with --all; "
             f"list them: {command_line('memory list', only=IDS[:2])}"
         )
-    service = _service(at)
+    service = at.store.memory
     with waiting("deleting"):
         found = _all(at, {**user, "session_id": session_id})
         gone = [each async for each in found if memory_id in (None, each.id)]
@@ -170,8 +169,10 @@ async def reindex(
     from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
     chosen = _named(embedder) if embedder else GenaiEmbedder(model=model, dimensions=dimensions)
-    with _told_what_to_install():
+    try:
         service = FirestoreMemoryService(at.store.sessions.storage, embedder=chosen)
+    except ModuleNotFoundError as exc:  # the message has the command that installs the extra
+        raise CannotLookError(str(exc)) from exc
     with progress("embedding: memories") as move_to:
         done = await service.reindex_memories(**user, dry_run=dry_run, on_progress=move_to)
     told = {"memories": done.memories, "missing": done.missing, "embedded": done.embedded}
@@ -183,24 +184,6 @@ async def reindex(
             "run it without --dry-run to make them" if dry_run else f"{done.embedded:,} got one",
         ],
     )
-
-
-def _service(at: OpenStore) -> "FirestoreMemoryService":
-    with _told_what_to_install():
-        return at.store.memory
-
-
-@contextmanager
-def _told_what_to_install() -> Iterator[None]:
-    """End the command if the block needs an extra that is not installed.
-
-    Raises:
-        CannotLookError: a module is missing; the message has the command that installs it.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as exc:
-        raise CannotLookError(str(exc)) from exc
 
 
 def _named(path: str) -> "Embedder":
@@ -227,7 +210,7 @@ def _named(path: str) -> "Embedder":
 async def _all(at: OpenStore, scope: dict[str, Any]) -> "AsyncIterator[MemoryEntry]":
     cursor = None
     while True:
-        page = await _service(at).list_memories(**scope, page_size=_PAGE, cursor=cursor)
+        page = await at.store.memory.list_memories(**scope, page_size=_PAGE, cursor=cursor)
         for each in page.memories:
             yield each
         cursor = page.next_cursor

@@ -1,4 +1,4 @@
-"""Pages that show the sessions, artifacts and memories of a store; they need the extra ``inspector``."""
+"""Pages that show the sessions, artifacts and memories of a store."""
 
 from typing import TYPE_CHECKING
 

@@ -20,15 +20,6 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.imports import how_to_install
-
-try:
-    import jinja2  # noqa: F401  # asked for here, so that the error says how to install it
-except ModuleNotFoundError as exc:
-    raise ModuleNotFoundError(
-        f"the inspector needs the package jinja2: {how_to_install('inspector')}", name="jinja2"
-    ) from exc
-
 from gcp_adk_store.inspector import artifact_pages, pages, session_pages, writes
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit

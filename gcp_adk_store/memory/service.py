@@ -20,7 +20,6 @@ from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.reindexing import ReindexMethods
 from gcp_adk_store.memory.searches import SearchMethods
-from gcp_adk_store.memory.terms import require_extra
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
 from gcp_adk_store.operations import telemetry
@@ -72,10 +71,9 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
 
         Raises:
             InvalidInputError: an option is malformed.
-            ModuleNotFoundError: the extra ``memory``, or ``vectors`` for an embedder, is not installed; the
-                message has the command.
+            ModuleNotFoundError: an embedder is given, and the extra ``vectors`` is not installed; the message
+                has the command.
         """
-        require_extra()
         self._limits = limits or MemoryLimits()
         until_of(0.0, default_ttl_seconds)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds

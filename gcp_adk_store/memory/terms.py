@@ -3,12 +3,9 @@
 import unicodedata
 from collections import Counter
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from gcp_adk_store.imports import how_to_install
-
-if TYPE_CHECKING:
-    import regex
+import regex
 
 MAX_CHARACTERS: Final = 64 * 1024
 """A longer text is found by its beginning alone."""
@@ -25,31 +22,16 @@ _SEPARATE: Final = str.maketrans(
 
 
 class _Patterns(NamedTuple):
-    word: "regex.Pattern[str]"
-    run: "regex.Pattern[str]"
+    word: regex.Pattern[str]
+    run: regex.Pattern[str]
     """Of scripts that put no spaces between words, and of Hangul."""
-    accents: "regex.Pattern[str]"
+    accents: regex.Pattern[str]
     """And the vowel signs that Hebrew and Arabic are usually written without. The marks of other scripts are
     letters: without them, Hindi or Thai words would become others."""
 
 
-def require_extra() -> None:
-    """Check that the extra is installed.
-
-    Raises:
-        ModuleNotFoundError: it is not; the message has the command that installs it.
-    """
-    _patterns()
-
-
 @cache
 def _patterns() -> _Patterns:
-    try:
-        import regex  # noqa: PLC0415  # of an extra, where it is used
-    except ModuleNotFoundError as exc:
-        raise ModuleNotFoundError(
-            f"memories need the package regex: {how_to_install('memory')}", name="regex"
-        ) from exc
     return _Patterns(
         regex.compile(r"[\p{L}\p{M}\p{N}]+"),
         regex.compile(

@@ -69,7 +69,7 @@ class OwnMemories:
 
     async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
         """As the port; all texts of one user are in memory."""
-        from gcp_adk_store.memory.listing import iter_entries  # noqa: PLC0415  # of an extra
+        from gcp_adk_store.memory.listing import iter_entries  # noqa: PLC0415  # where it is used
 
         async for entry in iter_entries(self._storage, owner):
             yield entry

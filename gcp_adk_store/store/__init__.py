@@ -75,7 +75,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         self._open_objects: OpenObjects | None = None
         extract = options.get("extract")
         if options.get("index_on_append"):
-            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
+            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # where it is used
 
             sessions.follower = Remembering(self.memory, extract)
         elif extract is not None:
@@ -314,10 +314,11 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         """The memory service, for ``Runner(memory_service=...)``; it shares the connections of the sessions.
 
         Raises:
-            ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+            ModuleNotFoundError: an embedder is given, and the extra ``vectors`` is not installed; the message
+                has the command.
             InvalidInputError: ``memory_ttl_seconds`` is invalid.
         """
-        from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415  # of an extra
+        from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415  # where it is used
 
         return FirestoreMemoryService(
             self._sessions.storage,

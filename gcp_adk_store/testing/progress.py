@@ -1,6 +1,5 @@
 """Show the progress of a download: a bar on a terminal, otherwise a line at each tenth."""
 
-import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TextIO
@@ -12,11 +11,8 @@ _STEPS: Final = 10
 
 @contextmanager
 def progress_of(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
-    """Provide a function to call with the number of downloaded bytes of *total*.
-
-    The bar needs rich, which the extra ``cli`` brings.
-    """
-    if out.isatty() and importlib.util.find_spec("rich") is not None:
+    """Provide a function to call with the number of downloaded bytes of *total*."""
+    if out.isatty():
         with _bar(total, out) as told:
             yield told
     else:
@@ -25,7 +21,7 @@ def progress_of(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
 
 @contextmanager
 def _bar(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
-    from rich import progress  # noqa: PLC0415  # of an extra, where it is used
+    from rich import progress  # noqa: PLC0415  # where it is used
     from rich.console import Console  # noqa: PLC0415
 
     columns = (

@@ -94,15 +94,3 @@ def test_the_wheel_has_what_the_pages_need(tmp_path: Path) -> None:
         "gcp_adk_store/inspector/static/htmx.LICENSE.txt",
         "gcp_adk_store/inspector/templates/base.html",
     } <= needed
-
-
-def test_without_its_extra_the_command_says_how_to_install_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In one line."""
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.delitem(sys.modules, "gcp_adk_store.inspector.app", raising=False)
-    run = CliRunner().invoke(command, ["inspect", "--local", str(folder / "support-store")])
-
-    assert 2 == run.exit_code
-    assert "pip install '.[inspector]'" in run.stderr

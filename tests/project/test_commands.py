@@ -142,7 +142,7 @@ RUN = {
             "gcp-adk-store artifacts get --local notes-store --app notes --user ada --session first "
             "--filename notes.txt --version 0 -o -"
         ),
-        "pytest -q test_notes.py",
+        "python -m unittest -q test_notes",
         "gcp-adk-store inspect --local notes-store",
         "python two_at_once.py",
         'ADK_STORE_LOCAL=notes-store python talk.py "pack the bags"',

@@ -62,10 +62,10 @@ def told() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("line", "asks"),
     [
-        ("pip install 'gcp-adk-store[cli]'", True),
+        ("pip install 'gcp-adk-store[a2a]'", True),
         ("RUN pip install --no-cache-dir gcp_adk_store==0.1.0", True),
         ("uv add gcp-adk-store", True),
-        ("pip install '.[cli]'", False),
+        ("pip install '.[a2a]'", False),
         ("pip install --no-index --no-deps wheels/gcp_adk_store-*.whl", False),
         ("pip install . && gcp-adk-store doctor", False),
     ],
@@ -102,13 +102,11 @@ def test_no_file_of_requirements_names_the_package() -> None:
 
 
 def test_the_requirements_of_the_example_are_those_of_the_package() -> None:
-    """With those of its commands and of the inspector: the wheel is installed without asking for any."""
+    """The wheel is installed without asking for any."""
     lines = (EXAMPLE / "requirements.txt").read_text().splitlines()
     given = {line for line in lines if line and not line.startswith("#")}
 
-    extras = PROJECT["optional-dependencies"]
-
-    assert {*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]} == given
+    assert {*PROJECT["dependencies"]} == given
 
 
 @dataclass
@@ -142,9 +140,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
     """An index on this machine, with what the package needs, in the versions that are installed."""
     folder = tmp_path / "index"
     folder.mkdir()
-    extras = PROJECT["optional-dependencies"]
-    needed = [*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]]
-    names = [Requirement(text).name for text in needed]
+    names = [Requirement(text).name for text in PROJECT["dependencies"]]
     found = Index()
     for name in names:
         found.wheels[canonicalize_name(name)] = wheel(folder, name, metadata.version(name), requires=[])

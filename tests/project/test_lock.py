@@ -1,18 +1,17 @@
 """What is installed for development is pinned, by version and digest, for every system."""
 
 import re
-import tomllib
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from release.sizes import installed, needed, project
 from setup.environments import LOCK, PYTHON
 from tests.project.test_commands import made
-from tests.project.test_without_extras import needed
 from tests.support.documents import ROOT
 
 TEXT = (ROOT / LOCK).read_text()
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = project()
 PINS = [Requirement(line) for line in re.findall(r"^([\w.\[\]-]+==[^\\\n]*)", TEXT, re.MULTILINE)]
 
 
@@ -61,7 +60,8 @@ def test_the_pins_are_what_pyproject_asks_for() -> None:
 def test_everything_that_is_needed_here_is_pinned() -> None:
     """With what it needs in turn."""
     found = needed(
-        [f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}" for each in required()]
+        [f"{each.name}{'[' + ','.join(each.extras) + ']' if each.extras else ''}" for each in required()],
+        installed(),
     )
 
     assert [] == sorted(found - {canonicalize_name(pin.name) for pin in PINS} - {PROJECT["name"]})

@@ -1,95 +1,133 @@
 """The package works with what it depends on alone: no extra, nothing of this repository's own tools."""
 
 import json
-import re
+import os
 import subprocess
 import sys
-import tomllib
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 
-from packaging.requirements import Requirement
+import pytest
 
-PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+from tests.support.documents import ROOT, all_blocks, blocks
+from tests.support.one_installation import missing_modules, one_installation
 
 PROBE = """
-import importlib, json, sys
-missing = set(json.loads(sys.argv[1]))
-
-class Missing:
-    def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in missing:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Missing())
+import json, sys
 before = set(sys.modules)
 import gcp_adk_store
 first = sorted(set(sys.modules) - before - sys.stdlib_module_names)
 for name in gcp_adk_store.__all__:
     getattr(gcp_adk_store, name)
 ours = {name.split(".")[1] for name in sys.modules if name.startswith("gcp_adk_store.")}
+try:
+    import numpy
+except ModuleNotFoundError:
+    pass
+else:
+    sys.exit("what one installation does not bring can be imported")
 print(json.dumps([first, sorted(ours)]))
 """
 
+READ = """
+import contextlib, io, json, runpy, sys
+from gcp_adk_store.cli.command import command
 
-def needed(requirements: list[str]) -> set[str]:
-    """Return the distributions that *requirements* bring, of those that are installed."""
-    found: set[tuple[str, str]] = set()
-    waiting = [(text, "") for text in requirements]
-    while waiting:
-        text, of_extra = waiting.pop()
-        requirement = Requirement(text)
-        name = distribution(requirement.name)
-        if requirement.marker and not requirement.marker.evaluate({"extra": of_extra}):
-            continue
-        for extra in ("", *requirement.extras):
-            if (name, extra) not in found and is_installed(name):
-                found.add((name, extra))
-                waiting += [(below, extra) for below in metadata.requires(name) or ()]
-    return {name for name, _ in found}
+def run(words):
+    program, *arguments = words
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        try:
+            if program == "gcp-adk-store":
+                command(arguments)
+            elif arguments[0] == "-m":
+                sys.argv = arguments[1:]
+                runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+            else:
+                sys.argv = arguments
+                runpy.run_path(arguments[0], run_name="__main__")
+        except SystemExit as exc:
+            if exc.code:
+                raise
+    return shown.getvalue()
 
-
-def distribution(name: str) -> str:
-    """Return how the name of a distribution is compared."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-@cache
-def is_installed(name: str) -> bool:
-    """Return whether there is such a distribution: some are of other systems."""
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+sys.path.insert(0, "")
+print(json.dumps([run(words) for words in json.loads(sys.argv[1])]))
+import gcp_adk_store.inspector.app, gcp_adk_store.adk_server
+"""
+"""Runs the commands of a page in one process, which takes less time than one for each."""
 
 
-def test_the_package_imports_without_any_extra() -> None:
-    """Nothing at first; then all of its names, and neither the runtime nor the command with them."""
-    core = needed(tomllib.loads(PYPROJECT.read_text())["project"]["dependencies"])
-    modules = metadata.packages_distributions()
-    ours = {"gcp_adk_store", "tests", "benchmarks"}
-    missing = [
-        module
-        for module, owners in modules.items()
-        if not core & set(map(distribution, owners)) and module not in ours
-    ]
-    assert {"rich", "numpy", "pytest", "uvloop"} <= set(missing)
+@pytest.fixture
+def environ(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables of a reader who ran ``pip install .`` in a clone, and nothing else."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ADK_STORE_")}
+    return kept | one_installation(tmp_path_factory.mktemp("one"))
+
+
+def python(*words: str, environ: dict[str, str], folder: Path) -> str:
+    """Run Python in *folder*; return what it prints."""
     run = subprocess.run(
-        [sys.executable, "-c", PROBE, json.dumps(missing)],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=PYPROJECT.parent,
-        timeout=60,
+        [sys.executable, *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
+    assert 0 == run.returncode, run.stderr
+    return run.stdout
 
-    assert run.returncode == 0, run.stderr
-    first, imported = json.loads(run.stdout)
+
+def test_the_package_imports_without_any_extra(environ: dict[str, str]) -> None:
+    """Nothing at first; then all of its names, and neither the runtime nor the command with them."""
+    assert {"numpy", "pytest", "uvloop"} <= set(missing_modules())
+    first, imported = json.loads(python("-c", PROBE, environ=environ, folder=ROOT))
+
     assert [name for name in first if name.partition(".")[0] not in sys.stdlib_module_names] == [
         "gcp_adk_store",
         "gcp_adk_store.imports",
     ]
     assert {"sessions", "artifacts", "store"} <= set(imported)
     assert not {"ces", "cli", "testing", "costs"} & set(imported)
+
+
+def test_the_first_program_talks_and_its_second_run_remembers(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """What README shows, in two processes, with one installation; the folder that it names is the store."""
+    program, *_ = blocks("README.md", "python")
+    (shown,) = [block.text for block in all_blocks("README.md") if not block.language]
+    (tmp_path / "hello.py").write_text(program)
+    runs = [python("hello.py", environ=environ, folder=tmp_path) for _ in range(2)]
+
+    assert shown == "".join(runs)
+    assert (tmp_path / "support-store/store.sqlite3").stat().st_size
+
+
+def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[str, str]) -> None:
+    """Quickstart, tutorial with its tests, memory, the command; servers and the inspector are imported."""
+    (tmp_path / "quickstart.py").write_text(blocks("docs/quickstart.md", "python")[0])
+    agent, talk = blocks("docs/tutorial/1-persist.md", "python")
+    for name, code in {
+        "notes/__init__.py": "",
+        "notes/agent.py": agent,
+        "talk.py": talk,
+        "test_notes.py": blocks("docs/tutorial/3-test.md", "python")[0].partition(
+            "    async def test_each_note"
+        )[0],
+        "memory.py": blocks("docs/how-to/remember-across-sessions.md", "python")[0],
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code)
+    notes = ("--local", "notes-store", "--app", "notes", "--user", "ada")
+    commands = [
+        ["python", "quickstart.py"],
+        ["python", "talk.py", "buy milk"],
+        ["python", "-m", "unittest", "test_notes"],
+        ["python", "memory.py"],
+        ["gcp-adk-store", "sessions", "show", *notes, "--session", "first"],
+        ["gcp-adk-store", "memory", "list", *notes],
+        ["gcp-adk-store", "--help"],
+    ]
+    told = json.loads(python("-c", READ, json.dumps(commands), environ=environ, folder=tmp_path))
+
+    assert "So far you said: hello\n" == told[0]
+    assert "Noted. 1 in all.\n" == told[1]
+    assert "buy milk" in told[4]
+    assert "no memories on this page" in told[5]
+    assert "sessions" in told[6]

@@ -259,15 +259,3 @@ def test_a_command_brings_no_more_than_it_needs() -> None:
     assert (0, "") == (run.returncode, run.stderr)
     assert "gcp_adk_store.cli.cost" in run.stdout.splitlines()
     assert {"google.adk.sessions", "google.genai", "grpc"}.isdisjoint(run.stdout.splitlines())
-
-
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_the_command_names_the_extra_that_it_needs(missing: str) -> None:
-    """A message, not a traceback."""
-    code = f"import sys; sys.modules[{missing!r}] = None; from gcp_adk_store.cli import main; main()"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-    assert (1, "gcp-adk-store needs its extra: pip install '.[cli]' in a clone of its repository") == (
-        run.returncode,
-        run.stderr.strip(),
-    )

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from gcp_adk_store import FirestoreMemoryService, Store
-from gcp_adk_store.memory import terms
+from gcp_adk_store.memory import similarity
+from gcp_adk_store.memory.embedders import GenaiEmbedder
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.memory.terms import is_part, terms_of
 
@@ -144,11 +145,11 @@ def test_a_query_without_words_finds_nothing() -> None:
 
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When a store's memory is asked for, not when the package is imported."""
-    terms._patterns.cache_clear()
+    """When the memory of a store with an embedder is asked for, not when the package is imported."""
+    similarity.require_numpy.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, "regex", None)
-        store = Store.local(":memory:")
-        with pytest.raises(ModuleNotFoundError, match=r"\[memory\]"):
+        patch.setitem(sys.modules, "numpy", None)
+        store = Store.local(":memory:", embedder=GenaiEmbedder())
+        with pytest.raises(ModuleNotFoundError, match=r"\[vectors\]"):
             _ = store.memory
     assert isinstance(store.memory, FirestoreMemoryService)

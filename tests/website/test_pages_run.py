@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import runpy
 import shlex
 import sys
@@ -41,7 +42,7 @@ class Reader:
         path = self._folder / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(code)
-        for module in [each for each in sys.modules if each.partition(".")[0] == "notes"]:
+        for module in [each for each in sys.modules if each.partition(".")[0] in ("notes", "test_notes")]:
             del sys.modules[module]
 
     def runs(self, line: str) -> str:
@@ -57,9 +58,15 @@ class Reader:
                 assert 0 == done.exit_code, done.output
                 return done.stdout
             assert "python" == program
-            patch.setattr(sys, "argv", arguments)
             self._capsys.readouterr()
-            runpy.run_path(arguments[0], run_name="__main__")
+            if arguments[0] == "-m":
+                patch.setattr(sys, "argv", arguments[1:])
+                with pytest.raises(SystemExit) as ended:
+                    runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+                assert not ended.value.code
+            else:
+                patch.setattr(sys, "argv", arguments)
+                runpy.run_path(arguments[0], run_name="__main__")
         return self._capsys.readouterr().out
 
 
@@ -121,12 +128,9 @@ def test_the_tutorial_runs(reader: Reader, tmp_path: Path) -> None:
 
     (tests,) = blocks("docs/tutorial/3-test.md", "python")
     reader.writes("test_notes.py", tests)
-    names = runpy.run_path("test_notes.py")
-    of_it = [name for name in names if name.startswith("test_")]
-    for name in of_it:
-        names[name](Store.local(":memory:"))
-    assert 2 == len(of_it)
-    assert ["pytest -q test_notes.py"] == lines("docs/tutorial/3-test.md")
+    (tested,) = lines("docs/tutorial/3-test.md")
+    assert "" == reader.runs(tested)
+    assert 2 == len(re.findall(r"^    async def test_", tests, re.MULTILINE))
 
     web, inspected = [
         block.text for block in all_blocks("docs/tutorial/4-adk-web.md") if block.language == "bash"

@@ -1,0 +1,47 @@
+"""The page of extras names each of them, what it installs, and how large that is."""
+
+import re
+
+import pytest
+from packaging.requirements import Requirement
+
+from release.sizes import installed, megabytes, needed, project, sizes
+from tests.support.documents import ROOT
+
+PAGE = (ROOT / "docs/reference/extras.md").read_text()
+ROWS = {
+    name: (set(re.findall(r"`([\w-]+)`", installs.partition("; ADK")[0])), float(size))
+    for name, installs, size in re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\| ([\d.]+) \|$", PAGE, re.MULTILINE)
+}
+EXTRAS = {name: list(map(Requirement, listed)) for name, listed in project()["optional-dependencies"].items()}
+
+
+def near(told: float, found: float) -> bool:
+    """Return whether a size is what a page tells: the next release of a package may be larger."""
+    return abs(told - found) <= max(0.5, found / 5)
+
+
+def test_the_page_has_every_extra_and_what_it_installs() -> None:
+    """By the names of pyproject.toml; another extra that it brings is named, too."""
+    named = {
+        extra: {each.name for each in listed if each.name != "gcp-adk-store"}
+        | {other for each in listed if each.name == "gcp-adk-store" for other in each.extras}
+        for extra, listed in EXTRAS.items()
+        if extra != "dev"
+    }
+
+    assert named == {extra: installs for extra, (installs, _) in ROWS.items()}
+
+
+@pytest.mark.linux
+def test_the_sizes_of_the_page_are_those_of_the_packages() -> None:
+    """Of the locked versions; tests/beam measures the extra that has an environment of its own."""
+    there = installed()
+    found = sizes(there)
+    whole, of_google = map(float, re.findall(r"(\d+) MB", PAGE))
+    told = {"": whole} | {extra: size for extra, (_, size) in ROWS.items()}
+    google = [text for text in project()["dependencies"] if text.startswith("google")]
+
+    assert {"", *EXTRAS} - {"beam", "dev"} <= found.keys()
+    assert {} == {extra: size for extra, size in found.items() if not near(told[extra], size)}
+    assert near(of_google, megabytes(needed(google, there), there))
