@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -49,11 +50,8 @@ def needed(requirements: Iterable[str], there: Distributions) -> set[str]:
 def megabytes(names: Iterable[str], there: Distributions) -> float:
     """Return the size of the files that distributions install, without what Python compiles of them."""
     files = [file for name in names for file in there[name].files or () if file.suffix != ".pyc"]
-    return sum(path.stat().st_size for path in map(_path, files) if path.is_file()) / 1e6
-
-
-def _path(file: metadata.PackagePath) -> Any:
-    return file.locate()
+    paths = (Path(str(file.locate())) for file in files)
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
 
 
 def sizes(there: Distributions) -> dict[str, float]:

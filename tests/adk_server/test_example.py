@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from gcp_adk_store.settings import StoreSettings
-from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, command, commands
+from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, commands
 from tests.support.ready_programs import ready_programs
 
 EXAMPLE = ROOT / "examples/cloud_run"
@@ -71,12 +71,11 @@ def test_the_command_that_deploys_sets_what_is_read(name: str) -> None:
 
 
 def test_every_command_of_the_document_is_run_by_a_test_or_needs_a_real_project() -> None:
-    """Each is one of those that the servers' tests start; the README shows one of them."""
+    """Each is one of those that the servers' tests start."""
     known = [part for block in commands("docs/adk-server.md") for part in RUN_BY_TESTS if part in block]
 
     assert sorted(RUN_BY_TESTS) == sorted(known)
     assert len(known) == len(commands("docs/adk-server.md"))
-    assert command("README.md", "gcp-adk-store adk") in commands("docs/adk-server.md")
 
 
 def test_the_example_keeps_pythons_collector_from_holding_up_the_event_loop() -> None:

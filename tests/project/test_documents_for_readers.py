@@ -27,64 +27,37 @@ from website.build import configuration, navigation
 README = (ROOT / "README.md").read_text()
 
 
-async def test_the_first_example_runs_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It makes a runner whose turns are stored; only the model is another one."""
-    monkeypatch.chdir(tmp_path)
-    await run_first_example(blocks("README.md", "python")[0])
-
-    assert (tmp_path / "support-store" / "store.sqlite3").stat().st_size
-
-
-async def test_the_first_example_runs_in_the_cloud_with_one_other_line(
-    firestore_emulator: Emulator, storage_emulator: Emulator
+def test_the_first_program_runs_in_the_cloud_with_one_other_line(
+    tmp_path: Path, project: str, storage_emulator: Emulator
 ) -> None:
-    """On emulators."""
-    assert firestore_emulator.address
+    """On emulators, twice, as tests/project/test_without_extras.py runs it on a folder."""
     assert storage_emulator.address
-    example, line = blocks("README.md", "python")[:2]
-    code, changed = re.subn(r"^store = .*\n", line, example, flags=re.MULTILINE)
+    program, line = blocks("README.md", "python")
+    code, changed = re.subn(r"^ *async with Store\.local.*\n", line, program, flags=re.MULTILINE)
+    (tmp_path / "hello.py").write_text(code.replace("my-project", project))
+    runs = [
+        subprocess.run(
+            [ready_programs() / "python", "hello.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for _ in range(2)
+    ]
+    (shown,) = blocks("README.md", "")
+
     assert 1 == changed
-
-    await run_first_example(code)
-
-
-async def run_first_example(code: str) -> None:
-    """Run *code* of README, take a turn with its runner, and check that the turn is stored."""
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102  # the README's own code is what is tested
-    runner, store = names["runner"], names["store"]
-    assert isinstance(runner, Runner)
-    assert isinstance(store, Store)
-    names["runner"].agent.model = Told()
-    made = await store.sessions.create_session(app_name="support", user_id="u", state={"user:name": "Ada"})
-    message = types.Content(role="user", parts=[types.Part(text="hello")])
-    async for _ in runner.run_async(user_id="u", session_id=made.id, new_message=message):
-        pass
-    found = await store.sessions.get_session(app_name="support", user_id="u", session_id=made.id)
-    await store.close()
-
-    assert found is not None
-    said = found.events[1].content
-    assert said is not None
-    assert said.parts
-    assert "You help Ada." in (said.parts[0].text or "")
+    assert shown == "".join(run.stdout for run in runs), runs[-1].stderr
 
 
-@pytest.mark.parametrize(
-    ("document", "which", "passes"), [("README.md", slice(2, 3), 1), ("docs/testing.md", slice(3), 4)]
-)
 def test_the_example_of_an_own_test_passes(
-    tmp_path: Path,
-    firestore_emulator: Emulator,
-    storage_emulator: Emulator,
-    document: str,
-    which: slice,
-    passes: int,
+    tmp_path: Path, firestore_emulator: Emulator, storage_emulator: Emulator
 ) -> None:
     """In a folder of its own, with nothing but the installed plugin; one file for blocks that go on."""
     assert firestore_emulator.address
     assert storage_emulator.address
-    (tmp_path / "test_own.py").write_text("\n\n".join(blocks(document, "python")[which]))
+    (tmp_path / "test_own.py").write_text("\n\n".join(blocks("docs/testing.md", "python")[:3]))
     run = subprocess.run(
         [ready_programs() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
@@ -93,7 +66,7 @@ def test_the_example_of_an_own_test_passes(
         check=False,
     )
 
-    assert f"{passes} passed" in run.stdout
+    assert "4 passed" in run.stdout
     assert 0 == run.returncode
 
 

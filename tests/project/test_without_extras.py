@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.documents import ROOT, all_blocks, blocks
+from tests.support.documents import ROOT, blocks
 from tests.support.one_installation import missing_modules, one_installation
 
 PROBE = """
@@ -90,8 +90,8 @@ def test_the_first_program_talks_and_its_second_run_remembers(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     """What README shows, in two processes, with one installation; the folder that it names is the store."""
-    program, *_ = blocks("README.md", "python")
-    (shown,) = [block.text for block in all_blocks("README.md") if not block.language]
+    program, _ = blocks("README.md", "python")
+    (shown,) = blocks("README.md", "")
     (tmp_path / "hello.py").write_text(program)
     runs = [python("hello.py", environ=environ, folder=tmp_path) for _ in range(2)]
 

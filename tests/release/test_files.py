@@ -8,6 +8,7 @@ import pytest
 from gcp_adk_store import __version__
 from release import __main__ as command
 from release.files import of_metadata, of_sources, of_wheel
+from release.sizes import project
 from release.trial import constraints
 
 PACKAGE = ["gcp_adk_store/__init__.py", "gcp_adk_store/py.typed"]
@@ -41,7 +42,7 @@ def test_a_source_archive_has_what_a_wheel_is_built_from() -> None:
 
 def test_metadata_that_say_something_else_are_refused() -> None:
     """With both values."""
-    about = {**command.project(), "requires-python": ">=3.12"}
+    about = {**project(), "requires-python": ">=3.12"}
     text = "Name: gcp-adk-store\nVersion: 0.9\nRequires-Python: >=3.11\n"
     told = list(of_metadata(text, project=about, version="0.9"))
 
