@@ -115,10 +115,10 @@ format: python
 	$(BIN)/ruff check --fix .
 
 # The site of the documents, in build/site. Strict: a link that leads nowhere fails. It needs no network once its
-# generator is installed, and nor do its pages.
+# generator is installed, and nor do its pages; it needs nothing of what the tests need.
 docs:
 	$(SETUP) docs
-	$(BIN)/python -m website.build
+	$(PYTHON) -m website.build
 
 # What is made from the code and stands in the repository: pages of docs/reference, and diagrams.
 reference: python

@@ -26,6 +26,8 @@ PARTS: Final = {
     "uv": "uv, which installs the others' packages, and for `make lock`",
 }
 """The parts, each with its description."""
+_WITHOUT_PYTHON: Final = frozenset({"docs", "uv"})
+"""Parts that work without the part ``python``."""
 _TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
 _PYTHON: Final = environments.PYTHON.folder
 _INSTALL: Final = {
@@ -69,10 +71,12 @@ def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
 
     Args:
         machine: The machine.
-        parts: The needed parts; every part needs ``python``.
+        parts: The needed parts; every part but those of :data:`_WITHOUT_PYTHON` needs ``python``.
         root: The clone.
     """
-    needed = {"python", *parts}
+    needed = set(parts)
+    if needed - _WITHOUT_PYTHON:
+        needed.add("python")
     tools = [tool for tool in ALL if tool in machine.missing and _is_needed(tool, needed)]
     made = list(_environments(machine, needed))
     without_pip = bool(made) and not machine.has_pip and not machine.has_wheel

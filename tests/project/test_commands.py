@@ -26,6 +26,10 @@ TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
 documents and run as they are."""
 
 RUN = {
+    "test_one_test_is_run_as_contributors_begin": (
+        "make python",
+        ".venv/bin/python -m pytest -q tests/unit/test_keys.py",
+    ),
     "test_bash_completes_with_the_line_of_the_documents": (
         'eval "$(_GCP_ADK_STORE_COMPLETE=bash_source gcp-adk-store)"',
     ),
@@ -341,6 +345,16 @@ def made(target: str, *variables: str) -> list[list[str]]:
     )
     lines = [shlex.split(line) for line in run.stdout.splitlines()]
     return [line for line in lines if line[1:3] != ["-m", "setup"]]
+
+
+def test_one_test_is_run_as_contributors_begin() -> None:
+    """In the environment of the clone; the first command does no more than make it."""
+    install, (_, *words) = (shlex.split(line) for line in blocks("CONTRIBUTING.md", "bash")[0].splitlines())
+    run = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert [] == made(*install[1:])
+    assert 0 == run.returncode, run.stdout
+    assert " passed" in run.stdout
 
 
 @pytest.fixture

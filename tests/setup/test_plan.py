@@ -80,6 +80,13 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
     } == after
 
 
+def test_the_site_is_made_without_the_environment_of_the_tests() -> None:
+    """Its generator reads the code and does not import it; nor does the lock file need what it lists."""
+    assert [PIP, UV.folder, ".venv-docs"] == names(plan(BARE, ["docs"], root=ROOT))
+    assert [PIP, UV.folder] == names(plan(BARE, ["uv"], root=ROOT))
+    assert ".venv" in names(plan(BARE, ["docs", "curl"], root=ROOT))
+
+
 def test_pip_is_unpacked_once() -> None:
     """Environments that are made later find it."""
     decided = plan(dataclasses.replace(BARE, has_wheel=True), ["python"], root=ROOT)
@@ -163,7 +170,9 @@ def test_a_mac_runs_the_core() -> None:
 def test_a_python_without_pip_is_told_where_nothing_brings_one() -> None:
     """Debian divides it so, and has the package."""
     decided = plan(
-        dataclasses.replace(READY, manager="dnf", has_pip=False, outdated=BARE.outdated), (), root=ROOT
+        dataclasses.replace(READY, manager="dnf", has_pip=False, outdated=BARE.outdated),
+        ["python"],
+        root=ROOT,
     )
 
     assert () == decided.steps
