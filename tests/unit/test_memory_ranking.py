@@ -1,5 +1,6 @@
 """Terms of text in any script, and how texts are ranked by them."""
 
+import math
 import sys
 
 import pytest
@@ -135,6 +136,37 @@ def test_frequent_words_only_reorder_when_there_are_many_texts() -> None:
     best = ranking.search("the and of with saw number4001", limit=1, accepts=lambda _: True)
 
     assert 4001 == best[0][1]
+
+
+def test_the_score_is_the_formula_of_the_page() -> None:
+    """Of docs/memory.md, term by term."""
+    texts = ["book a flight to Zurich", "booking of a hotel, booking of a car", "tea"]
+    query = "booking flights"
+
+    def weight(term: str) -> float:
+        return 0.35 if is_part(term) else 1.0
+
+    def idf(term: str) -> float:
+        holders = sum(term in terms_of(text) for text in texts)
+        return weight(term) * math.log(1 + (len(texts) - holders + 0.5) / (holders + 0.5))
+
+    def length(text: str) -> float:
+        return sum(count * weight(term) for term, count in terms_of(text).items())
+
+    mean = sum(map(length, texts)) / len(texts)
+    expected = [
+        sum(idf(t) * terms_of(text)[t] / (terms_of(text)[t] + k) for t in terms_of(query))
+        / sum(idf(t) for t in terms_of(query))
+        for text in texts
+        for k in [1.2 * (0.4 + 0.6 * length(text) / mean)]
+    ]
+    ranking = Ranking()
+    for text in texts:
+        ranking.add(text)
+    scores = {number: score for score, number in ranking.search(query, limit=9, accepts=lambda _: True)}
+
+    assert {number: pytest.approx(score) for number, score in enumerate(expected) if score} == scores
+    assert {0, 1} == scores.keys()
 
 
 def test_a_query_without_words_finds_nothing() -> None:
