@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.adk.integrations.firestore import FirestoreSessionService
 from google.adk.integrations.mongodb import MongoDbMemoryService, MongoDbSessionService, MongoDbToolset
 from google.adk.integrations.redis import RedisSessionService, RedisSessionServiceConfig
-from google.adk.sessions import DatabaseSessionService, VertexAiSessionService
+from google.adk.sessions import DatabaseSessionService, VertexAiSessionService, database_session_service
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.version import __version__
 from google.cloud.firestore import AsyncClient
@@ -75,6 +75,15 @@ async def test_the_tables_of_adks_sql_services_are_read_with_sql(tmp_path: Path,
 
     assert "SQL" in claims()[kind]
     assert [("ada", SAID.invocation_id)] == found
+
+
+def test_adks_services_reach_the_databases_that_readme_names() -> None:
+    """By drivers of SQLAlchemy, and Agent Engine."""
+    named = re.findall(r"such as (\w+) or (\w+)", claims()["Database"])[0]
+
+    assert {name.lower() for name in named} <= database_session_service._ASYNC_DRIVER_BY_BACKEND.keys()
+    assert "Agent Engine keeps the sessions" in claims()["Vertex AI"]
+    assert "Agent Engine Session Service" in (VertexAiSessionService.__doc__ or "")
 
 
 def test_sessions_in_redis_expire_after_the_days_that_readme_says() -> None:
