@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.rotation import RotationReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
+    from gcp_adk_store.sessions.content_hooks import RedactedCallWarning
     from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.iterations import SessionEvent
     from gcp_adk_store.sessions.listings import SessionPage
@@ -117,6 +118,7 @@ __all__ = [
     "PromptTemplateError",
     "PruneReport",
     "Recovery",
+    "RedactedCallWarning",
     "RedactedEvent",
     "Redaction",
     "RedactorError",
@@ -193,6 +195,7 @@ __getattr__ = importer(
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
+        "sessions.content_hooks": ("RedactedCallWarning",),
         "sessions.histories": ("UserEvent",),
         "sessions.iterations": ("SessionEvent",),
         "sessions.listings": ("SessionPage",),

@@ -19,15 +19,10 @@ from starlette.routing import Route
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError, StoreError
+from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.operations.steps import stepping
 from gcp_adk_store.sessions.iterations import SessionEvent
 from gcp_adk_store.sessions.service import FirestoreSessionService
-
-_metadata: Any
-try:
-    from google.adk.events import _internal_metadata as _metadata
-except ImportError:
-    _metadata = None
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -52,8 +47,7 @@ _HEADERS: Final = {
 }
 _ENDINGS: Final = (signal.SIGINT, signal.SIGTERM)
 
-# Of ADK's server; older releases lack them, and show events as they are.
-_public_event: Final[Callable[[Event], Event]] = getattr(_metadata, "public_event", lambda event: event)
+# Of ADK's server; older releases lack it, and show events as they are.
 _redacted: Final[Callable[[Any], Any]] = getattr(
     auth_credential, "_redact_credential_secrets", lambda fields: fields
 )
@@ -273,7 +267,7 @@ async def _start(
 def shown(event: Event) -> dict[str, Any]:
     """Return *event* as ADK's ``/run_sse`` shows it, without secrets as far as this ADK hides them."""
     fields: dict[str, Any] = _redacted(
-        _public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
+        public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
     )
     return fields
 

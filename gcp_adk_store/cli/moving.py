@@ -113,6 +113,8 @@ async def export(
 ) -> None:
     """Write all sessions of an app, or of one user, as they are at one moment.
 
+    Events are whole, with the metadata that only ADK may write, such as stamps of tool calls.
+
     The file OUT, or standard output for "-", appears when all of it is written.
     """
     from gcp_adk_store.moving import export_jsonl, export_parquet, records_of  # noqa: PLC0415  # half of ADK

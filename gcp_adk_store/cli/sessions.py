@@ -127,9 +127,11 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
 
     This includes the content of users and agents. Long texts are cut; JSON has them whole.
     """
+    from gcp_adk_store.model.internal_metadata import public_event  # noqa: PLC0415  # half of ADK
+
     header = await _read_header(at.store.sessions, key)
     found = [each async for each in at.store.sessions.iter_events(**key, cursor=cursor, limit=limit + 1)]
-    events = [each.event for each in found[:limit]]
+    events = [public_event(each.event) for each in found[:limit]]
     next_cursor = found[limit - 1].cursor if len(found) > limit else None
     told = [each.model_dump(mode="json", exclude_none=True) for each in events]
     ids = (in_one_line(id_) for id_ in (header.app_name, header.user_id, header.id))
@@ -188,8 +190,9 @@ async def usage_(at: OpenStore, /, **key: Any) -> Result:
 async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
     """Write a session with all its events as lines of JSON to the file OUT, or to standard output for "-".
 
-    The first line has the session and its state, each further one an event, the last one their number. The
-    file appears, or is replaced, when all of it is written.
+    The first line has the session and its state, each further one an event, the last one their number. Events
+    are whole, with the metadata that only ADK may write, such as stamps of tool calls. The file appears, or
+    is replaced, when all of it is written.
     """
     from gcp_adk_store.moving.session_files import export_jsonl, records_of  # noqa: PLC0415  # half of ADK
 

@@ -90,6 +90,11 @@ def references(text: str) -> dict[Place, PayloadRef]:
         raise StoredDataError(f"{what} names payloads in an unknown way") from exc
 
 
+def unreferring(text: str) -> str:
+    """Return the JSON object *text* without the references that :func:`referring` added."""
+    return json.dumps({key: value for key, value in json.loads(text).items() if key != _KEY})
+
+
 def with_halves(text: str) -> str:
     """Return the JSON object *text*, whose halves are encoded, with the key that marks it."""
     return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"

@@ -34,7 +34,9 @@ from gcp_adk_store.codec.large_maps import LargeMaps
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
+from gcp_adk_store.model.internal_metadata import restored_event
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.redactions import replaced_by
 from gcp_adk_store.model.weights import Bounds, is_light, weigh
 from gcp_adk_store.settings import SessionLimits
 
@@ -121,7 +123,8 @@ def decode_event(text: str) -> StoredEvent:
     """Return the event that *text* holds, and its references.
 
     Keys that the installed ADK forbids are left out, and named. A newer ADK writes such keys, for example
-    during a rollout, and the rest of the event stays readable.
+    during a rollout, and the rest of the event stays readable. The marker of a redacted tool call is read as
+    a restored event: ADK does not run the call.
 
     Raises:
         StoredDataError: the installed ADK cannot read *text* as an event.
@@ -146,6 +149,9 @@ def decode_event(text: str) -> StoredEvent:
     event = large.put_into(event)
     if spells_halves(text):
         event = map_texts(event, read_halves)
+    if replaced_by(text) is not None and event.get_function_calls():
+        # The arguments that ADK's ToolCallIntegrityPlugin stamped are gone, and the stamps with them.
+        event = restored_event(event)
     return StoredEvent(event=event, missing=references(text), left_out=left_out)
 
 

@@ -7,7 +7,7 @@ handles some thousand values, which takes a few milliseconds. What JSON cannot h
 
 import json.scanner
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import StringIO
 from typing import Any, Final
 
@@ -51,6 +51,23 @@ def from_json(text: str) -> Any:
     if _past_space(text, end) != len(text):
         raise ValueError(f"more than one value in {len(text)} characters")
     return value
+
+
+def members(text: str, start: int) -> Iterator[tuple[str, int, int, int]]:
+    """Yield the members of the JSON object that begins at *start* in *text*.
+
+    Each is its key, where it begins, where its value begins, and where it ends.
+    """
+    at = _past_space(text, _past_space(text, start) + 1)
+    while text[at : at + 1] != "}":
+        key, value = _key(text, at)
+        value = _past_space(text, value)
+        _, end = _read(text, value)
+        yield key, at, value, end
+        at = _past_space(text, end)
+        if text[at : at + 1] != ",":
+            return
+        at = _past_space(text, at + 1)
 
 
 def _read(text: str, start: int) -> tuple[Any, int]:

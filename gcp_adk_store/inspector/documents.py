@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from gcp_adk_store.codec.internal_metadata import public_text
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.inspector.masking import Mask
@@ -51,11 +52,27 @@ _SHOWN_BYTES: Final = 48
 
 
 def document_tree(document: Document, mask: Mask) -> dict[str, Any]:
-    """Return the fields of *document* as JSON values; those with content say only their kind and size."""
+    """Return the fields of *document* as JSON values; those with content say only their kind and size.
+
+    Its events are without metadata that only ADK may write.
+    """
     return {
-        name: _plain(value) if mask.lifted or name in _CLEAR else _masked(value)
+        name: _plain(_public(name, value)) if mask.lifted or name in _CLEAR else _masked(value)
         for name, value in sorted(document.fields.items())
     }
+
+
+def _public(name: str, value: Any) -> Any:
+    if name != "tail" or not isinstance(value, list):
+        return value
+    return [_public_event(text) if isinstance(text, str) else text for text in value]
+
+
+def _public_event(text: str) -> str:
+    try:
+        return public_text(text)
+    except (ValueError, RecursionError):
+        return text  # damaged, which is what somebody looks for
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, P
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.inspector.timeline import timeline
 from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.operations.steps import stepping
 
 _MAX_CURSOR: Final = 4_000
@@ -77,7 +78,7 @@ async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
 async def event(visit: Visit) -> Response:
     """Show one event by its permanent link; 1 read, and 1 for its segment."""
     placed = await _placed(visit)
-    found = placed.event.model_dump(mode="json", exclude_none=True)
+    found = public_event(placed.event).model_dump(mode="json", exclude_none=True)
     return visit.page("event.html", event=_view(visit, placed), raw=visit.mask.over_json(found, most=200_000))
 
 

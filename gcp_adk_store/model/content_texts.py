@@ -2,11 +2,14 @@
 
 import enum
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.sessions import State
 from pydantic import BaseModel
+
+from gcp_adk_store.model.internal_metadata import stamps_of
 
 _NAMES: Final = frozenset(
     {
@@ -22,8 +25,12 @@ _NAMES: Final = frozenset(
 def map_content(event: Event, change: Callable[[str], str]) -> Event:
     """Return a copy of *event* with *change* applied to each text in it; *event* stays as it is.
 
-    These are the values of all fields, at any depth, but names, ids, keys, bytes and ``temp:`` state.
+    These are the values of all fields, at any depth, but names, ids, keys, bytes, ``temp:`` state and stamps
+    of ADK's ``ToolCallIntegrityPlugin``.
     """
+    stamps = {*stamps_of(event).values()}
+    if stamps:
+        change = _but(stamps, change)
     actions = event.actions
     delta = {
         key: value if key.startswith(State.TEMP_PREFIX) else map_values(value, change)
@@ -32,6 +39,10 @@ def map_content(event: Event, change: Callable[[str], str]) -> Event:
     rest = map_values(actions.model_copy(update={"state_delta": {}}), change)
     mapped: Event = map_values(event.model_copy(update={"actions": None}), change)
     return mapped.model_copy(update={"actions": rest.model_copy(update={"state_delta": delta})})
+
+
+def _but(kept: AbstractSet[str], change: Callable[[str], str]) -> Callable[[str], str]:
+    return lambda text: text if text in kept else change(text)
 
 
 def map_state(state: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:

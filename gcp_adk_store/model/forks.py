@@ -1,6 +1,6 @@
 """Decide what a fork takes over from the session that it begins with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gcp_adk_store.model.history import fold
@@ -18,6 +18,21 @@ def kept_segments(
         kept.append(segment)
         count -= len(segment.texts)
     return kept, list(tail[:count])
+
+
+def with_texts(
+    segments: Sequence[Segment], tail: Sequence[str], changed: Mapping[int, str]
+) -> tuple[list[Segment], list[str]]:
+    """Return *segments* and *tail* with the *changed* texts in place of those of the same numbers."""
+    if not changed:
+        return [*segments], [*tail]
+    found: list[Segment] = []
+    start = 0
+    for segment in segments:
+        texts = [changed.get(number, text) for number, text in enumerate(segment.texts, start)]
+        found.append(replace(segment, texts=texts))
+        start += len(texts)
+    return found, [changed.get(number, text) for number, text in enumerate(tail, start)]
 
 
 def chained(segments: Iterable[Segment], head: bytes) -> list[Segment]:

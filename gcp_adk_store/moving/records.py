@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from google.adk.events import Event
 
+from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.importing import SessionHeader
@@ -56,6 +57,11 @@ class Traits:
     """Sessions that may be read or written side by side."""
     losses: tuple[str, ...] = ()
     """What it never holds, a line each."""
+
+
+def elsewhere(record: Record) -> Record:
+    """Return *record*, which gets other ids, with its events as a session of other ids takes them over."""
+    return replace(record, events=(event_elsewhere(event) async for event in record.events))
 
 
 class Source(Protocol):

@@ -16,7 +16,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, plain_event
 from gcp_adk_store.moving.own import record_of
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import Record, Target
+from gcp_adk_store.moving.records import Record, Target, elsewhere
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.exporting import SessionExports
 from gcp_adk_store.sessions.importing import SessionHeader
@@ -100,7 +100,9 @@ async def import_jsonl(
     """Read sessions that :func:`export_jsonl` wrote, and make them in *target*.
 
     A session whose lines are damaged or incomplete is not made, and ends the import. After the sessions of a
-    user, the state of user and app gets the values of the export.
+    user, the state of user and app gets the values of the export. In a session that gets another id or
+    another user, events that ADK's ``ToolCallIntegrityPlugin`` stamped are marked as restored: it accepts
+    them, and never runs their calls.
 
     Args:
         file: The lines.
@@ -155,7 +157,7 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
             user=key.user,
             session=record.header.key.session,
         )
-        record = replace(record, header=replace(record.header, key=key))
+        record = elsewhere(replace(record, header=replace(record.header, key=key)))
     report.events += await into.write(record, record.events)
     report.copied += not taken or on_conflict == "new-id"
     return True
@@ -197,7 +199,8 @@ def _record(header: Mapping[str, Any], lines: "_Lines", users: Mapping[str, str]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise lines.wrong("lacks a field of a session, or has one of another type") from None
     shared = ScopedState(app=scopes.app, user=scopes.user)
-    return Record(header=made, shared=shared, stamp="", events=lines.events())
+    record = Record(header=made, shared=shared, stamp="", events=lines.events())
+    return record if (key.user, key.session) == (user, header["session_id"]) else elsewhere(record)
 
 
 class _Lines:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,12 +12,17 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.model.content_texts import map_content, map_state, map_values
+from gcp_adk_store.model.internal_metadata import breaks_stamps
 
 ContentRedactor: TypeAlias = Callable[[Sequence[str]], Sequence[str] | Awaitable[Sequence[str]]]
 """Returns as many texts as it gets, in their order: a function, which runs in a thread, or a coroutine.
 
 It must return the same texts each time: an event that is delivered again is recognised by its stored text.
 """
+
+
+class RedactedCallWarning(UserWarning):
+    """Redactors change arguments that ADK's ``ToolCallIntegrityPlugin`` has stamped: it refuses the calls."""
 
 
 class ContentHooks:
@@ -33,6 +39,7 @@ class ContentHooks:
             raise InvalidInputError("redactors must be functions of a sequence of texts")
         self._redactors: tuple[ContentRedactor, ...] = tuple(redactors)
         self._timeout_s = timeout_s
+        self._has_warned = False
 
     def __bool__(self) -> bool:
         return bool(self._redactors)
@@ -40,10 +47,24 @@ class ContentHooks:
     async def of_event(self, event: Event) -> Event:
         """Return *event* as it may be stored, a copy; without redactors, the same object.
 
+        Warns once, with a ``RedactedCallWarning``, if arguments that ADK's plugin has stamped change.
+
         Raises:
             RedactorError: a redactor failed, or took too long.
         """
-        return event if not self else await self._apply(lambda change: map_content(event, change))
+        if not self:
+            return event
+        redacted: Event = await self._apply(lambda change: map_content(event, change))
+        if not self._has_warned and breaks_stamps(event, redacted):
+            self._has_warned = True
+            warnings.warn(
+                "redactors change arguments of tool calls that ToolCallIntegrityPlugin has stamped: it "
+                "refuses such a call and each later turn of its session; let redactors leave arguments of "
+                "tools as they are, or do without the plugin",
+                RedactedCallWarning,
+                stacklevel=2,
+            )
+        return redacted
 
     async def of_state(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return *state* as it may be stored.

@@ -10,7 +10,10 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 
+from gcp_adk_store.codec.event_payloads import WHOLE, references
+from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.forks import fork_writes, in_commits
+from gcp_adk_store.codec.internal_metadata import payload_elsewhere, text_elsewhere
 from gcp_adk_store.codec.spilling import spill_state
 from gcp_adk_store.errors import (
     PayloadMissingError,
@@ -18,8 +21,9 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.forks import chained, kept_segments
+from gcp_adk_store.model.forks import chained, kept_segments, with_texts
 from gcp_adk_store.model.history import Point, fold, genesis
+from gcp_adk_store.model.internal_metadata import event_elsewhere, has_internal
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
@@ -37,6 +41,9 @@ from gcp_adk_store.settings import SessionLimits
 
 _LIGHT_EVENTS: Final = 1000
 """Events that are hashed in a millisecond."""
+
+_LIGHT_CHANGES: Final = 50
+"""Events of usual size whose JSON is read and changed in some milliseconds."""
 
 
 class ArtifactCopies(Protocol):
@@ -158,7 +165,9 @@ class SessionForks:
         count = past.count
         epoch = platform_uuid.new_uuid().replace("-", "")
         initial = past.segments[0].initial if past.segments else whole.initial
-        segments, tail = kept_segments(past.segments, whole.tail, count)
+        taken, rest = kept_segments(past.segments, whole.tail, count)
+        changed, anew = await self._elsewhere(whole, past.events[:count], taken, rest)
+        segments, tail = with_texts(taken, rest, changed)
         if sum(len(text.encode()) for text in tail) >= self._limits.seal_tail_bytes:
             times = [one.timestamp for one in islice(past.events, count - len(tail), count)]
             times += [segment.running_max for segment in segments[-1:]]
@@ -181,8 +190,9 @@ class SessionForks:
                 ),
                 light=False,
             )
-        refs = await self._references(whole, segments, tail, state, initial)
-        refs -= {payload.ref for payload in payloads}
+        refs = await self._references(whole, taken, rest, state, initial)
+        refs -= {*anew, *(payload.ref for payload in payloads)}
+        payloads += anew.values()
         spilled = frozenset(ref.place for ref in (*refs, *(payload.ref for payload in payloads)))
         expiry, parts_at = None, None
         if ttl_seconds is not None:
@@ -228,6 +238,34 @@ class SessionForks:
             payloads=payloads,
             parts_at=parts_at,
         )
+
+    async def _elsewhere(
+        self,
+        source: StoredSession,
+        events: Sequence[StoredEvent],
+        segments: Sequence[Segment],
+        tail: Sequence[str],
+    ) -> tuple[dict[int, str], dict[PayloadRef, Payload]]:
+        """Return the texts of *events* that change in a session of other ids, by their numbers.
+
+        The payloads of the *source* that change with them come with what stands in their place.
+        """
+        numbers = [number for number, one in enumerate(events) if has_internal(one.event)]
+        if not numbers:
+            return {}, {}
+        texts = [*(text for segment in segments for text in segment.texts), *tail]
+        wholes = {number: ref for number in numbers if (ref := references(texts[number]).get(WHOLE))}
+        changed = await apart(
+            lambda: {number: text_elsewhere(texts[number]) for number in numbers if number not in wholes},
+            light=len(numbers) <= _LIGHT_CHANGES,
+        )
+        anew: dict[PayloadRef, Payload] = {}
+        owner = self._storage.layout.session_payloads(source.key, source.epoch)
+        for number, ref in wholes.items():
+            data = await self._storage.payloads.get(owner, ref)
+            change = partial(payload_elsewhere, texts[number], ref, data)
+            changed[number], anew[ref] = await apart(change, light=False)
+        return changed, anew
 
     async def _references(
         self,
@@ -289,7 +327,7 @@ def _session(stored: StoredSession, seen: Found) -> Session:
     return made_session(
         stored.key,
         state=seen.state,
-        events=seen.events,
+        events=[event_elsewhere(event) for event in seen.events],
         last_update_time=stored.last_update_time,
         marker=stored.marker,
     )

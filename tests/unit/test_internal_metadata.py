@@ -1,0 +1,151 @@
+"""Metadata that only ADK may write changes in the JSON of events, and nothing else does."""
+
+import json
+import zlib
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store.codec.event_payloads import WHOLE, references
+from gcp_adk_store.codec.events import decode_event, encode_event
+from gcp_adk_store.codec.internal_metadata import payload_elsewhere, public_text, text_elsewhere
+from gcp_adk_store.model.content_texts import map_content
+from gcp_adk_store.model.forks import with_texts
+from gcp_adk_store.model.internal_metadata import (
+    RESTORED,
+    STAMPS,
+    breaks_stamps,
+    event_elsewhere,
+    public_event,
+    stamps_of,
+)
+from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.redactions import as_marker
+from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.settings import SessionLimits
+
+STAMP = "v1:" + "0123456789abcdef" * 4
+KEYS = st.sampled_from(["", "mine", '\u00e9"\\', "custom_metadata", STAMPS, RESTORED, "__adk_internal_other"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(KEYS, some, max_size=3),
+    max_leaves=8,
+)
+
+
+def encoded(metadata: dict[str, Any] | None, **fields: Any) -> tuple[Event, str]:
+    """Return an event as a reader gets it, and its text."""
+    args = {"custom_metadata": {STAMPS: "an argument"}, "text": f'"{STAMPS}":{{}}'}
+    call = types.FunctionCall(id="c", name="pay", args=args)
+    content = types.Content(role="model", parts=[types.Part(function_call=call)])
+    event = Event(author="agent", content=content, timestamp=1.5, custom_metadata=metadata, **fields)
+    spelled = encode_event(event, state_delta={}, limits=SessionLimits(), place=PayloadPlace.CHUNKS)
+    return spelled.event, spelled.text
+
+
+@given(st.none() | st.dictionaries(KEYS, VALUES, max_size=5))
+def test_a_text_changes_as_its_event_does(metadata: dict[str, Any] | None) -> None:
+    """For another session and for people; a second time changes nothing more."""
+    event, text = encoded(metadata)
+    elsewhere, public = text_elsewhere(text), public_text(text)
+
+    assert event_elsewhere(event) == decode_event(elsewhere).event
+    assert (public_event(event).custom_metadata or {}) == (decode_event(public).event.custom_metadata or {})
+    assert (elsewhere, public) == (text_elsewhere(elsewhere), public_text(public))
+    kept = {name: value for name, value in json.loads(text).items() if name != "custom_metadata"}
+    for changed in (elsewhere, public):
+        found = json.loads(changed)
+        found.pop("custom_metadata", None)
+        assert json.dumps(kept) == json.dumps(found)
+
+
+def test_the_other_characters_stay() -> None:
+    """Spaces, escapes, numbers and members that ADK does not know."""
+    text = (
+        ' { "id" : "\\u0065", "custom_metadata" : { "a" : 1e2, "__adk_internal_fc\\u005fhmac" : {"c": "v"} ,'
+        ' "b":[1.50] } ,"n":1.0E+2, "custom_metadata":null, "custom_metadata":{"__adk_internal_x":1} }'
+    )
+
+    assert text_elsewhere(text) == (
+        ' { "id" : "\\u0065", "custom_metadata" : {"a" : 1e2,"b":[1.50],"__adk_internal_restored_event":true}'
+        ' ,"n":1.0E+2, "custom_metadata":null, "custom_metadata":{"__adk_internal_restored_event":true} }'
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"custom_metadata"', '{"custom_metadata":{"a"', "null", '{"a":1']
+)
+def test_what_is_no_event_stays_or_is_an_error(text: str) -> None:
+    """No other error than that of a damaged text comes out."""
+    with suppress(ValueError):
+        assert text == text_elsewhere(text)
+
+
+def test_an_event_that_is_a_payload_gets_another_one() -> None:
+    """Its text names the new payload, and keeps the rest."""
+    event, _ = encoded({"mine": 1, STAMPS: {"c": STAMP}})
+    limits = SessionLimits(event_text_bytes=1000)
+    padded = event.model_copy(update={"error_message": "e\ud83d" * 2000})
+    spelled = encode_event(padded, state_delta={}, limits=limits, place=PayloadPlace.BUCKET)
+    (payload,) = spelled.payloads
+    text, anew = payload_elsewhere(spelled.text, payload.ref, payload.data)
+
+    assert spelled.is_payload
+    assert {WHOLE: anew.ref} == references(text)
+    assert PayloadPlace.BUCKET is anew.ref.place
+    now = decode_event(zlib.decompress(anew.data).decode())
+    assert event_elsewhere(spelled.event) == now.event
+    before, after = json.loads(spelled.text), json.loads(text)
+    del before["adk_store_payloads"], after["adk_store_payloads"]
+    assert before == after
+    assert STAMP.encode() in zlib.decompress(payload.data)
+    assert STAMP.encode() not in zlib.decompress(anew.data)
+
+
+def test_the_marker_of_a_call_is_read_as_restored() -> None:
+    """Whatever stood there before; a marker without calls, and an event, are read as they are."""
+    event, text = encoded({"adk_store_redacted": {}})
+    said = Event(author="agent", timestamp=1.0).model_dump_json(exclude_none=True)
+    marker = decode_event(as_marker(text, b"\1" * 32)).event
+
+    assert {"adk_store_redacted": {}, RESTORED: True} == marker.custom_metadata
+    assert event.custom_metadata == decode_event(text).event.custom_metadata
+    assert decode_event(as_marker(said, b"\1" * 32)).event.custom_metadata is None
+
+
+def test_changed_texts_stand_where_the_old_ones_stood() -> None:
+    """In segments and after them."""
+    segments = [Segment(texts=["a", "b"], running_max=1.0), Segment(texts=["c"], running_max=2.0)]
+
+    found, tail = with_texts(segments, ["d", "e"], {1: "B", 2: "C", 4: "E"})
+
+    assert [["a", "B"], ["C"], ["d", "E"]] == [*(list(one.texts) for one in found), tail]
+    assert [1.0, 2.0] == [one.running_max for one in found]
+
+
+def test_redactors_do_not_see_stamps() -> None:
+    """Anything else below ADK's keys goes through them: nobody can hide a text there."""
+    event, _ = encoded(
+        {STAMPS: {"c": STAMP, "d": "secret"}, "__adk_internal_other": "secret", "mine": "secret"}
+    )
+    seen: list[str] = []
+
+    def masked(text: str) -> str:
+        seen.append(text)
+        return "***"
+
+    redacted = map_content(event, masked)
+
+    assert STAMP not in seen
+    assert {STAMPS: {"c": STAMP, "d": "***"}, "__adk_internal_other": "***", "mine": "***"} == (
+        redacted.custom_metadata
+    )
+    assert {"c": STAMP} == stamps_of(event)
+    assert breaks_stamps(event, redacted)
+    assert not breaks_stamps(event, event.model_copy(deep=True))
+    assert not breaks_stamps(event.model_copy(update={"custom_metadata": {STAMPS: [STAMP]}}), redacted)
