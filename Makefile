@@ -73,7 +73,7 @@ unit: python
 test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
-	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns tests/integrity/test_ways_out.py --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
 
 # How much of the package the tests of `make quick` run, by lines and branches; pyproject.toml has the least that is
 # accepted. `make coverage TESTS=tests` counts with all tests that need no emulator.

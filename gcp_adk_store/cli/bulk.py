@@ -115,7 +115,8 @@ async def read(at: OpenStore, /, *, options: _Options, out: str) -> Result:
 async def export(at: OpenStore, /, *, options: _Options, out: str) -> Result:
     """Write all sessions and events as Parquet files, OUT/sessions-*.parquet and OUT/events-*.parquet.
 
-    Each session is of one moment. Ends with 1 if a session cannot be read.
+    Each session is of one moment. Events are whole, with the metadata that only ADK may write, such as stamps
+    of tool calls. Ends with 1 if a session cannot be read.
     """
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:

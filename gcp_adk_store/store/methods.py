@@ -75,6 +75,7 @@ class StoreMethods:
         The new session shares nothing with its source, so either may be deleted. It is complete when it
         becomes visible, and goes on by itself: appends to the source since its read are not in it. Its events
         have the same ids and times. It lives as a new session of this store does, and remembers its origin.
+        Tool calls that ADK's ``ToolCallIntegrityPlugin`` stamped never run there: docs/points.md.
 
         State with the prefix ``user:`` or ``app:``, and artifacts with the prefix ``user:``, belong to the
         user or the app: they are not copied, and a session of another user has those of that user. An

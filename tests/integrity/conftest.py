@@ -53,20 +53,24 @@ class Model(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
+def bank_agent(paid: list[str], *, confirms: bool = False) -> LlmAgent:
+    """Return an agent with a tool that adds the note of each payment to *paid*."""
+
+    def pay(amount: int, note: str, rate: float, to: dict[str, Any]) -> str:
+        """Pay."""
+        del amount, rate, to
+        paid.append(note)
+        return "ok"
+
+    return LlmAgent(name="agent", model=Model(), tools=[FunctionTool(pay, require_confirmation=confirms)])
+
+
 class Bank:
     """An agent that pays, with plugins, on a session service."""
 
     def __init__(self, sessions: BaseSessionService, *plugins: BasePlugin, confirms: bool = False) -> None:
         self.paid: list[str] = []
-
-        def pay(amount: int, note: str, rate: float, to: dict[str, Any]) -> str:
-            """Pay."""
-            del amount, rate, to
-            self.paid.append(note)
-            return "ok"
-
-        tool = FunctionTool(pay, require_confirmation=confirms)
-        agent = LlmAgent(name="agent", model=Model(), tools=[tool])
+        agent = bank_agent(self.paid, confirms=confirms)
         app = App(name=APP, root_agent=agent, plugins=[*plugins])
         self.runner = Runner(app=app, session_service=sessions)
 
