@@ -1,5 +1,6 @@
 """What type checkers say of the services: mypy reads this as a user's program, and nothing runs it."""
 
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from typing import Any, assert_type
@@ -33,6 +34,7 @@ from gcp_adk_store import (
     MemoryPage,
     Point,
     PruneReport,
+    RedactedCallWarning,
     Redaction,
     ReindexedMemories,
     RotationReport,
@@ -200,6 +202,7 @@ async def turns_run_one_at_a_time(store: Store, runner: Runner) -> None:
 
 
 async def redactors_and_redactions_are_typed() -> None:
+    warnings.simplefilter("error", RedactedCallWarning)
     store = Store.local("store", redactors=[DlpRedactor("my-project", info_types=["EMAIL_ADDRESS"])])
     redacted = await store.redact_event(
         app_name="support", user_id="ada", session_id="s", event_id="e", reason="asked for"
