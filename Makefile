@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos simulate turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -174,6 +174,11 @@ SECONDS ?= 60
 chaos:
 	$(SETUP) $(if $(LOCAL),python,emulators)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(LOCAL),--local)
+
+# Simulated fleets in schedules of fresh seeds, one after another: `make simulate SECONDS=600`. An error names the
+# command that repeats its seed.
+simulate: python
+	$(BIN)/python -W ignore -m tests.simulation --seconds $(SECONDS)
 
 # Processes that send messages to one session, while one that holds its turn is stopped and another is killed.
 turns:

@@ -24,6 +24,7 @@ PACKAGES: Final = {
     "gcp_adk_store.inspector": ("inspector", "The inspector", "../../inspector.md"),
     "gcp_adk_store.testing.faults": ("faults", "Injected faults", "../../testing.md"),
     "gcp_adk_store.testing.conformance": ("conformance", "Conformance suites", "../../tasks.md"),
+    "gcp_adk_store.testing.simulation": ("simulation", "The simulation", "../../how-to/simulate.md"),
     "gcp_adk_store.testing.storage_emulator": ("emulator", "The storage emulator", "../../testing.md"),
     "gcp_adk_store.ces": ("ces", "Customer-engagement agents", "../../ces-runtime.md"),
     "gcp_adk_store.ces.sandbox": ("sandbox", "The sandbox", "../../ces-sandbox.md"),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces import PythonRuntime
     from gcp_adk_store.ces.sandbox import Sandbox
     from gcp_adk_store.store import Store
+    from gcp_adk_store.testing.simulation import Faults, Scenario, Simulated
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +70,32 @@ def adk_store_local() -> "Iterator[Store]":
     store = Store.local(":memory:")
     yield store
     asyncio.run(store.close())
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that repeats one schedule of a simulation."""
+    parser.addoption(
+        "--adk-store-seed", type=int, metavar="SEED", help="run this one schedule of each simulation"
+    )
+
+
+@pytest.fixture
+def adk_store_simulate(request: pytest.FixtureRequest) -> "Callable[..., Simulated]":
+    """Run a scenario in many orders of events: ``adk_store_simulate(scenario, schedules=100, faults=None)``.
+
+    It raises :class:`~gcp_adk_store.testing.simulation.ScheduleError` for the first seed whose schedule
+    fails, with the command that runs it alone.
+    """
+    from gcp_adk_store.testing.simulation import simulate  # noqa: PLC0415  # as above
+
+    only: int | None = request.config.getoption("--adk-store-seed")
+    repeat = f"pytest '{request.node.nodeid}' --adk-store-seed {{seed}}"
+
+    def run(scenario: "Scenario", *, schedules: int = 100, faults: "Faults | None" = None) -> "Simulated":
+        seeds = range(schedules) if only is None else [only]
+        return simulate(scenario, seeds=seeds, faults=faults, repeat=repeat)
+
+    return run
 
 
 @pytest.fixture(scope="session")

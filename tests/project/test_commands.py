@@ -181,6 +181,7 @@ PYTHON = {
     "docs/how-to/limit-lifetime.md": 1,
     "docs/how-to/remember-across-sessions.md": 1,
     "docs/how-to/signed-urls.md": 1,
+    "docs/how-to/simulate.md": 2,
     "docs/how-to/test-with-faults.md": 1,
     "docs/inspector.md": 1,
     "docs/integrations/adk-catalogue.md": 1,

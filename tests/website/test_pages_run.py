@@ -23,6 +23,7 @@ from google.genai import types
 from gcp_adk_store import InvalidInputError, SessionConflictError, Store, UploadMissingError
 from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.cli.inspect import inspect
+from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks
 from tests.support.told import Told
@@ -285,6 +286,20 @@ def test_the_test_of_the_page_about_faults_passes() -> None:
     store = Store.local(":memory:")
     names["test_a_refused_append_changes_nothing"](store)
     asyncio.run(store.close())
+
+
+def test_the_simulation_of_the_page_finds_what_it_says(adk_store_simulate: Any) -> None:
+    """With a key for each order the tool takes the money once; without, twice in some schedule."""
+    names: dict[str, Any] = {}
+    for block in blocks("docs/how-to/simulate.md", "python"):
+        exec(block, names)  # noqa: S102  # as above
+
+    names["test_an_order_is_paid_once"](adk_store_simulate)
+    with pytest.raises(ScheduleError, match="the money was taken 2 times") as raised:
+        adk_store_simulate(names["schedule"](names["CarelessBank"]))
+
+    seed = raised.value.seed
+    assert f"--adk-store-seed {seed}" in str(raised.value)
 
 
 def test_an_export_of_the_page_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

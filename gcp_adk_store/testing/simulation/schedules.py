@@ -105,7 +105,7 @@ def _error(scenario: Scenario, faults: Faults | None, failure: _Failure, repeat:
     seed = failure.world.seed
     short = _shortened(scenario, faults, failure)
     trace, exc = short.world.trace, short.exc
-    again = repeat.format(seed=seed) if repeat else f"simulate(..., seeds=[{seed}])"
+    again = repeat.replace("{seed}", str(seed)) if repeat else f"simulate(..., seeds=[{seed}])"
     shown = trace[-_SHOWN_LINES:]
     left = f"({len(trace) - len(shown)} lines before)\n" if len(shown) < len(trace) else ""
     return ScheduleError(

@@ -1,0 +1,49 @@
+"""Run schedules of fresh seeds for a time, or repeat one: ``python -m tests.simulation --seconds 600``."""
+
+import sys
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from random import SystemRandom
+
+from gcp_adk_store.testing.simulation import ScheduleError, simulate
+from tests.simulation.counts import table
+from tests.simulation.workloads import WORKLOADS
+
+_AT_ONCE = 20
+
+
+def main() -> int:
+    """Run the workloads in turn; return 1 if a schedule failed."""
+    parser = ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("workload", nargs="*", help=f"of {', '.join(WORKLOADS)}; by default, each")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, help="run this seed alone")
+    given = parser.parse_args()
+    names = given.workload or [*WORKLOADS]
+    counts: Counter[tuple[str, str]] = Counter()
+    schedules: Counter[str] = Counter()
+    ends_at = time.monotonic() + given.seconds
+    seed = SystemRandom().randrange(10**9) if given.seed is None else given.seed
+    failed = 0
+    while not schedules or (given.seed is None and time.monotonic() < ends_at):
+        for name in names:
+            seeds = [seed] if given.seed is not None else range(seed, seed + _AT_ONCE)
+            repeat = f"python -m tests.simulation {name} --seed {{seed}}"
+            workload = WORKLOADS[name]
+            try:
+                done = simulate(workload.scenario, seeds=seeds, faults=workload.faults, repeat=repeat)
+            except ScheduleError as exc:
+                sys.stderr.write(f"{name}: {exc}\n\n")
+                failed += 1
+                continue
+            counts += done.counts
+            schedules[name] += done.schedules
+        seed += _AT_ONCE
+    ran = ", ".join(f"{name}: {schedules[name]:,}" for name in names)
+    sys.stdout.write(f"{table(counts)}\n{ran} schedules; {failed} failed\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

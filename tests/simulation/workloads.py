@@ -1,0 +1,32 @@
+"""All workloads, each with the seeds that ``make test`` runs; ``make simulate`` takes others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from gcp_adk_store.testing.simulation import Faults, Scenario
+from tests.simulation import test_sessions, test_turns
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A scenario of a fleet, with the faults that it meets."""
+
+    scenario: Scenario
+    share: float
+    """The share of each fault."""
+
+    @property
+    def faults(self) -> Faults:
+        """Faults of every kind."""
+        return Faults.all(self.share)
+
+
+WORKLOADS: Final[Mapping[str, Workload]] = {
+    "sessions": Workload(test_sessions.workload(on_conflict="raise"), 0.03),
+    "merging": Workload(test_sessions.workload(on_conflict="merge"), 0.03),
+    "turns": Workload(test_turns.workload("event"), 0.02),
+    "turns-behind": Workload(test_turns.workload("turn"), 0.02),
+    "leases": Workload(test_turns.leases, 0.05),
+    "cancelled-wait": Workload(test_turns.a_cancelled_wait, 0.0),
+}
