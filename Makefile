@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos simulate turns emulators python clean
+.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos defects simulate turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -179,6 +179,10 @@ chaos:
 # command that repeats its seed.
 simulate: python
 	$(BIN)/python -W ignore -m tests.simulation --seconds $(SECONDS)
+
+# Puts defects into copies of the package, and counts the schedules until a workload finds each.
+defects: python
+	$(BIN)/python -W ignore -m tests.simulation.hunt
 
 # Processes that send messages to one session, while one that holds its turn is stopped and another is killed.
 turns:
