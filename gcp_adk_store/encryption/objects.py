@@ -1,6 +1,6 @@
 """Encrypt payloads around another backend's objects."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +12,7 @@ from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
+from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectGoneError
@@ -64,6 +65,14 @@ class SealedObjects:
     async def delete(self, name: str, *, generation: int | None) -> None:
         """As the port."""
         await self._objects.delete(name, generation=generation)
+
+    async def left(self, *, every: bool) -> list[LeftFile]:
+        """As the port."""
+        return await self._objects.left(every=every)
+
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
+        """As the port."""
+        return await self._objects.remove_left(files)
 
     async def close(self) -> None:
         """As the port."""

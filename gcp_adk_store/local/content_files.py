@@ -1,58 +1,48 @@
 """Keep the bytes of objects in files that are whole or absent, even if the process is killed."""
 
 import os
-import re
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
-from gcp_adk_store.local import failures
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.local.contents import Content, Summing
+from gcp_adk_store.local.file_names import PART, FileNames, FoundFile, synchronise, translated
 from gcp_adk_store.local.threads import Threads
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import ArtifactLimits
 
-try:
-    import fcntl
-except ImportError:  # Windows, where the age alone protects a file that is being written
-    fcntl = None  # type: ignore[assignment]
-
-ORPHAN_AGE_S: Final = 24 * 3600.0
-"""The age from which a sweep removes a file that no object has."""
-
-_FOLDERS: Final = 256
-_LOOKED_AT: Final = 10_000
-"""Files that one sweep looks at: some tens of milliseconds."""
-_PART: Final = ".part"
-_NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
+T = TypeVar("T")
 
 
 class FileContents:
-    """Contents as files ``{folder}/{2 hex digits}/{uuid}``.
+    """Contents as files ``{folder}/{2 hex digits}/{uuid}``, in doubt while ``{folder}/pending`` names them.
 
     A file is written under a temporary name, then synchronised, then renamed, then its folder is
-    synchronised. Its writer holds a lock on it until the object that has it is recorded.
+    synchronised. Its mark is there before its first byte, until the object that has it is recorded, and again
+    before that object is removed, until the file is gone. So a process that is killed leaves no file that
+    has neither an object nor a mark. A writer holds a lock on its mark.
     """
 
     def __init__(self, folder: Path, limits: ArtifactLimits) -> None:
-        self._folder = folder
+        self._names = FileNames(folder)
         self._threads = Threads(limits)
-        self._made: set[Path] = set()
 
     @asynccontextmanager
     async def draft(self) -> AsyncIterator["FileDraft"]:
         """Write a file within a block; see :meth:`Contents.draft`."""
-        draft = FileDraft(self._folder, self._threads, self._made)
+        draft = FileDraft(self._names, self._threads)
         try:
             yield draft
         except BaseException as exc:
             if not draft.is_finished or _is_refusal(exc):
                 draft.discard()
             raise
+        else:
+            draft.settle()
         finally:
             draft.release()  # after a cancellation, too, perhaps an object has it
 
@@ -60,73 +50,92 @@ class FileContents:
         """Return a part of a file; see :meth:`Contents.read`."""
 
         def work() -> bytes | None:
-            with translated(self._folder):
-                try:
-                    with self._path(content).open("rb") as file:
-                        file.seek(start)
-                        return file.read(end - start)
-                except FileNotFoundError:
-                    return None
+            try:
+                with self._names.path(content).open("rb") as file:
+                    file.seek(start)
+                    return file.read(end - start)
+            except FileNotFoundError:
+                return None
 
-        return await self._threads.run(work)
+        return await self._run(work)
+
+    def require(self, content: str) -> None:
+        """Require a whole file; see :meth:`Contents.require`."""
+        path = self._names.path(content)
+        if not path.exists():
+            raise UnavailableError(
+                f"{path} was removed while it was written; nothing was recorded; try again"
+            )
+
+    def doubt(self, contents: Sequence[str]) -> None:
+        """Mark files; see :meth:`Contents.doubt`."""
+        with translated(self._names.folder):
+            for content in contents:
+                self._names.mark_removal(content)
 
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove files, temporary ones too; see :meth:`Contents.remove`."""
+        """Remove files, temporary ones too, then their marks; see :meth:`Contents.remove`."""
 
         def work() -> None:
             for content in contents:
-                for suffix in ("", _PART):
-                    with suppress(OSError):
-                        self._path(content, suffix).unlink(missing_ok=True)
+                with suppress(OSError):  # its mark stays
+                    self._names.unlink(content)
 
         if contents:
             await self._threads.run(work)
 
-    async def old(self, *, now: float) -> list[str]:
-        """Return ids of files, temporary ones too, that are older than a day; looks at some 10,000 files."""
+    async def pending(self, *, now: float) -> list[FoundFile]:
+        """Return the files that marks name."""
+        return await self._run(lambda: list(self._names.pending(now=now)))
 
-        def work() -> list[str]:
-            with translated(self._folder):
-                return list(_old_files(self._folder, before=now - ORPHAN_AGE_S))
+    async def listed(self, number: int) -> list[FoundFile]:
+        """Return all files of one of the 256 folders, temporary ones too."""
+        return await self._run(lambda: list(self._names.listed(number)))
 
-        return await self._threads.run(work)
+    def unlink(self, content: str) -> bool:
+        """Remove a file that no object has, unless a writer holds it; return whether it is gone.
 
-    async def unlocked(self, contents: Sequence[str]) -> list[str]:
-        """Return those of some old *contents* that nobody writes: they have their objects, or never will."""
+        Only within a transaction that writes: then no other call records an object with it meanwhile.
 
-        def work() -> list[str]:
-            with translated(self._folder):
-                return [content for content in contents if not self._is_locked(content)]
+        Raises:
+            UnavailableError, AccessDeniedError: the system refuses; the mark stays.
+        """
+        with translated(self._names.folder):
+            if self._names.is_held(content):
+                return False
+            self._names.unlink(content, with_writer=True)
+            return True
 
-        return await self._threads.run(work)
+    def settle(self, content: str) -> None:
+        """Remove the marks of a file that has an object; only within a transaction that writes."""
+        with translated(self._names.folder):
+            self._names.unmark(content)
+
+    async def synchronise(self) -> None:
+        """Make removals of this process durable."""
+        await self._run(self._names.synchronise)
 
     async def close(self) -> None:
         """End the threads; see :meth:`Contents.close`."""
         await self._threads.close()
 
-    def _is_locked(self, content: str) -> bool:
-        for suffix in (_PART, ""):
-            with suppress(FileNotFoundError):
-                descriptor = os.open(self._path(content, suffix), os.O_RDONLY)
-                try:
-                    return not _lock(descriptor)
-                finally:
-                    os.close(descriptor)
-        return False
+    async def _run(self, step: Callable[[], T]) -> T:
+        def work() -> T:
+            with translated(self._names.folder):
+                return step()
 
-    def _path(self, content: str, suffix: str = "") -> Path:
-        return _path(self._folder, content, suffix)
+        return await self._threads.run(work)
 
 
 class FileDraft:
-    """A file that is being written, and locked until it is released."""
+    """A file that is being written, whose mark is locked until it is released."""
 
-    def __init__(self, folder: Path, threads: Threads, made: set[Path]) -> None:
-        self._folder = folder
+    def __init__(self, names: FileNames, threads: Threads) -> None:
+        self._names = names
         self._threads = threads
-        self._made = made
         self._id = machine.random_bytes(16).hex()
         self._sums = Summing()
+        self._mark: int | None = None
         self._descriptor: int | None = None
         self.is_finished = False
         """Whether the whole file is durable."""
@@ -140,22 +149,27 @@ class FileDraft:
         await self._run(self._finish)
         return self._sums.content(self._id)
 
+    def settle(self) -> None:
+        """Remove the mark: an object has the file."""
+        with suppress(OSError):  # then a sweep does
+            self._names.unmark(self._id)
+
     def release(self) -> None:
         """Leave the file to its object, or to a sweep."""
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            with suppress(OSError):
-                os.close(descriptor)
+        descriptors, self._descriptor, self._mark = (self._descriptor, self._mark), None, None
+        for descriptor in descriptors:
+            if descriptor is not None:
+                with suppress(OSError):
+                    os.close(descriptor)
 
     def discard(self) -> None:
         """Remove the file; not on a thread, so that neither a cancellation nor a busy thread prevents it."""
-        for suffix in (_PART, ""):
-            with suppress(OSError):  # a sweep removes what stays
-                _path(self._folder, self._id, suffix).unlink(missing_ok=True)
+        with suppress(OSError):  # a sweep removes what stays
+            self._names.unlink(self._id, with_writer=True)
 
     async def _run(self, step: Callable[[], None]) -> None:
         def work() -> None:
-            with translated(self._folder):
+            with translated(self._names.folder):
                 step()
 
         await self._threads.run(work)
@@ -168,88 +182,21 @@ class FileDraft:
         self._sums.update(data)
 
     def _finish(self) -> None:
-        path = _path(self._folder, self._id)
+        path = self._names.path(self._id)
         os.fsync(self._opened())
-        _path(self._folder, self._id, _PART).rename(path)
+        self._names.path(self._id, PART).rename(path)
         synchronise(path.parent)
         self.is_finished = True
 
     def _opened(self) -> int:
         if self._descriptor is None:
-            path = _path(self._folder, self._id, _PART)
-            self._make(path.parent)
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-            _lock(self._descriptor)
+            self._mark = self._names.mark_writing(self._id)
+            path = self._names.path(self._id, PART)
+            self._names.make(path.parent)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         return self._descriptor
-
-    def _make(self, folder: Path) -> None:
-        """Make *folder* durable: another process that made it may not have synchronised it yet."""
-        if folder in self._made and folder.is_dir():
-            return
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # for this user alone
-        synchronise(self._folder.parent)
-        folder.mkdir(exist_ok=True)
-        synchronise(self._folder)
-        self._made.add(folder)
-
-
-@contextmanager
-def translated(folder: Path) -> Iterator[None]:
-    """Translate errors of the system within the block, which works in *folder*.
-
-    Raises:
-        InvalidInputError: *folder* cannot be a folder.
-        AccessDeniedError: this user may not do it.
-        UnavailableError: the disk is full or fails.
-    """
-    try:
-        yield
-    except OSError as exc:
-        raise failures.of_system(exc, folder) from exc
-
-
-def synchronise(folder: Path) -> None:
-    """Make the names in *folder* durable."""
-    if os.name == "nt":
-        return  # Windows opens no folders
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_refusal(exc: BaseException) -> bool:
     """Return whether *exc* says that nothing was written."""
     return isinstance(exc, (StoreError, RefusedError)) and not isinstance(exc, OutcomeUnknownError)
-
-
-def _path(folder: Path, content: str, suffix: str = "") -> Path:
-    return folder / content[:2] / f"{content}{suffix}"
-
-
-def _lock(descriptor: int) -> bool:
-    """Lock the file unless another descriptor has it locked; the lock ends with the process at the latest."""
-    if fcntl is not None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-    return True
-
-
-def _old_files(folder: Path, *, before: float) -> Iterator[str]:
-    looked_at = 0
-    # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for number in sorted(range(_FOLDERS), key=lambda _: machine.random_bytes(8)):
-        try:
-            entries = list(os.scandir(folder / f"{number:02x}"))
-        except FileNotFoundError:
-            continue
-        for entry in entries:
-            with suppress(FileNotFoundError):  # removed meanwhile
-                if _NAME.fullmatch(entry.name) and entry.stat().st_mtime < before:
-                    yield entry.name.removesuffix(_PART)
-        looked_at += len(entries)
-        if looked_at >= _LOOKED_AT:
-            return

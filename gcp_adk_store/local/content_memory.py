@@ -40,6 +40,12 @@ class MemoryContents:
         pieces = [data[max(0, start - first) : max(0, end - first)] for first, data in found]
         return b"".join(pieces) if found else None
 
+    def require(self, content: str) -> None:
+        """Accept any: nobody else removes them."""
+
+    def doubt(self, contents: Sequence[str]) -> None:
+        """Note nothing: they end with the process."""
+
     async def remove(self, contents: Sequence[str]) -> None:
         """Remove pieces that no object has; see :meth:`Contents.remove`."""
 

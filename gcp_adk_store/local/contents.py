@@ -40,8 +40,8 @@ class Contents(Protocol):
     def draft(self) -> AbstractAsyncContextManager[Draft]:
         """Write bytes within a block, which ends by recording who has them.
 
-        If the block fails, they are removed; if its outcome is unknown, a sweep removes them later unless an
-        object has them.
+        If the block fails, they are removed; if its outcome is unknown, they are in doubt: a look at what
+        was left removes them unless an object has them.
 
         Raises:
             AccessDeniedError: this user may not write there.
@@ -53,8 +53,24 @@ class Contents(Protocol):
         """Return bytes from *start* up to *end*, fewer if the content ends before; ``None`` if it is gone."""
         ...
 
+    def require(self, content: str) -> None:
+        """Require that a content is there, within the transaction that records its object.
+
+        Raises:
+            UnavailableError: it was removed, because nobody seemed to write it.
+        """
+        ...
+
+    def doubt(self, contents: Sequence[str]) -> None:
+        """Note contents that no object will have, within the transaction that removes the last one.
+
+        Raises:
+            UnavailableError, AccessDeniedError: the system refuses.
+        """
+        ...
+
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove contents that no object has any more; those that cannot be removed are left to a sweep."""
+        """Remove contents that no object has any more; those that cannot be removed stay in doubt."""
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Keep objects on this machine: their properties in a table, their bytes in files or in memory."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import quote
@@ -10,10 +10,13 @@ from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local import object_rows
+from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Content, Contents
 from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.leftovers import Leftovers
 from gcp_adk_store.local.object_rows import Row
 from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
@@ -107,6 +110,7 @@ class LocalObjects:
         def work(connection: sqlite3.Connection) -> Row | None:
             found = object_rows.find(connection, name)
             if found is None:
+                self._contents.require(content.id)
                 object_rows.insert(connection, name, fields, content)
             elif marks is not None:
                 object_rows.mark(connection, found, marks)
@@ -237,6 +241,24 @@ class LocalObjects:
         """As the port."""
         await self._remove(name, lambda found: generation in {None, found.generation})
 
+    async def left(self, *, every: bool) -> list[LeftFile]:
+        """As the port: files that a killed process, or a loss of power, left in the folder."""
+        if not isinstance(self._contents, FileContents):
+            return []
+        with part_of(self._limits.deadline_s):
+            return await Leftovers(self._database, self._contents).find(every=every)
+
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
+        """As the port.
+
+        Raises:
+            UnavailableError, AccessDeniedError: the system refuses; call it again.
+        """
+        if not isinstance(self._contents, FileContents):
+            return []
+        with part_of(self._limits.deadline_s):
+            return await Leftovers(self._database, self._contents).remove(files)
+
     async def close(self) -> None:
         """Let running calls finish, then close the database; a later call opens it again."""
         await self._contents.close()
@@ -247,7 +269,11 @@ class LocalObjects:
             found = object_rows.find(connection, name)
             if found is None:
                 return True, []
-            return (True, object_rows.remove(connection, [found])) if applies(found) else (False, [])
+            if not applies(found):
+                return False, []
+            unowned = object_rows.remove(connection, [found])
+            self._contents.doubt(unowned)
+            return True, unowned
 
         with part_of(self._limits.deadline_s):
             is_gone, contents = await self._write(work)

@@ -24,6 +24,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
     """Return a connection to a store, which is created if the file is missing or empty."""
     if path is not None:
         _make_folder(path.parent)
+        _make_file(path)
     sql = sqlite3.connect(
         ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
     )
@@ -68,6 +69,15 @@ def _make_folder(folder: Path) -> None:
             _store_names(new.parent)
     except OSError as exc:
         raise failures.of_system(exc, folder) from exc
+
+
+def _make_file(path: Path) -> None:
+    """Create *path* for this user alone: SQLite would ask the umask. Its log gets the same mode."""
+    if not path.exists():
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as exc:
+            raise failures.of_system(exc, path) from exc
 
 
 def _store_names(folder: Path) -> None:

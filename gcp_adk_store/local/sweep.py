@@ -17,6 +17,8 @@ from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.file_names import ABANDONED_AGE_S, FOLDERS
+from gcp_adk_store.local.leftovers import Leftovers
 from gcp_adk_store.operations import telemetry
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,9 @@ _AT_ONCE: Final = 500
 
 _STEPS: Final = 20
 """Steps of one sweep for each kind: what it leaves, the next one removes."""
+
+_LOOKED_AT: Final = 10_000
+"""Files that one sweep looks at: some tens of milliseconds."""
 
 
 class Sweeper:
@@ -99,8 +104,8 @@ async def sweep_documents(database: Database, *, now: float) -> int:
 async def sweep_objects(database: Database, contents: Contents, *, now: float) -> int:
     """Remove objects whose custom time has come, as a lifecycle rule does, and files without an object.
 
-    A file goes if it is older than a day and nobody writes it. One sweep removes at most 10,000 objects and
-    10,000 files.
+    A file that a killed process left goes at once, any other that no object has if it is older than a day,
+    and none that is being written. One sweep removes at most 10,000 objects, and looks at some 10,000 files.
 
     Args:
         database: Has the table of objects.
@@ -115,13 +120,13 @@ async def sweep_objects(database: Database, contents: Contents, *, now: float) -
     """
     removed = 0
     for _ in range(_STEPS):
-        expired, unowned = await database.write(lambda connection: _remove_expired(connection, now))
+        expired, unowned = await database.write(lambda connection: _remove_expired(connection, contents, now))
         await contents.remove(unowned)
         removed += expired
         if expired < _AT_ONCE:
             break
     if isinstance(contents, FileContents):
-        removed += await _remove_orphans(database, contents, now)
+        removed += await _remove_left(Leftovers(database, contents), contents, now)
     return removed
 
 
@@ -134,20 +139,26 @@ def _begin(connection: sqlite3.Connection, now: float) -> bool:
     )
 
 
-def _remove_expired(connection: sqlite3.Connection, now: float) -> tuple[int, list[str]]:
+def _remove_expired(connection: sqlite3.Connection, contents: Contents, now: float) -> tuple[int, list[str]]:
     rows = object_rows.expired(connection, at=int(now * 1e6), at_most=_AT_ONCE)
-    return len(rows), object_rows.remove(connection, rows)
+    unowned = object_rows.remove(connection, rows)
+    contents.doubt(unowned)
+    return len(rows), unowned
 
 
-async def _remove_orphans(database: Database, contents: FileContents, now: float) -> int:
-    removed = 0
-    old = await contents.old(now=now)
-    for start in range(0, len(old), _AT_ONCE):
-        # In this order: a writer that has released its file has recorded its object before, or never will.
-        unlocked = await contents.unlocked(old[start : start + _AT_ONCE])
-        orphans = await database.read(
-            lambda connection, some=unlocked: object_rows.unowned(connection, some)  # type: ignore[misc]
-        )
-        await contents.remove(orphans)
-        removed += len(orphans)
+async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> int:
+    pending = await contents.pending(now=now)
+    unowned = [each.content for each in await left.unowned(pending) if each.is_there]
+    held = await left.settle([each.content for each in pending])
+    removed = len({*unowned} - {*held})
+    looked_at = 0
+    # In random order, so that each file is reached some day if one sweep cannot look at all.
+    for number in sorted(range(FOLDERS), key=lambda _: machine.random_bytes(8)):
+        listed = await contents.listed(number)
+        old = [each for each in listed if each.time < now - ABANDONED_AGE_S]
+        unowned = [each.content for each in await left.unowned(old)]
+        removed += len(unowned) - len(await left.settle(unowned))
+        looked_at += len(listed)
+        if looked_at >= _LOOKED_AT:
+            break
     return removed

@@ -26,6 +26,8 @@ class GarbageKind(enum.Enum):
     """Large content that nothing refers to."""
     UPLOAD = "upload"
     """A file that a browser uploaded and that did not become a version of an artifact."""
+    FILE = "file"
+    """A file in a folder whose bytes no object has, since a process was killed."""
     UNREADABLE = "unreadable"
     """Data of a document that cannot be read; the collector does not remove it."""
 
@@ -70,6 +72,20 @@ class Garbage:
     reason: str = ""
     """Why the collector does not remove it."""
     versions: Versions = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftFile:
+    """A file of a store in a folder whose bytes no object has, and which does not say whose they are."""
+
+    content: str
+    """Its random id."""
+    name: str
+    """Its path below the folder of the store."""
+    size: int
+    """Bytes."""
+    since: float
+    """Unix time of its last write, in seconds."""
 
 
 def require_age(older_than_s: float) -> None:

@@ -1,10 +1,11 @@
 """The ports for objects: what artifacts and payloads require of a bucket."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.model.garbage import LeftFile
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Bytes of one request of an upload: a multiple of 256 KiB, as Cloud Storage requires."""
@@ -106,6 +107,27 @@ class Objects(Protocol):
 
     async def delete(self, name: str, *, generation: int | None) -> None:
         """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
+        ...
+
+    async def left(self, *, every: bool) -> list[LeftFile]:
+        """Return the files whose bytes no object has, where this library keeps the files itself.
+
+        Cloud Storage keeps its own files: there it returns none, without a request.
+
+        Args:
+            every: Look at every file; otherwise at those alone that a process wrote or removed when it was
+                killed, which takes one look at an empty folder most of the time.
+        """
+        ...
+
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
+        """Remove *files* that still no object has; return those that a running writer may need.
+
+        All that this object removed before, of objects too, is durably gone on return.
+
+        Raises:
+            UnavailableError, AccessDeniedError: some may be left; call it again.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Read and write objects of one bucket on this library's own threads."""
 
 import operator
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -14,6 +14,7 @@ from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.rereads import Rereads
@@ -237,6 +238,14 @@ class Objects:
             # The generation is gone if the existing object is newer.
             found = await self._conditions.explained(refused, name, generation, metageneration)
             return found is None
+
+    async def left(self, *, every: bool) -> list[LeftFile]:  # noqa: ARG002  # of the port
+        """As the port: none, without a request."""
+        return []
+
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:  # noqa: ARG002  # of the port
+        """As the port: there are none."""
+        return []
 
     async def close(self) -> None:
         """As the port."""

@@ -26,8 +26,13 @@ async def put(contents: Contents, *pieces: bytes) -> Content:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return all files of a store's contents."""
-    return sorted(path for path in (folder / "objects").rglob("*") if path.is_file())
+    """Return all files of a store's contents, without marks."""
+    return sorted(path for path in (folder / "objects").glob("??/*") if path.is_file())
+
+
+def marks(folder: Path) -> list[str]:
+    """Return why files of a store's contents are in doubt."""
+    return sorted(path.suffix for path in (folder / "objects/pending").glob("*"))
 
 
 class TestContents:
@@ -73,6 +78,7 @@ class TestContents:
         with pytest.raises(ObjectExistsError):
             await fail()
         assert not files(folder)
+        assert not marks(folder)
         assert 0 == await kept.database.read(
             lambda connection: connection.execute("SELECT count(*) FROM pieces").fetchone()[0]
         )
@@ -86,11 +92,13 @@ class TestContents:
         async def lose() -> None:
             async with on_disk.contents.draft() as draft:
                 await draft.finish()
+                assert [".write"] == marks(folder)
                 raise failure
 
         with pytest.raises(type(failure)):
             await lose()
         assert 1 == len(files(folder))
+        assert [".write"] == marks(folder)
 
     async def test_a_cancelled_write_ends_before_its_file_is_removed(
         self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,4 +175,5 @@ class TestContents:
             await put(on_disk.contents, b"second")
         monkeypatch.undo()
         assert before == files(folder)
+        assert not marks(folder)
         await put(on_disk.contents, b"third")

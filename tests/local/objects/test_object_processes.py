@@ -31,8 +31,8 @@ TWO_DAYS_S = 48 * 3600.0
 
 
 def files(folder: Path) -> set[str]:
-    """Return the names of all files of a store's contents."""
-    return {path.name for path in (folder / "objects").rglob("*") if path.is_file()}
+    """Return the names of all files of a store's contents, without marks."""
+    return {path.name for path in (folder / "objects").glob("??/*") if path.is_file()}
 
 
 async def owned(kept: Kept) -> set[str]:
@@ -101,8 +101,6 @@ class TestProcesses:
             # Only what has its final name may be whole, and only it has an object.
             assert await owned(kept) <= left
             await sweep_objects(kept.database, kept.contents, now=time.time())
-            assert left == files(above / f"{step}")
-            await sweep_objects(kept.database, kept.contents, now=time.time() + TWO_DAYS_S)
             assert await owned(kept) == files(above / f"{step}")
             try:
                 await CALLS[call](kept)

@@ -10,6 +10,7 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.contents import Content
 from gcp_adk_store.local.objects import LocalObjects
@@ -19,6 +20,7 @@ from tests.local.objects.conftest import Kept
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
+FIELDS = ObjectFields(data=b"", content_type="text/plain", metadata={})
 DAY_S = 24 * 3600.0
 
 
@@ -30,8 +32,8 @@ async def put(kept: Kept, name: str, until: datetime | None) -> None:
 
 
 def files(folder: Path) -> list[Path]:
-    """Return all files of a store's contents."""
-    return [path for path in (folder / "objects").rglob("*") if path.is_file()]
+    """Return all files of a store's contents, without marks."""
+    return [path for path in (folder / "objects").glob("??/*") if path.is_file()]
 
 
 class TestExpiry:
@@ -105,12 +107,63 @@ class TestOrphans:
                 os.utime(path, (0, 0))
                 assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
                 assert [path] == files(folder)
+            os.utime(path, (AT, AT))
+        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        os.utime(path, (0, 0))
         assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+
+    @pytest.mark.parametrize("steps", [1, 2])
+    async def test_what_a_call_of_unknown_outcome_left_goes_however_new_it_is(
+        self, on_disk: Kept, folder: Path, steps: int
+    ) -> None:
+        async def lose() -> None:
+            async with on_disk.contents.draft() as draft:
+                await draft.finish()
+                if steps > 1:
+                    kept = Content(id=files(folder)[0].name, size=0, crc32c="", md5="")
+                    await on_disk.objects.insert("a", FIELDS, kept)
+                raise OutcomeUnknownError("no answer")
+
+        with pytest.raises(OutcomeUnknownError):
+            await lose()
+        assert 2 - steps == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
+        assert steps - 1 == len(files(folder))
+        assert not [*(folder / "objects/pending").iterdir()]
+
+    async def test_a_removal_that_the_system_refuses_is_done_by_the_next_sweep(
+        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(on_disk, "a", None)
+        unlink = os.unlink
+
+        def refuse(path: str | Path, **options: int) -> None:
+            if "pending" not in str(path):
+                raise PermissionError(13, "denied")
+            unlink(path, **options)
+
+        monkeypatch.setattr(os, "unlink", refuse)
+        await on_disk.objects.delete("a", generation=None)
+        monkeypatch.undo()
+        assert 1 == len(files(folder))
+        assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
+        assert [] == files(folder)
+
+    async def test_a_writer_whose_file_was_taken_records_no_object(self, on_disk: Kept, folder: Path) -> None:
+        async def lose() -> None:
+            async with on_disk.contents.draft() as draft:
+                content = await draft.finish()
+                files(folder)[0].unlink()  # as a sweep does once the call that writes was cancelled
+                await on_disk.objects.insert("a", FIELDS, content)
+
+        with pytest.raises(UnavailableError, match="nothing was recorded"):
+            await lose()
+        assert [] == await on_disk.objects.names("", delimiter=None)
 
     async def test_a_file_of_another_program_stays(self, on_disk: Kept, folder: Path) -> None:
         await put(on_disk, "a", None)
         (path,) = files(folder)
         foreign = [path.parent / "README", folder / "objects" / "notes", path.parent / "ab.txt"]
+        foreign += [folder / "objects" / "pending" / name for name in ("README", "ab.remove")]
         for each in foreign:
             each.write_text("x")
             os.utime(each, (0, 0))

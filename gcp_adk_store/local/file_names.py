@@ -1,0 +1,213 @@
+"""Name the files of objects and the marks of those that are in doubt; all steps block."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gcp_adk_store.local import failures
+
+try:
+    import fcntl
+except ImportError:  # Windows, where the age alone protects a file that is being written
+    fcntl = None  # type: ignore[assignment]
+_HAS_LOCKS: Final = bool(fcntl)
+
+ABANDONED_AGE_S: Final = 24 * 3600.0
+"""The age from which nobody writes a file, where the system has no locks that say so."""
+
+FOLDERS: Final = 256
+PART: Final = ".part"
+
+_NEW, _WRITING, _REMOVAL = ".new", ".write", ".remove"
+_NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
+_MARK: Final = re.compile(r"[0-9a-f]{32}\.(new|write|remove)")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as a look finds it."""
+
+    content: str
+    name: str
+    """Its path below the folder of the store."""
+    size: int
+    time: float
+    """Unix time of its last write, in seconds; of its mark if only that is there."""
+    is_there: bool = True
+
+
+class FileNames:
+    """The files ``{folder}/{2 hex digits}/{uuid}`` and the marks ``{folder}/pending/{uuid}.{why}``.
+
+    Marks are not synchronised: they tell what a killed process left. After a loss of power, only a look at
+    all files finds those that no object has.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._marks = folder / "pending"
+        self._made: set[Path] = set()
+        self._unsynchronised: set[Path] = set()
+
+    def path(self, content: str, suffix: str = "") -> Path:
+        """Return the path of a file."""
+        return self.folder / content[:2] / f"{content}{suffix}"
+
+    def make(self, folder: Path) -> None:
+        """Make *folder* durable: another process that made it may not have synchronised it yet."""
+        if folder in self._made and folder.is_dir():
+            return
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # for this user alone, as all below it
+        synchronise(self.folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        synchronise(self.folder)
+        self._made.add(folder)
+
+    def mark_writing(self, content: str) -> int:
+        """Mark a file before its first byte; return the descriptor that holds the mark's lock."""
+        self.make(self._marks)
+        new = self._mark(content, _NEW)
+        while True:
+            descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                _lock(descriptor)  # before it has a name that others judge by its lock
+                new.rename(self._mark(content, _WRITING))
+            except FileNotFoundError:
+                os.close(descriptor)  # a sweep whose clock is a day ahead came before the lock
+            except BaseException:
+                os.close(descriptor)
+                raise
+            else:
+                return descriptor
+
+    def mark_removal(self, content: str) -> None:
+        """Mark a file before the object that has it is removed."""
+        self.make(self._marks)
+        os.close(os.open(self._mark(content, _REMOVAL), os.O_RDWR | os.O_CREAT, 0o600))
+
+    def unmark(self, content: str) -> None:
+        """Remove the marks of a file that has an object."""
+        for why in (_NEW, _WRITING, _REMOVAL):
+            self._mark(content, why).unlink(missing_ok=True)
+
+    def unlink(self, content: str, *, with_writer: bool = False) -> None:
+        """Remove a file, then its mark, and with *with_writer* that of a writer that is done with it."""
+        for suffix in ("", PART):
+            self.path(content, suffix).unlink(missing_ok=True)
+        self._unsynchronised.add(self.path(content).parent)
+        if with_writer:
+            self.unmark(content)
+        else:
+            self._mark(content, _REMOVAL).unlink(missing_ok=True)
+
+    def is_held(self, content: str) -> bool:
+        """Return whether a writer that runs may be about to record an object with the file."""
+        # The file itself has the lock of a writer of release 0.1.
+        marks = (self._mark(content, _NEW), self._mark(content, _WRITING))
+        paths = (*marks, self.path(content, PART), self.path(content))
+        return any(map(_is_locked, paths))
+
+    def pending(self, *, now: float) -> Iterator[FoundFile]:
+        """Yield the files that marks name, each once, also those that are gone: their marks are left."""
+        seen = set()
+        for entry in _entries(self._marks):
+            content, _, why = entry.name.partition(".")
+            if not _MARK.fullmatch(entry.name) or content in seen:
+                continue
+            with suppress(FileNotFoundError):  # removed meanwhile
+                marked_at = entry.stat().st_mtime
+                # A writer renames a new mark at once, unless it is killed.
+                if f".{why}" == _NEW and marked_at > now - ABANDONED_AGE_S:
+                    continue
+                seen.add(content)
+                yield self._found(content, marked_at)
+
+    def listed(self, number: int) -> Iterator[FoundFile]:
+        """Yield the files of the folder *number*, of :data:`FOLDERS`."""
+        for entry in _entries(self.folder / f"{number:02x}"):
+            if _NAME.fullmatch(entry.name):
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    content = entry.name.removesuffix(PART)
+                    yield self._described(content, Path(entry.path), entry.stat())
+
+    def synchronise(self) -> None:
+        """Make removals by this object durable."""
+        while self._unsynchronised:
+            folder = self._unsynchronised.pop()
+            with suppress(FileNotFoundError):
+                synchronise(folder)
+
+    def _mark(self, content: str, why: str) -> Path:
+        return self._marks / f"{content}{why}"
+
+    def _found(self, content: str, marked_at: float) -> FoundFile:
+        for suffix in ("", PART):
+            with suppress(FileNotFoundError):
+                path = self.path(content, suffix)
+                return self._described(content, path, path.stat())
+        return FoundFile(content, "", 0, marked_at, is_there=False)
+
+    def _described(self, content: str, path: Path, found: os.stat_result) -> FoundFile:
+        name = path.relative_to(self.folder.parent).as_posix()
+        return FoundFile(content, name, found.st_size, found.st_mtime)
+
+
+@contextmanager
+def translated(folder: Path) -> Iterator[None]:
+    """Translate errors of the system within the block, which works in *folder*.
+
+    Raises:
+        InvalidInputError: *folder* cannot be a folder.
+        AccessDeniedError: this user may not do it.
+        UnavailableError: the disk is full or fails.
+    """
+    try:
+        yield
+    except OSError as exc:
+        raise failures.of_system(exc, folder) from exc
+
+
+def synchronise(folder: Path) -> None:
+    """Make the names in *folder* durable."""
+    if os.name == "nt":
+        return  # Windows opens no folders
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        if _HAS_LOCKS:
+            return not _lock(descriptor)
+        return os.fstat(descriptor).st_mtime > time.time() - ABANDONED_AGE_S
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    """Lock the file unless another descriptor has it locked; the lock ends with the process at the latest."""
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+    return True
