@@ -349,6 +349,11 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """Remove what an unfinished fork copied, as a part of :meth:`Store.remove_garbage`."""
         return remove_copies(self._objects, key, epoch)
 
+    @property
+    def objects(self) -> Objects:
+        """All objects of the bucket, for :meth:`Store.erase_user`."""
+        return self._objects
+
     def objects_of(self, app_name: str, user_id: str) -> UserObjects | None:
         """Return what finds and removes a user's objects, for :meth:`Store.erase_user`.
 

@@ -15,7 +15,7 @@ from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
 from gcp_adk_store.codec.object_names import UPLOADS, is_upload_name, object_name, upload_name
 from gcp_adk_store.codec.objects import StoredObject, encode_file
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, require_age
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, LeftFile, require_age
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations import telemetry
@@ -230,8 +230,11 @@ class UrlMethods(ArtifactMethods):
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield old files that browsers uploaded for :meth:`create_upload` and that nobody finalized.
 
+        In a folder also the files that killed processes left, of artifacts and of large content: it looks at
+        all files.
+
         Args:
-            older_than_s: Seconds since the upload, an hour at least, a day by default.
+            older_than_s: Seconds since the last write, an hour at least, a day by default.
 
         Raises:
             InvalidInputError: *older_than_s* is below an hour.
@@ -250,9 +253,24 @@ class UrlMethods(ArtifactMethods):
                         versions=[(found.name, found.version)],
                     )
 
+        for file in await self._objects.left(every=True):
+            if file.since < before:
+                yield Garbage(
+                    kind=GarbageKind.FILE,
+                    place=PayloadPlace.BUCKET,
+                    name=file.name,
+                    since=file.since,
+                    size=file.size,
+                    versions=[(file.name, file.content)],
+                )
+
     @operation
     async def remove_garbage(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find_garbage` found; tell whether it is gone. Calling again is safe."""
+        if garbage.kind is GarbageKind.FILE:
+            ((name, content),) = garbage.versions
+            file = LeftFile(content=content, name=name, size=garbage.size or 0, since=garbage.since)
+            return not await self._objects.remove_left([file])
         if garbage.kind is not GarbageKind.UPLOAD:
             return False
         ((name, version),) = garbage.versions

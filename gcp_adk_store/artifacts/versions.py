@@ -33,7 +33,7 @@ from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.rereads import Rereads, jitter
-from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.objects import Objects, remove_interrupted
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -289,7 +289,12 @@ class ArtifactVersions:
         # A failure cancels no other removal: Cloud Storage might apply its request all the same.
         await fan_out(remove(stored) for stored in versions)
         if not failures:
-            return
+            try:
+                await remove_interrupted(self._objects)
+            except StoreError as exc:
+                failures.append(exc)
+            else:
+                return
         open_ = [exc for exc in failures if isinstance(exc, UnavailableError | OutcomeUnknownError)]
         first = (open_ or failures)[0]
         if not removed and not open_:

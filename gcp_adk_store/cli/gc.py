@@ -24,6 +24,7 @@ _KINDS: Final = {
     GarbageKind.RESTORE: "a restore that was interrupted",
     GarbageKind.PAYLOAD: "large content that nothing refers to",
     GarbageKind.UPLOAD: "an upload that was never finalized",
+    GarbageKind.FILE: "a file that a killed process left",
     GarbageKind.UNREADABLE: "left alone: its owner cannot be read",
 }
 _HOUR_S: Final = 3600.0
@@ -44,7 +45,7 @@ _Found = tuple[Garbage, str]
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @json_option
 async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
-    """Remove garbage: rests of deletions, payloads without a reference, uploads never finalized.
+    """Remove garbage: rests of deletions, payloads without a reference, uploads never finalized, lost files.
 
     Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
     remains, with 2 if it cannot look or no project is named.

@@ -24,7 +24,7 @@ from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.erasure.counting import counted, refers_to_bucket
 from gcp_adk_store.erasure.key_erasure import KeyErasure
-from gcp_adk_store.errors import StoredDataError, UnavailableError
+from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError, UnavailableError
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -35,6 +35,7 @@ from gcp_adk_store.model.erasures import (
     require_quiet,
     total,
 )
+from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
@@ -50,6 +51,7 @@ _AT_ONCE: Final = 32
 
 _NO_TASKS: Final = "A2A tasks, which belong to owners: pass task_owner"
 _NO_OWNER: Final = "{} payloads that do not say whose they are"
+_HELD: Final = "{} files that calls are writing now, which do not say whose they are"
 
 Found = tuple[str, Tally, Callable[[], Awaitable[None]]]
 """Where something is, how much, and what removes it."""
@@ -100,6 +102,9 @@ class UserErasure:
             async for stage, more, _ in run.find():
                 found = total(found, more)
                 yield ErasureProgress(stage=stage, passes=1, found=found)
+            if more := await run.left():
+                found = total(found, more)
+                yield ErasureProgress(stage="files", passes=1, found=found)
             ended_at = self._storage.documents.clock.now()
             yield ErasureReceipt(
                 app_name=app_name,
@@ -162,13 +167,18 @@ class _Run:
         self._subject = ""
         self._intent = Intent(begun_at=0.0, erased={})
         self._unowned = 0
+        self._held = 0
+        # Both services may have one folder.
+        both = (self._storage.payloads.objects, None if artifacts is None else artifacts.objects)
+        self._places = {each.uri_of(""): each for each in both if each is not None}.values()
 
     @property
     def not_covered(self) -> tuple[str, ...]:
         """What the erasure leaves alone."""
         tasks = () if self._owner is not None else (_NO_TASKS,)
         unowned = (_NO_OWNER.format(self._unowned),) if self._unowned else ()
-        return (*NOT_COVERED, *tasks, *unowned)
+        held = (_HELD.format(self._held),) if self._held else ()
+        return (*NOT_COVERED, *tasks, *unowned, *held)
 
     async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
         """Erase in passes, *quiet_s* apart, until one finds nothing; then the receipt."""
@@ -193,7 +203,18 @@ class _Run:
                 f"others still write what is the user's: {MAX_PASSES} passes found something each; "
                 "stop them, then call it again"
             )
-        await self._documents.scrub()
+        try:
+            if removed := await self._remove_left():
+                await self._commit([], removed)
+                yield ErasureProgress(stage="files", passes=number, found=self._intent.erased)
+            await self._documents.scrub()
+            await self._keys.scrub()
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc,
+                "everything of the user is removed, but some of its bytes are still in the files; call it "
+                f"again: {exc}",
+            ) from exc
         ended_at = clock.now()
         recovery = await self._erasure._recovery(ended_at)  # noqa: SLF001
         unreadable_from, recovery = await self._keys.judge(recovery)
@@ -237,6 +258,21 @@ class _Run:
                 async for objects, told in self._objects.find(stage):
                     self._keys.require_known(ENCRYPTED in each.metadata for each in objects)
                     yield stage, told, self._removal(told, partial(self._objects.remove, objects))
+
+    async def left(self) -> Tally:
+        """Return the files that no object has."""
+        return _of_files([file for place in self._places for file in await place.left(every=True)])
+
+    async def _remove_left(self) -> Tally:
+        """Remove the files that no object has, whoever they belong to; count those that are being written."""
+        removed: list[LeftFile] = []
+        self._held = 0
+        for place in self._places:
+            found = await place.left(every=True)
+            held = await place.remove_left(found)
+            self._held += len(held)
+            removed += [file for file in found if file not in held]
+        return _of_files(removed)
 
     def _is_mine(self, path: str) -> bool:
         return path == self._user or path.startswith(f"{self._user}/")
@@ -331,3 +367,7 @@ class _Run:
             return False  # another call, or an earlier attempt, made it
         self._intent = replace(new, update_time=written[0].update_time)
         return False
+
+
+def _of_files(files: Sequence[LeftFile]) -> Tally:
+    return {"files": Erased(len(files), sum(file.size for file in files))} if files else {}

@@ -63,6 +63,15 @@ class KeyErasure:
             for scope in scopes:
                 await self._keys.destroy(scope)
 
+    async def scrub(self) -> None:
+        """Leave nothing of destroyed keys in the files of a database of keys on this machine.
+
+        Raises:
+            OutcomeUnknownError, UnavailableError: as :meth:`gcp_adk_store.ports.documents.Documents.scrub`.
+        """
+        if self._keys is not None:
+            await self._keys.scrub()
+
     async def judge(self, recovery: Recovery) -> tuple[float | None, Recovery]:
         """Return from when on nothing can be read, in Unix seconds, and *recovery* with what is unknown.
 
@@ -71,7 +80,6 @@ class KeyErasure:
         """
         if self._keys is None:
             return None, recovery
-        await self._keys.scrub()
         states = [await self._keys.state(scope) for scope in self._scopes]
         times = [state.at for state in states if isinstance(state, Destroyed)]
         if not times:

@@ -86,6 +86,7 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK304": Code("a chunk has a known format, all its fields, and a name of this form", Help.UPGRADE),
     "FSCK305": Code("a payload has a reference a day after it was written", Help.GC),
     "FSCK306": Code("a payload that is a value, an event or an initial state unpacks to one", Help.BACKUP),
+    "FSCK307": Code("a file in `objects/` of a folder has an object a day after it was written", Help.GC),
     # Shared state
     "FSCK401": Code("the document of an app or a user has a known format and a state", Help.UPGRADE),
     # Notes of deletions, forks and restores

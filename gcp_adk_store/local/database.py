@@ -11,14 +11,19 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor, Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
+from gcp_adk_store.errors import (
+    ForkedProcessError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot
@@ -128,7 +133,8 @@ class Database(OfOneProcess):
     async def snapshot(self) -> AsyncIterator[Reading]:
         """Return reads of the file as it is now, over a connection of their own.
 
-        A database in memory has one connection: its content is copied.
+        A database in memory has one connection: its content is copied. At its end, the log is emptied if it
+        can be: a :meth:`compact` meanwhile left there what was removed.
 
         Raises:
             InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError: as :meth:`read`.
@@ -137,16 +143,32 @@ class Database(OfOneProcess):
         try:
             yield Snapshot(self.submit, connection.sql, self._path)
         finally:
-            self._drop(connection)
+            try:
+                await asyncio.wrap_future(self.submit(partial(_end_snapshot, connection.sql)))
+            finally:
+                self._drop(connection)
 
     async def compact(self) -> None:
         """Write the file anew, without pages that were freed, and empty its log.
 
+        It waits for those who read an older state of the file, which its log has to keep for them.
+
         Raises:
-            UnavailableError: others use the file until the deadline, or the disk is full or fails.
+            OutcomeUnknownError: others read or write the file until the deadline, or the disk is full or
+                fails: bytes of what was removed are left.
             AccessDeniedError, StoredDataError, ForkedProcessError: as :meth:`read`.
         """
-        await self._run(self._writers, _compact, "")
+        try:
+            for step in (_write_anew, _empty_log):
+                await self._run(self._writers, step, "")
+        except UnavailableError as exc:
+            name = getattr(exc.__cause__, "sqlite_errorname", type(exc.__cause__).__name__)
+            raise OutcomeUnknownError.since(
+                exc,
+                f"{self._path}: what was removed is in no table any more, but bytes of it stay in it and "
+                f"its log ({name}); if others read or write it for long, as an export does, wait for their "
+                "end; if the disk is full, free some space; then call it again",
+            ) from exc
 
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
@@ -318,14 +340,23 @@ class _HeldError(Exception):
         self.cause = cause
 
 
-def _compact(sql: sqlite3.Connection) -> None:
+def _write_anew(sql: sqlite3.Connection) -> None:
     sql.execute("VACUUM")
+
+
+def _empty_log(sql: sqlite3.Connection) -> None:
     busy, *_ = sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         held = sqlite3.OperationalError("others read the file")
         held.sqlite_errorcode = sqlite3.SQLITE_BUSY
         held.sqlite_errorname = "SQLITE_BUSY"
         raise held
+
+
+def _end_snapshot(sql: sqlite3.Connection) -> None:
+    with suppress(sqlite3.Error):  # the reads are done; the next compact() says what is wrong
+        sql.execute("ROLLBACK")
+        _empty_log(sql)
 
 
 def _close_all(connections: set[_Connection]) -> None:

@@ -190,7 +190,8 @@ class LocalDocuments(LocalReads):
         """As the port: the file is written anew, without the pages of removed documents.
 
         Raises:
-            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+            OutcomeUnknownError: as the port.
+            AccessDeniedError, StoredDataError: as :meth:`commit`.
         """
         with part_of(self.deadline_s):
             await self._database.compact()

@@ -23,12 +23,14 @@ KINDS: Final = (
     "push_configs",
     "keys",
     "notes",
+    "files",
     "others",
 )
 """What an erasure counts, in the order of a receipt.
 
 ``versions`` are those of artifacts, ``keys`` those of encryption, ``notes`` those of unfinished deletions,
-forks and restores, and of push configs; ``others`` are documents that this release does not know.
+forks and restores, and of push configs; ``files`` are those that no object had in a folder: a killed process
+left them, and nothing says whose they were; ``others`` are documents that this release does not know.
 """
 
 NOT_COVERED: Final = (
@@ -88,7 +90,8 @@ class ErasureProgress:
     """How far an erasure is."""
 
     stage: str
-    """``keys``, ``documents``, ``payloads``, ``artifacts``, ``uploads``; ``waiting`` before a last look."""
+    """``keys``, ``documents``, ``payloads``, ``artifacts``, ``uploads``, ``files``; ``waiting`` before a last
+    look."""
     passes: int
     """Number of the pass, from 1."""
     found: Tally

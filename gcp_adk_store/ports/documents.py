@@ -141,7 +141,8 @@ class Documents(Reads, Protocol):
         Firestore keeps its own files: there it does nothing.
 
         Raises:
-            UnavailableError: other processes use the file until the deadline, or the disk is full.
+            OutcomeUnknownError: others read or write the file until the deadline, or the disk is full:
+                removed documents are in no table, but bytes of them are left. Call it again.
         """
         ...
 

@@ -135,6 +135,16 @@ class Objects(Protocol):
         ...
 
 
+async def remove_interrupted(objects: Objects) -> None:
+    """Remove the files that a process wrote or removed when it was killed; no request to a bucket.
+
+    Raises:
+        UnavailableError, AccessDeniedError: as :meth:`Objects.remove_left`.
+    """
+    if found := await objects.left(every=False):
+        await objects.remove_left(found)
+
+
 class Uploads(Protocol):
     """Uploads of any size, some megabytes in memory at a time."""
 

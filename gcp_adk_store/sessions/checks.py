@@ -73,7 +73,10 @@ class Checker:
                 yield fault
             if on_progress is not None:
                 on_progress(checked)
-        async for fault in self._orphans_in_bucket(scope, before=clock.now() - older_than_s):
+        before = clock.now() - older_than_s
+        async for fault in self._orphans_in_bucket(scope, before=before):
+            yield fault
+        for fault in await self._lost_files(scope, before=before):
             yield fault
 
     async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
@@ -184,6 +187,14 @@ class Checker:
                 for found in old:
                     if found.sha256 not in used:
                         yield Fault(code="FSCK305", path=found.name, item=found.sha256, says=says)
+
+    async def _lost_files(self, scope: Scope, *, before: float) -> list[Fault]:
+        """Return the files in a folder that no object has: they do not say whose they are."""
+        objects = self._storage.payloads.objects
+        if objects is None or self._holdings.path_of(scope):
+            return []
+        lost = [file for file in await objects.left(every=True) if file.since < before]
+        return [Fault(code="FSCK307", path=file.name, says="no object has it") for file in lost]
 
     async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
         """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""

@@ -96,6 +96,7 @@ class SessionLifecycle:
                 for place in deletion.spilled:
                     await self._storage.payloads.at(place).remove_all(owner)
                 await self._storage.documents.commit_all(layout.finish_deletion(key, deletion))
+            await self._storage.payloads.remove_interrupted()
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but not all of its parts; delete it again: {exc}"

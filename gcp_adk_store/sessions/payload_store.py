@@ -23,7 +23,7 @@ from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, Pa
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.objects import Objects, remove_interrupted
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError, RefusedError, settling
 from gcp_adk_store.sessions.parts import create, pages, renew
 
@@ -312,9 +312,24 @@ class Payloads:
                     yield found
 
     @property
+    def objects(self) -> Objects | None:
+        """The objects of the bucket, ``None`` without one."""
+        return self._objects
+
+    @property
     def in_bucket(self) -> BucketPayloads | None:
         """The payloads in the bucket, ``None`` without one."""
         return self._in_bucket
+
+    async def remove_interrupted(self) -> None:
+        """Remove the files of a folder that a killed process was about to remove, or to record."""
+        if self._objects is not None:
+            await remove_interrupted(self._objects)
+
+    async def scrub(self) -> None:
+        """Leave no file in a folder that no object has, and make all removals durable; as with documents."""
+        if self._objects is not None:
+            await self._objects.remove_left(await self._objects.left(every=True))
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""

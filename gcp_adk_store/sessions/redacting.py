@@ -323,6 +323,7 @@ class Redactor:
                 numbers = [number for run in note.segments for number in run]
                 paths = layout.segments(key, note.epoch, numbers)
                 await documents.commit_all([Delete(path=path) for path in paths])
+            await self._storage.payloads.scrub()
             await documents.scrub()
         except StoreError as exc:
             raise OutcomeUnknownError.since(

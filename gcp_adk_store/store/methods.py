@@ -143,7 +143,7 @@ class StoreMethods:
 
     async def remove_garbage(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
-        if garbage.kind is GarbageKind.UPLOAD:
+        if garbage.kind in (GarbageKind.UPLOAD, GarbageKind.FILE):
             return await self.artifacts.remove_garbage(garbage)
         copies = None if self._artifacts is None else self._artifacts.remove_copies
         return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
