@@ -2,17 +2,19 @@
 
 import asyncio
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Content, Contents
 from gcp_adk_store.ports.refusals import ObjectExistsError
 from gcp_adk_store.settings import ArtifactLimits
-from tests.local.objects.conftest import Kept
+from tests.local.objects.conftest import Kept, kept_at
 
 DAY_S = 24 * 3600.0
 
@@ -177,3 +179,38 @@ class TestContents:
         assert before == files(folder)
         assert not marks(folder)
         await put(on_disk.contents, b"third")
+
+
+@pytest.mark.linux
+def test_what_a_store_makes_is_for_its_user_alone_whatever_the_umask(tmp_path: Path) -> None:
+    """Folders, databases with their logs, files and marks; a folder that was there keeps its mode."""
+    there = tmp_path / "there"
+    there.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        for folder in (tmp_path / "above" / "store", there):
+            kept = kept_at(folder)
+            asyncio.run(
+                kept.objects.create("a", ObjectFields(data=b"x", content_type="text/plain", metadata={}))
+            )
+            with pytest.raises(OutcomeUnknownError):
+                asyncio.run(_lose(kept.contents))
+            kept_here = [*folder.rglob("*")]
+            assert {".sqlite3", ".sqlite3-wal", ".sqlite3-shm", ".write"} <= {
+                each.suffix for each in kept_here
+            }
+            modes = {(each.is_dir(), stat.S_IMODE(each.stat().st_mode)) for each in kept_here}
+            assert {(True, 0o700), (False, 0o600)} == modes
+            asyncio.run(kept.objects.close())
+    finally:
+        os.umask(before)
+    assert 0o755 == stat.S_IMODE(there.stat().st_mode)
+    assert [0o700] * 2 == [
+        stat.S_IMODE((tmp_path / each).stat().st_mode) for each in ("above", "above/store")
+    ]
+
+
+async def _lose(contents: Contents) -> None:
+    async with contents.draft() as draft:
+        await draft.finish()
+        raise OutcomeUnknownError("no answer")

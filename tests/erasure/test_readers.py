@@ -1,0 +1,123 @@
+"""An erasure beside a reader of an older state, such as an export: what is left and said, and how it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
+from gcp_adk_store.local import database
+from gcp_adk_store.moving.session_files import records_of
+from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.traces import in_folder, traces
+
+WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
+SECRET = "here-secret-here"  # noqa: S105  # a canary
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two of one folder, with a user in it: one erases, the other one reads."""
+    async with Store.local(tmp_path, **FILLED) as store, Store.local(tmp_path, **FILLED) as other:
+        await fill(store)
+        yield store, other
+
+
+def left_in_files(folder: Path) -> list[str]:
+    """Return the places whose canary some file has."""
+    files = {name: data for name, data in in_folder(folder).items() if name.startswith("file ")}
+    return [name for name in PLACES if traces(files, canary(name))]
+
+
+async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
+    stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends when the reader does, with a receipt and no byte in the files."""
+    store, other = stores
+    waits, anew = asyncio.Event(), []
+    write_anew = database._write_anew
+
+    def jitter(attempt: int, *, longest_s: float) -> float:
+        del attempt, longest_s
+        waits.set()
+        return 0.0
+
+    monkeypatch.setattr(database, "jitter", jitter)
+    monkeypatch.setattr(database, "_write_anew", lambda sql: (anew.append(1), write_anew(sql)))
+    async with AsyncExitStack() as reading:
+        reads = await reading.enter_async_context(other.sessions.storage.documents.snapshot())
+        before = [found.fields for found in await reads.query("", "adk_sessions", all_descendants=True)]
+        erasing = asyncio.create_task(erase(store, task_owner=OWNER))
+        await waits.wait()
+        seen = [found.fields for found in await reads.query("", "adk_sessions", all_descendants=True)]
+        assert before == seen
+        assert [] == (await other.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+        assert left_in_files(tmp_path)
+        assert not erasing.done()
+    _, receipt = await erasing
+
+    assert isinstance(receipt, ErasureReceipt)
+    assert [] == left_in_files(tmp_path)
+    assert [1] == anew
+
+
+async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_the_reader_removes_it(
+    stores: tuple[Store, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything is removed, and its bytes are not; the next call gives the receipt of both."""
+    store, other = stores
+    async with other.sessions.storage.documents.snapshot():
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+            with pytest.raises(OutcomeUnknownError, match="everything of the user is removed") as caught:
+                await erase(store, task_owner=OWNER)
+        assert "as an export does" in str(caught.value)
+        assert "nothing was written" not in str(caught.value)
+        assert [] == (await other.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+        assert left_in_files(tmp_path)
+
+    assert [] == left_in_files(tmp_path)
+    _, receipt = await erase(store, task_owner=OWNER)
+    assert 2 == receipt.erased["sessions"].count
+
+
+async def test_a_redaction_beside_a_reader_says_what_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event is redacted for all who read it now."""
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        session = await store.sessions.create_session(**WHO)
+        event = await store.sessions.append_event(session, said(SECRET))
+        async with store.sessions.storage.documents.snapshot():
+            with monkeypatch.context() as patch:
+                patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+                with pytest.raises(OutcomeUnknownError, match="the event is redacted, but") as caught:
+                    await store.redact_event(**WHO, event_id=event.id, reason="ticket")
+            assert "nothing was written" not in str(caught.value)
+        again = await store.redact_event(**WHO, event_id=event.id, reason="ticket")
+
+    assert not again.is_new
+    assert [] == traces(in_folder(tmp_path), SECRET)
+
+
+async def test_an_export_that_began_before_has_the_whole_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was then; its end removes the last bytes."""
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(9):
+            await store.sessions.append_event(session, said(f"{number} {SECRET}"))
+        exported = []
+        async for record in records_of(store.sessions, APP, USER, "s"):
+            with monkeypatch.context() as patch:
+                patch.setattr(database, "_LONGEST_WAIT_S", 0.0)
+                with pytest.raises(OutcomeUnknownError):
+                    await erase(store)
+            exported = [event async for event in record.events]
+
+    assert 9 == len(exported)
+    assert [] == traces(in_folder(tmp_path), SECRET)
