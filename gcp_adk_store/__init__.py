@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
-    from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
+    from gcp_adk_store.model.erasures import Erased, Erasure, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.proofs import (
@@ -85,6 +85,7 @@ __all__ = [
     "DlpRedactor",
     "EmbedderError",
     "Erased",
+    "Erasure",
     "ErasureProgress",
     "ErasureReceipt",
     "Fault",
@@ -190,7 +191,7 @@ __getattr__ = importer(
         ),
         "model.redactions": ("Redaction",),
         "model.rotation": ("RotationReport",),
-        "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
+        "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Erasure", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),

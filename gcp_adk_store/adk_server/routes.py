@@ -346,8 +346,10 @@ class _Routes:
         async def told() -> AsyncIterator[bytes]:
             try:
                 async for step in steps:
-                    kind = "progress" if isinstance(step, ErasureProgress) else "receipt"
-                    yield b"event: %s\ndata: %s\n\n" % (kind.encode(), to_json(asdict(step)))
+                    if isinstance(step, ErasureProgress):
+                        yield b"event: progress\ndata: %s\n\n" % to_json(asdict(step))
+                    else:
+                        yield b"event: receipt\ndata: %s\n\n" % step.to_json().encode()
             except StoreError as exc:
                 yield b'event: error\ndata: {"error": "%s"}\n\n' % type(exc).__name__.encode()
             finally:

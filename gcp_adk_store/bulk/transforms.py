@@ -224,13 +224,14 @@ class _Erase(StoreDoFn):
         self._app, self._dry_run, self._quiet_s = app, dry_run, quiet_s
 
     def process(self, user: str) -> Iterator[Any]:
-        steps = self.store.erase_user(
-            app_name=self._app, user_id=user, dry_run=self._dry_run, quiet_s=self._quiet_s
-        )
-        for step in self.each(steps):
-            if isinstance(step, ErasureReceipt):
-                count("users")
-                yield step.to_json()
+        async def erase() -> ErasureReceipt:
+            return await self.store.erase_user(
+                app_name=self._app, user_id=user, dry_run=self._dry_run, quiet_s=self._quiet_s
+            )
+
+        receipt = self.run(erase())
+        count("users")
+        yield receipt.to_dict()
 
 
 class _Prune(StoreDoFn):

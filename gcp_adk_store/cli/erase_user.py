@@ -55,7 +55,7 @@ async def erase_user(
             else:
                 move_to(sum(erased.count for erased in step.found.values()))
     (receipt,) = receipts
-    return Result(receipt.to_json(), _lines(receipt))
+    return Result(receipt.to_dict(), _lines(receipt))
 
 
 def _lines(receipt: ErasureReceipt) -> list[RenderableType]:

@@ -179,7 +179,7 @@ def _result(report: "Report", *, would: bool) -> Result:
     lines += [in_one_line(str(note)) for note in report.notes]
     if report.notes_left_out:
         lines.append(f"notes left out: {report.notes_left_out:,}")
-    return Result(report.to_json(), lines, 0 if report.is_complete else 1)
+    return Result(report.to_dict(), lines, 0 if report.is_complete else 1)
 
 
 def _done(report: "Report") -> int:

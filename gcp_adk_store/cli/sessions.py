@@ -207,27 +207,30 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
 @at_store()
 @user_options
 @_session_option
+@click.option("--keep-artifacts", is_flag=True, help="Let them stay: a new session with this id has them.")
 @deletion_options
 @json_option
-async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
-    """Delete a session with its events; --dry-run only says what it would delete.
+async def delete(at: OpenStore, /, *, dry_run: bool, keep_artifacts: bool, **key: Any) -> Result:
+    """Delete a session with its events and artifacts; --dry-run only says what it would delete.
 
-    State of the user and of the app stays, and so do the session's artifacts.
+    State of the user and of the app stays, and so do the user's artifacts.
     """
     header = await _read_header(at.store.sessions, key)
-    if not dry_run:
-        with waiting("deleting"):
-            await at.store.sessions.delete_session(**key)
     artifacts: list[str] = []
     if at.store.has_artifacts:
         with suppress(InvalidInputError):  # artifacts cannot have this session's id
             artifacts = await at.store.artifacts.delete_session_artifacts(**key, dry_run=True)
+    if not dry_run:
+        with waiting("deleting"):
+            await at.store.delete_session(**key, artifacts=not keep_artifacts)
     done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
     lines = [
         at.where,
         f"{done} session {in_one_line(header.id)}, last update {moment(header.last_update_time)}",
     ]
-    if artifacts:
+    if artifacts and not keep_artifacts:
+        lines.append(f"{done} its artifacts: {len(artifacts)}")
+    elif artifacts:
         delete_them = command_line("artifacts delete", only=IDS)
         lines.append(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)

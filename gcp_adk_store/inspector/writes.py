@@ -1,6 +1,5 @@
 """Fork and restore sessions, redact events, erase users: first say what would happen, then do it."""
 
-from contextlib import aclosing
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
@@ -8,7 +7,6 @@ from starlette.responses import RedirectResponse, Response
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.links import Place
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
-from gcp_adk_store.model.erasures import ErasureReceipt
 from gcp_adk_store.model.history import Point
 
 
@@ -92,15 +90,11 @@ async def erase_form(visit: Visit) -> Response:
 
 async def erase(visit: Visit) -> Response:
     """Say what an erasure would remove, or do it once it is confirmed, and show the receipt."""
-    steps = visit.site.store.erase_user(
+    receipt = await visit.site.store.erase_user(
         app_name=visit.place.app or "",
         user_id=visit.place.user or "",
         dry_run=visit.given.get("confirmed") != "yes",
     )
-    receipt = None
-    async with aclosing(steps):
-        async for step in steps:
-            receipt = step if isinstance(step, ErasureReceipt) else None
     return visit.page("erase.html", receipt=receipt)
 
 

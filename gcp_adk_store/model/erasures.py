@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -121,9 +122,13 @@ class ErasureReceipt:
     ``None`` if no key was destroyed."""
     not_covered: tuple[str, ...] = NOT_COVERED
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the receipt as JSON values, with its digest."""
         return {**self._content(), "digest": self.digest}
+
+    def to_json(self) -> str:
+        """Return :meth:`to_dict` as one line of JSON, in ASCII."""
+        return json.dumps(self.to_dict(), allow_nan=False)
 
     @cached_property
     def digest(self) -> str:
@@ -146,6 +151,45 @@ class ErasureReceipt:
             "unreadable_from": self.unreadable_from,
             "not_covered": list(self.not_covered),
         }
+
+
+class Erasure(AsyncIterator[ErasureProgress | ErasureReceipt]):
+    """An erasure: await it for its receipt, or iterate over its progress, of which the receipt is the last.
+
+    It begins with the first step and goes on only while it is awaited or iterated over.
+    """
+
+    def __init__(self, steps: AsyncGenerator[ErasureProgress | ErasureReceipt, None]) -> None:
+        """Take the steps, the last of which is the receipt."""
+        self._steps = steps
+        self._receipt: ErasureReceipt | None = None
+
+    async def __anext__(self) -> ErasureProgress | ErasureReceipt:
+        """Go on to the next step."""
+        step = await anext(self._steps)
+        if isinstance(step, ErasureReceipt):
+            self._receipt = step
+        return step
+
+    def __await__(self) -> Generator[Any, None, ErasureReceipt]:
+        """Take all steps that are left, and return the receipt.
+
+        Raises:
+            InvalidInputError: it ended before, by an error or by :meth:`aclose`.
+        """
+        return self._whole().__await__()
+
+    async def aclose(self) -> None:
+        """End it after the step that it takes; the next erasure of the user goes on."""
+        await self._steps.aclose()
+
+    async def _whole(self) -> ErasureReceipt:
+        async with aclosing(self):
+            async for _ in self:
+                pass
+        if self._receipt is None:
+            raise InvalidInputError("this erasure ended without a receipt; call erase_user again")
+        return self._receipt
 
 
 def digest_of(content: Mapping[str, Any]) -> str:

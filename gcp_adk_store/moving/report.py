@@ -74,6 +74,6 @@ class Report:
         elif note not in self.notes[-100:]:
             self.notes.append(note)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         return {**asdict(self), "is_complete": self.is_complete}

@@ -319,8 +319,9 @@ class FirestoreSessionService(
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; a missing session is accepted.
 
-        After the first commit, readers and writers do not find the session. The next call removes the
-        remains of an interrupted deletion.
+        Its artifacts stay, as with ADK's services: a new session with this id has them. Delete both with
+        :meth:`Store.delete_session`. After the first commit, readers and writers do not find the session. The
+        next call removes the remains of an interrupted deletion.
 
         Raises:
             OutcomeUnknownError: not answered; the session may be gone. Calling again is safe.

@@ -1,7 +1,6 @@
 """Do what concerns the sessions and the artifacts of a store together."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Literal
 
 from google.adk.sessions import Session
@@ -14,7 +13,7 @@ from gcp_adk_store.erasure.pruning import OnPruned, Pruner
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.model.artifact_points import ArtifactsAt
-from gcp_adk_store.model.erasures import ErasureProgress, ErasureReceipt
+from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
@@ -218,7 +217,7 @@ class StoreMethods:
             restore_id=restore.restore_id,
         )
 
-    async def erase_user(
+    def erase_user(
         self,
         *,
         app_name: str,
@@ -226,8 +225,11 @@ class StoreMethods:
         dry_run: bool = False,
         task_owner: str | None = None,
         quiet_s: float = 0.0,
-    ) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
-        """Erase all that the store holds of a user of an app; yield the progress, and the receipt at the end.
+    ) -> Erasure:
+        """Erase all that the store holds of a user of an app.
+
+        Await what it returns for the receipt, or iterate over it with ``async for`` for the progress, and the
+        receipt at the end. Nothing happens before.
 
         These are sessions with their events, state, segments and payloads, also rests of sessions that are
         gone, the user's state, memories, artifacts of all sessions and of the user, and uploads of browsers.
@@ -248,25 +250,25 @@ class StoreMethods:
                 writers, the last pass finds what they stored that were under way; with less, a session that
                 is created meanwhile may stay, and lack its large content.
 
-        Yields:
-            :class:`~gcp_adk_store.ErasureProgress`, and at last the
-            :class:`~gcp_adk_store.ErasureReceipt`.
+        Returns:
+            What gives the :class:`~gcp_adk_store.ErasureReceipt` if awaited, or if iterated over
+            :class:`~gcp_adk_store.ErasureProgress` and the receipt at last.
 
         Raises:
             UnavailableError: others still write what is the user's, after 20 passes; or the service refuses.
                 Something may be erased: call it again.
-            OutcomeUnknownError: not answered; call it again.
+            OutcomeUnknownError: not answered; or everything is removed, and some of its bytes are left in the
+                files of a folder, because others read them. Call it again.
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased. Or the user's data is
                 encrypted and the store has no *encryption*; nothing that is encrypted was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery, self._recovery_of_keys)
-        given = erasure.erase_user(
-            app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
+        return Erasure(
+            erasure.erase_user(
+                app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
+            )
         )
-        async with aclosing(given) as steps:
-            async for step in steps:
-                yield step
 
     async def rotate_keys(
         self, *, on_progress: Callable[[RotationReport], None] | None = None
@@ -336,12 +338,13 @@ class StoreMethods:
         )
 
     async def delete_session(
-        self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = False
+        self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = True
     ) -> None:
-        """Remove a session, and with *artifacts* those of its own; a missing session is accepted.
+        """Remove a session with its artifacts; a missing session is accepted.
 
-        Artifacts whose names start with ``user:`` stay. The session goes first: a repetition removes what an
-        interrupted call left.
+        Without *artifacts* they stay, as they do with ``sessions.delete_session``: a new session with this id
+        then has them. Artifacts whose names start with ``user:`` always stay. The session goes first: a
+        repetition removes what an interrupted call left.
 
         Raises:
             OutcomeUnknownError: not answered, or something may be left. Calling again is safe.

@@ -12,6 +12,7 @@ from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, Store
 from gcp_adk_store.adk_server import add_store_routes
+from gcp_adk_store.model.erasures import digest_of
 from tests.services.test_artifact_links import signing_credentials
 
 APP = "notes"
@@ -202,6 +203,7 @@ async def test_a_user_is_erased_with_a_receipt(client: httpx.AsyncClient, store:
     assert all("event: receipt" in stream for stream in streams)
     assert [True, False] == [each[-1]["is_dry_run"] for each in told]
     assert all(1 == each[-1]["erased"]["sessions"]["count"] for each in told)
+    assert told[1][-1]["digest"] == digest_of(told[1][-1])
     assert await store.sessions.get_session(**WHO) is None
 
 

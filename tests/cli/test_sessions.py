@@ -372,7 +372,7 @@ def test_an_export_of_a_long_session_takes_little_memory(deployment: Deployment,
 
 
 def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
-    """A dry run names the session and deletes nothing; with --yes it is gone, its artifacts are named."""
+    """A dry run names the session and deletes nothing; --yes deletes it, with its artifacts unless kept."""
     done(talk(deployment, PLAIN, said("hello")))
 
     async def save() -> None:
@@ -382,16 +382,23 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     done(save())
     dry = deployment.run("sessions", "delete", *OF_PLAIN, "--dry-run")
     still = deployment.run("sessions", "show", *OF_PLAIN)
-    real = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
+    real = deployment.run("sessions", "delete", *OF_PLAIN, "--yes", "--keep-artifacts")
     after = deployment.run("sessions", "show", *OF_PLAIN)
     listed = deployment.run(
         *follow(real.stdout.rpartition("artifacts that stay: 1; delete them: ")[2].strip())
     )
 
-    assert [0, 0, 0, 1] == [each.exit_code for each in (dry, still, real, after)]
+    done(talk(deployment, PLAIN, said("again")))
+    with_it = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
+    left = deployment.run("artifacts", "list", *OF_PLAIN, "--json")
+
+    assert [0, 0, 0, 1, 0] == [each.exit_code for each in (dry, still, real, after, with_it)]
     assert "would delete session s1, last update 20" in dry.stdout
+    assert "would delete its artifacts: 1" in dry.stdout
     assert "deleted session s1, last update 20" in real.stdout
     assert listed.stdout.endswith("would delete f\n")
+    assert "deleted its artifacts: 1" in with_it.stdout
+    assert [] == json.loads(left.stdout)
 
 
 def test_a_deletion_for_programs(deployment: Deployment) -> None:

@@ -275,7 +275,7 @@ async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_i
         assert 2 == receipt.erased["keys"].count
         assert receipt.unreadable_from is not None
         assert receipt.begun_at + 300 < receipt.unreadable_from < receipt.ended_at + 361
-        assert receipt.to_json()["unreadable_from"] == receipt.unreadable_from
+        assert receipt.to_dict()["unreadable_from"] == receipt.unreadable_from
         writes = [Write(path=each.path, fields=each.fields) for each in backup]
         await stored.commit(writes, repeatable_when_unanswered=False)
         with pytest.raises(KeyDestroyedError):

@@ -1,6 +1,7 @@
 """After an erasure a raw scan of both stores finds no byte of the user, and all of everybody else."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
@@ -49,7 +50,8 @@ async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
     assert [] == [name for name in PLACES if traces(after, canary(name))]
     assert [] == traces(after, USER)
     assert [] == traces(after, OWNER)
-    told = receipt.to_json()
+    told = receipt.to_dict()
+    assert told == json.loads(receipt.to_json())
     assert told["digest"] == digest_of(told)
     assert {} == {kind: n for kind, n in told["erased"].items() if kind in ("keys", "others") and n["count"]}
     assert receipt.empty_at is not None
@@ -238,15 +240,55 @@ async def test_documents_that_nobody_can_read_are_erased(store: Store) -> None:
     assert 1 == len(await documents.query("", "adk_sessions", all_descendants=True))
 
 
-async def test_a_deleted_session_takes_its_artifacts_with_it_if_asked(store: Store) -> None:
-    """Those of the user stay, and so do those of a session that is deleted without."""
+async def test_a_receipt_is_awaited_or_comes_last(store: Store) -> None:
+    """Both ways, also one after the other; what ended early has none."""
+    await fill(store)
+    receipt = await store.erase_user(app_name=APP, user_id=USER, dry_run=True)
+    begun = store.erase_user(app_name=APP, user_id=USER)
+    first = await anext(begun)
+    rest = await begun
+    steps = [step async for step in store.erase_user(app_name=APP, user_id=USER)]
+    ended = store.erase_user(app_name=APP, user_id=USER)
+    await ended.aclose()
+
+    assert isinstance(first, ErasureProgress)
+    assert receipt.is_dry_run
+    assert not rest.is_dry_run
+    assert receipt.erased == rest.erased
+    assert rest == await begun
+    assert [ErasureReceipt] == [type(step) for step in steps]
+    with pytest.raises(InvalidInputError, match="call erase_user again"):
+        await ended
+
+
+async def test_an_awaited_erasure_that_is_cancelled_is_closed(store: Store) -> None:
+    """It ends there; the next call goes on."""
+    await fill(store)
+    erasure = store.erase_user(app_name=APP, user_id=USER, quiet_s=3600.0)
+    while getattr(await anext(erasure), "stage", "") != "waiting":
+        pass
+    waiting = asyncio.ensure_future(erasure)
+    await asyncio.sleep(0)  # it begins to wait for an hour
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(InvalidInputError, match="call erase_user again"):
+        await erasure
+
+    receipt = await store.erase_user(app_name=APP, user_id=USER)
+    assert receipt.erased["sessions"].count
+
+
+async def test_a_deleted_session_takes_its_artifacts_with_it(store: Store) -> None:
+    """Those of the user stay; those of a session that is deleted alone wait for a new one with its id."""
     for user in (USER, OTHER):
         await fill(store, user)
     there: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
 
-    await store.delete_session(**there)
+    await store.delete_session(**there, artifacts=False)
+    await store.sessions.delete_session(**there)
     kept = await store.artifacts.list_artifact_keys(**there)
-    await store.delete_session(**there, artifacts=True)
+    await store.delete_session(**there)
 
     assert [f"a/{canary('file-name')}", "report.txt", "user:mine.txt"] == kept
     assert ["user:mine.txt"] == await store.artifacts.list_artifact_keys(**there)

@@ -1,6 +1,7 @@
 """An erasure beside a reader of an older state, such as an export: what is left and said, and how it ends."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -37,8 +38,13 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
 ) -> None:
     """It ends when the reader does, with a receipt and no byte in the files."""
     store, other = stores
-    waits, anew = asyncio.Event(), []
+    waits, anew = asyncio.Event(), 0
     write_anew = database._write_anew
+
+    def counted(sql: sqlite3.Connection) -> None:
+        nonlocal anew
+        anew += 1
+        write_anew(sql)
 
     def jitter(attempt: int, *, longest_s: float) -> float:
         del attempt, longest_s
@@ -46,7 +52,7 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
         return 0.0
 
     monkeypatch.setattr(database, "jitter", jitter)
-    monkeypatch.setattr(database, "_write_anew", lambda sql: (anew.append(1), write_anew(sql)))
+    monkeypatch.setattr(database, "_write_anew", counted)
     async with AsyncExitStack() as reading:
         reads = await reading.enter_async_context(other.sessions.storage.documents.snapshot())
         before = [found.fields for found in await reads.query("", "adk_sessions", all_descendants=True)]
@@ -61,7 +67,7 @@ async def test_an_erasure_waits_for_a_reader_and_writes_the_file_anew_once(
 
     assert isinstance(receipt, ErasureReceipt)
     assert [] == left_in_files(tmp_path)
-    assert [1] == anew
+    assert 1 == anew
 
 
 async def test_an_erasure_that_waits_too_long_says_what_is_left_and_the_end_of_the_reader_removes_it(

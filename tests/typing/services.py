@@ -17,6 +17,7 @@ from gcp_adk_store import (
     ArtifactLimits,
     ArtifactReader,
     DlpRedactor,
+    Erasure,
     ErasureProgress,
     ErasureReceipt,
     Fault,
@@ -173,7 +174,9 @@ async def a_store_acts_on_both(store: Store) -> None:
     assert_type(await store.delete_session(**who, artifacts=True), None)
     assert_type(await store.prune(app_name="a", idle_days=90, dry_run=True), PruneReport)
     erasure = store.erase_user(app_name="a", user_id="u")
-    assert_type(erasure, AsyncGenerator[ErasureProgress | ErasureReceipt, None])
+    assert_type(erasure, Erasure)
+    assert_type([step async for step in erasure], list[ErasureProgress | ErasureReceipt])
+    assert_type(await erasure, ErasureReceipt)
     garbage = store.find_garbage()
     assert_type(garbage, AsyncIterator[Garbage])
     async for each in garbage:

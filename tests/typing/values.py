@@ -134,7 +134,8 @@ def reports_are_values(
     assert_type(kept.written, int)
     assert_type(receipt.recovery, Recovery)
     assert_type(receipt.erased["sessions"], Erased)
-    assert_type(receipt.to_json(), dict[str, Any])
+    assert_type(receipt.to_dict(), dict[str, Any])
+    assert_type(receipt.to_json(), str)
     assert_type(found.kind, GarbageKind)
 
 
