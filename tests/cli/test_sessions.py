@@ -398,7 +398,7 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     assert "deleted session s1, last update 20" in real.stdout
     assert listed.stdout.endswith("would delete f\n")
     assert "deleted its artifacts: 1" in with_it.stdout
-    assert [] == json.loads(left.stdout)
+    assert [] == json.loads(left.stdout)["versions"]
 
 
 def test_a_deletion_for_programs(deployment: Deployment) -> None:

@@ -171,7 +171,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/encryption.md": 1,
-    "docs/erasure.md": 2,
+    "docs/erasure.md": 3,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/how-to/authenticate.md": 1,
