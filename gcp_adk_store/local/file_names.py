@@ -2,12 +2,13 @@
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from google.adk.platform import time as platform_time
 
 from gcp_adk_store.local import failures
 
@@ -198,7 +199,7 @@ def _is_locked(path: Path) -> bool:
     try:
         if _HAS_LOCKS:
             return not _lock(descriptor)
-        return os.fstat(descriptor).st_mtime > time.time() - ABANDONED_AGE_S
+        return os.fstat(descriptor).st_mtime > platform_time.get_time() - ABANDONED_AGE_S
     finally:
         os.close(descriptor)
 

@@ -1,12 +1,13 @@
 """Read and write the objects of a simulated service, with the library's own retry."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, TypeVar
 
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.ports.objects import ReadAt
@@ -127,6 +128,14 @@ class SimulatedObjects:
         await self.write_request(
             "delete object", lambda: self._served.delete(name, generation=generation), name
         )
+
+    async def left(self, *, every: bool) -> list[LeftFile]:  # noqa: ARG002  # of the port
+        """As the port: none, without a request."""
+        return []
+
+    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:  # noqa: ARG002  # of the port
+        """As the port: there are none."""
+        return []
 
     async def close(self) -> None:
         """As the port: there is nothing to close."""
