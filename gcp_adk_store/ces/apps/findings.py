@@ -55,6 +55,8 @@ RULES: Final[dict[str, Rule]] = {
     "CES410": Rule(severity="warning", looks_for="a synchronous tool waits 5 seconds or more"),
     "CES501": Rule(severity="warning", looks_for="a change inside a variable"),
     "CES502": Rule(severity="warning", looks_for="an `after_tool_callback` ignores the key `result`"),
+    "CES601": Rule(severity="warning", looks_for="the session cannot give what a document marks as its own"),
+    "CES602": Rule(severity="error", looks_for="the app names an agent or a guardrail that it does not have"),
 }
 """By code; a code keeps its meaning for ever."""
 

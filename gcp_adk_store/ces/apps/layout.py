@@ -259,7 +259,8 @@ class _Reading(Files):
             return other_toolset(config, name, folder.name)
         path = self.folder / schema
         if "\n" in schema:  # the document itself, not its path
-            spec = self.parsed(config_file(folder / folder.name), schema, document=True)
+            path = config_file(folder / folder.name)
+            spec = self.parsed(path, schema, document=True)
         elif self.is_file(path, f"the schema of the toolset {name}"):
             spec = self.parsed(path, self.text(path))
         else:
@@ -269,6 +270,7 @@ class _Reading(Files):
             name=name,
             folder=folder.name,
             spec=spec,
+            path=path,
             server=url if isinstance(url, str) and url != FILLED_IN else "",
             authentication=authentication if isinstance(authentication, dict) else {},
         )

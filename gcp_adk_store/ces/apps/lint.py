@@ -7,6 +7,13 @@ from gcp_adk_store.ces.apps.code_rules import check_callback, check_tool, check_
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
 from gcp_adk_store.ces.apps.parsed import Parsed
+from gcp_adk_store.ces.apps.toolsets import Toolset
+from gcp_adk_store.ces.tools.openapi import OpenApiTool
+from gcp_adk_store.ces.tools.session_fields import is_marked
+from gcp_adk_store.errors import InvalidInputError
+
+_ANY_SERVER = "https://server.invalid"
+"""Operations are read, and not called."""
 
 
 def lint_app(app: AgentApp) -> list[Finding]:
@@ -32,9 +39,28 @@ def lint_app(app: AgentApp) -> list[Finding]:
         allowed[parsed.path] = parsed.allowed
         found += check_callback(parsed, callback.callback)
         found += check_tool_names(parsed, app.tool_names)
+    found += [each for toolset in app.toolsets for each in _marks(app, toolset)]
     # Agents may share the file of a callback.
     wrong = (each for each in set(found) if each.code not in allowed.get(each.path, {}).get(each.line, ()))
     return sorted(wrong, key=lambda each: (each.path, each.line, each.column, each.code, each.says))
+
+
+def _marks(app: AgentApp, toolset: Toolset) -> Iterator[Finding]:
+    """Yield the operations of *toolset* that are not called, because the session cannot give a value."""
+    if not is_marked(toolset.spec):
+        return
+    fix = "mark fields of JSON objects and lists, or a parameter"
+    try:
+        operations = OpenApiTool.from_spec(
+            toolset.spec, display_name=toolset.name, server=_ANY_SERVER
+        ).operations
+        wrong = [
+            f"{name} is not called: {each.unfillable}" for name, each in operations.items() if each.unfillable
+        ]
+    except InvalidInputError as exc:
+        wrong = [f"no operation of {toolset.name} is called: {exc}"]
+    for says in wrong:
+        yield finding("CES601", says, fix, path=app.shown(toolset.path))
 
 
 def _parsed(app: AgentApp, path: Path) -> Parsed | Finding:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from gcp_adk_store.ces.tools.openapi import identifier
@@ -46,6 +47,8 @@ class Toolset:
     folder: str = ""
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The document; empty without one."""
+    path: Path = field(default_factory=Path)
+    """The file that has the document."""
     kind: str = ""
     """What it has instead of a document, for messages; empty with one."""
     listed: frozenset[str] = frozenset()

@@ -47,13 +47,12 @@ class SessionValues:
 
 
 def expression_of(described: Mapping[str, Any], where: str) -> str:
-    """Return the expression of the session that *described* has, itself or in its schema; empty for none.
+    """Return the expression of the session by which *described* is marked; empty for none.
 
     Raises:
         InvalidInputError: it is not such an expression.
     """
-    schema = described.get("schema")
-    found = described.get(MARK, schema.get(MARK) if isinstance(schema, Mapping) else None)
+    found = described.get(MARK)
     if found is None:
         return ""
     if not isinstance(found, str) or not _EXPRESSION.fullmatch(found):

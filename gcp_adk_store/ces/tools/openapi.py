@@ -5,7 +5,7 @@ servers, server variables and parameter styles, and copies each reference (5 s f
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,14 @@ import yaml
 
 from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.http.headers import header_fault
-from gcp_adk_store.ces.tools.injection import Authentication, SessionValues, expression_of
-from gcp_adk_store.ces.tools.parameters import PLACES, ArgumentsError, Parameter
+from gcp_adk_store.ces.tools.injection import MARK, Authentication, SessionValues
+from gcp_adk_store.ces.tools.parameters import PLACES, ArgumentsError, Parameter, text_of
+from gcp_adk_store.ces.tools.session_fields import (
+    SessionFields,
+    UnfillableError,
+    is_marked,
+    session_fields,
+)
 from gcp_adk_store.errors import InvalidInputError
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
@@ -42,8 +48,12 @@ class Operation:
     body: str | None
     """Media type of the body that it takes."""
     body_required: bool
-    injected: Mapping[str, str] = field(default_factory=dict)
-    """Fields of the body that are values of the session, by name: which."""
+    of_session: Mapping[str, SessionFields] = field(default_factory=dict)
+    """What the session gives of parameters, by name."""
+    body_of_session: SessionFields = field(default_factory=SessionFields)
+    """What the session gives of the body."""
+    unfillable: str = ""
+    """Why the session cannot give what the document marks; such an operation is refused."""
 
     def request(
         self, args: Mapping[str, Any], headers: Mapping[str, str], session: SessionValues | None = None
@@ -58,13 +68,22 @@ class Operation:
         Raises:
             ArgumentsError: an argument is missing, unknown, or does not fit its place.
         """
+        if self.unfillable:
+            raise ArgumentsError(f"{self.name} is not called: {self.unfillable}")
         session = session or SessionValues()
-        of_session = {each.name: each.expression for each in self.parameters if each.expression}
-        args = {name: value for name, value in args.items() if name not in {*of_session, *self.injected}}
-        args |= {name: session.value(each) for name, each in of_session.items()}
+        hidden = {name for name, each in self.body_of_session.members.items() if each.expression}
+        args = {name: value for name, value in args.items() if name not in hidden}
+        args |= {
+            name: each.filled(args.get(name), session, f"the argument {name}")
+            for name, each in self.of_session.items()
+        }
         missing = [each for each in self.parameters if each.required and args.get(each.name) is None]
         if missing:
-            unset = [f"{each.name}, which is {each.expression}" for each in missing if each.expression]
+            unset = [
+                f"{each.name}, which is {found.expression}"
+                for each in missing
+                if (found := self.of_session.get(each.name)) and found.expression
+            ]
             if unset:
                 raise ArgumentsError(f"the session has no value for {'; '.join(unset)}")
             raise ArgumentsError(f"missing arguments: {', '.join(each.name for each in missing)}")
@@ -75,11 +94,7 @@ class Operation:
         sent = {parameter.name: parameter.header(value) for parameter, value in given["header"]}
         if given["cookie"]:
             sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
-        body = self._body(args)
-        if self.injected and (body is None or isinstance(body, dict)):
-            values = {name: session.value(each) for name, each in self.injected.items()}
-            found = {name: value for name, value in values.items() if value is not None}
-            body = {**(body or {}), **found} or None
+        body = self._body(args, session)
         is_json = self.body is not None and "json" in self.body
         as_form = self.body == _FORM and isinstance(body, dict)
         if body is not None and not as_form:
@@ -89,7 +104,7 @@ class Operation:
         return Outgoing(
             method=self.method.upper(),
             url=self.server.rstrip("/") + path,
-            params=[pair for parameter, value in given["query"] for pair in parameter.query(value)] or None,
+            params=[pair for each in given["query"] for pair in self._query(*each)] or None,
             headers={**sent, **headers},
             data=None if is_json else body,
             json=body if is_json else None,
@@ -101,7 +116,27 @@ class Operation:
             if args.get(parameter.name) is not None:
                 yield parameter, args[parameter.name]
 
-    def _body(self, args: Mapping[str, Any]) -> Any:
+    def _query(self, parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+        """Return the names and values of one parameter; none has the name of what the session gives."""
+        pairs = parameter.query(value)
+        if parameter.name not in self.of_session:
+            taken = {*self.of_session, *(name for each in self.of_session.values() for name in each.members)}
+            _require_free((name for name, _ in pairs), taken, f"the argument {parameter.name}")
+        return pairs
+
+    def _body(self, args: Mapping[str, Any], session: SessionValues) -> Any:
+        """Return the body that is sent: what the caller gives, and in its place what the session gives."""
+        body, ours = self._given_body(args), self.body_of_session
+        if not ours:
+            return body
+        body = ours.filled({} if body is None else body, session, "the body")
+        if ours.expression and "json" not in str(self.body):
+            return None if body is None else text_of(body)
+        if self.body == _FORM:
+            _require_free((name for name in body if name not in ours.members), ours.members, "the form")
+        return None if body == {} else body
+
+    def _given_body(self, args: Mapping[str, Any]) -> Any:
         named = {parameter.name for parameter in self.parameters}
         fields = {name: value for name, value in args.items() if name not in named}
         if self.body is None:
@@ -110,9 +145,15 @@ class Operation:
             return None
         if len(fields) == 1 and next(iter(fields)) in _WHOLE_BODY:
             return next(iter(fields.values()))
-        if self.body_required and not (fields or self.injected):
+        if self.body_required and not (fields or self.body_of_session):
             raise ArgumentsError("missing arguments: the body has no field")
         return fields or None
+
+
+def _require_free(names: Iterable[str], taken: Collection[str], where: str) -> None:
+    """Raise if a server could read one of *names*, such as ``user[]``, as one of *taken*."""
+    if found := next((name for name in names if name.partition("[")[0] in taken), None):
+        raise ArgumentsError(f"{where} cannot have a field {found[:100]!r}, which the session gives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +229,7 @@ def _read(spec: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
 
 
 def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
+    marked = is_marked(document)
     for path, found in _mapping(document.get("paths"), "paths").items():
         if str(path).startswith("x-"):  # an extension of the document
             continue
@@ -198,25 +240,39 @@ def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Ope
         item = _resolved(document, found, path)
         for method in _METHODS:
             if method in item:
-                yield _operation(document, path, item, method, server)
+                yield _operation(document, path, item, method, server, marked=marked)
 
 
 def _operation(
-    document: Mapping[str, Any], path: str, item: Mapping[str, Any], method: str, server: str | None
+    document: Mapping[str, Any],
+    path: str,
+    item: Mapping[str, Any],
+    method: str,
+    server: str | None,
+    *,
+    marked: bool,
 ) -> Operation:
     where = f"{method.upper()} {path}"
     told = _mapping(item[method], where)
     parameters: dict[tuple[str, str], Parameter] = {}
+    described_by: dict[str, Mapping[str, Any]] = {}
     for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
         described = _resolved(document, found, where)
         try:
-            parameter = Parameter.of(described, expression_of(described, where))
+            parameter = Parameter.of(described)
         except ValueError as exc:
             raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
         parameters[parameter.name, parameter.place] = parameter
+        described_by[parameter.name] = described
     body = _resolved(document, told.get("requestBody") or {}, where)
     content = _mapping(body.get("content") or {}, where)
     media_type = _media_type(content)
+    of_session: dict[str, Any] = {}
+    try:
+        if marked:
+            of_session = _of_session(document, described_by, content, media_type, where)
+    except UnfillableError as exc:
+        of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
     return Operation(
         name=identifier(str(told.get("operationId") or f"{method}_{identifier(path)}")),
         method=method,
@@ -226,24 +282,37 @@ def _operation(
         parameters=tuple(parameters.values()),
         body=media_type,
         body_required=bool(body.get("required")),
-        injected=_injected(document, content.get(media_type) if media_type else None, where),
+        **of_session,
     )
 
 
-def _injected(document: Mapping[str, Any], media: Any, where: str) -> dict[str, str]:
-    """Return the fields of a body that are values of the session, and which they are."""
-    schema = media.get("schema") if isinstance(media, Mapping) else None
-    if not isinstance(schema, Mapping):
-        return {}
-    properties = _resolved(document, schema, where).get("properties")
-    if not isinstance(properties, Mapping):
-        return {}
-    found = {
-        str(name): expression_of(each, f"{where}, {name}")
-        for name, each in properties.items()
-        if isinstance(each, Mapping)
-    }
-    return {name: expression for name, expression in found.items() if expression}
+def _of_session(
+    document: Mapping[str, Any],
+    parameters: Mapping[str, Mapping[str, Any]],
+    content: Mapping[str, Any],
+    media_type: str | None,
+    where: str,
+) -> dict[str, Any]:
+    """Return what the session gives of *parameters* and of the body, as an `Operation` has it.
+
+    Raises:
+        UnfillableError: it cannot give all that the document marks.
+        InvalidInputError: a mark is not an expression that is known.
+    """
+    resolve = partial(_resolved, document, where=where)
+    found: dict[str, SessionFields] = {}
+    for name, told in parameters.items():
+        media = told.get("content")
+        schemas = [each.get("schema") for each in (media.values() if isinstance(media, Mapping) else ())]
+        own = {key: value for key, value in told.items() if key == MARK}
+        found[name] = session_fields([own, told.get("schema"), *schemas], resolve, f"{where}, {name}")
+    chosen = content.get(media_type or "")
+    schema = chosen.get("schema") if isinstance(chosen, Mapping) else None
+    body = session_fields([schema], resolve, where)
+    is_form, is_deep = media_type == _FORM, any(not each.expression for each in body.members.values())
+    if media_type and "json" not in media_type and (body.items or body.members) and (is_deep or not is_form):
+        raise UnfillableError(f"a field is marked within a body of {media_type}")
+    return {"of_session": {name: each for name, each in found.items() if each}, "body_of_session": body}
 
 
 def _server(*places: Mapping[str, Any]) -> str:

@@ -35,12 +35,10 @@ class Parameter:
     """``json`` where the document gives it a media type; else one of OpenAPI's."""
     explode: bool
     """Whether each item of a list or an object is a value of its own."""
-    expression: str = ""
-    """Which value of the session it is; empty for an argument, which models see."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], expression: str = "") -> "Parameter":
-        """Return the parameter that *told* describes; *expression* is the value of the session that it is.
+    def of(cls, told: Mapping[str, Any]) -> "Parameter":
+        """Return the parameter that *told* describes.
 
         Raises:
             ValueError: *told* is not a parameter.
@@ -55,7 +53,6 @@ class Parameter:
             required=bool(told.get("required")) or place == "path",
             style=style,
             explode=bool(told.get("explode", style == "form")),
-            expression=expression,
         )
 
     def segment(self, value: Any) -> str:

@@ -24,11 +24,13 @@ def declaration_of(callee: Callee) -> dict[str, Any]:
             return _of_python(callee)
         case OperationTool():
             operation = callee.operation
-            told = [each for each in operation.parameters if not each.expression]
+            hidden = {name for name, each in operation.of_session.items() if each.expression}
+            told = [each for each in operation.parameters if each.name not in hidden]
             properties: dict[str, Any] = {each.name: {} for each in told}
             required = [each.name for each in told if each.required]
-            if operation.body is not None:
-                properties["body"] = dict(_OBJECT) if "json" in operation.body else {}
+            of_session = operation.body_of_session
+            if operation.body is not None and not of_session.expression:
+                properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}
                 required += ["body"] if operation.body_required else []
             return _declared(callee.name, callee.description, properties, required)
         case MockTool():

@@ -42,7 +42,7 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
     with app_in(folder, app_name) as place:
         app = read_app(place)
-        if not (app.tools or app.callbacks or app.problems):
+        if not (app.tools or app.callbacks or app.toolsets or app.problems):
             raise CannotLookError(
                 f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py"
             )

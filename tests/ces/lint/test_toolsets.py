@@ -134,6 +134,26 @@ def test_a_value_that_the_session_does_not_have_is_told(tmp_path: Path) -> None:
         found.request({"note": "hi"}, SessionValues())
 
 
+def test_lint_warns_of_a_value_that_the_session_cannot_give(tmp_path: Path) -> None:
+    """By the document's file and the operation, also where the document itself is refused."""
+    text = json.dumps(SCHEMA)
+    write(tmp_path)
+    assert lint_app(read_app(tmp_path)) == []
+
+    for schema, says in (
+        (text.replace("application/json", "text/plain"), "Bank_read is not called: a field is marked within"),
+        (text.replace("$context.session_id", "$context.user"), "no operation of Bank is called: POST /sess"),
+    ):
+        (found,) = lint_app(read_app(write(tmp_path, schema=json.loads(schema))))
+
+        assert (found.code, found.severity, found.path) == (
+            "CES601",
+            "warning",
+            "toolsets/bank/schema.yaml",
+        )
+        assert found.says.startswith(says)
+
+
 def test_an_expression_that_is_unknown_is_told_by_the_stand_in(tmp_path: Path) -> None:
     """With those that are known."""
     schema = json.loads(json.dumps(SCHEMA).replace("$context.session_id", "$context.user"))

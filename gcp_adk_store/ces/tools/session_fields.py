@@ -1,0 +1,188 @@
+"""Find the fields of requests that are values of the session, at every depth, and fill them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeAlias
+
+from gcp_adk_store.ces.tools.injection import MARK, SessionValues, expression_of
+from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.errors import InvalidInputError
+
+Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
+"""Returns a schema, or what it refers to; raises InvalidInputError where there is nothing."""
+
+_DEPTH: Final = 64
+_TOGETHER: Final = ("allOf", "anyOf", "oneOf")
+_READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
+_NO_SCHEMA: Final = frozenset(
+    {"$defs", "const", "default", "definitions", "discriminator", "enum", "example", "examples"}
+)
+"""Keywords whose values are data, or schemas that count only where something refers to them."""
+
+
+class UnfillableError(Exception):
+    """A document marks a field that cannot be filled in every request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFields:
+    """What of a value the session gives, as its schema says; the rest is the caller's.
+
+    Marks of all alternatives (``allOf``, ``anyOf``, ``oneOf``) count: no field that one of them marks is ever
+    the caller's.
+    """
+
+    expression: str = ""
+    """Of the value itself."""
+    members: Mapping[str, Self] = field(default_factory=dict)
+    """Members of an object that the session gives, or that have something of it."""
+    items: Self | None = None
+    """Of each item of a list."""
+    required: frozenset[str] = frozenset()
+    has_others: bool = False
+    """Whether the object has members that are the caller's too."""
+
+    def __bool__(self) -> bool:
+        return bool(self.expression or self.members or self.items)
+
+    def filled(self, value: Any, session: SessionValues, where: str) -> Any:
+        """Return *value* with the values of *session* in place of what the caller gives; None for none.
+
+        A missing object is made if it is required, or if all its members are the session's.
+
+        Raises:
+            ArgumentsError: *value*, which messages call *where*, is not of the kind that has these fields.
+        """
+        if self.expression:
+            return session.value(self.expression)
+        if value is None or not self:
+            return value
+        if self.members and isinstance(value, Mapping):
+            return dict(self._members(value, session, where))
+        if self.items is not None and isinstance(value, list):
+            return [self.items.filled(each, session, f"an item of {where}") for each in value]
+        kinds = [*(["an object"] if self.members else []), *(["a list"] if self.items else [])]
+        raise ArgumentsError(
+            f"{where} must be {' or '.join(kinds)}, not {type(value).__name__}, "
+            "because the session gives fields of it"
+        )
+
+    def _members(
+        self, value: Mapping[str, Any], session: SessionValues, where: str
+    ) -> Iterator[tuple[str, Any]]:
+        yield from ((name, each) for name, each in value.items() if name not in self.members)
+        for name, each in self.members.items():
+            given, wanted = value.get(name), name in self.required or not each.has_others
+            made = {} if given is None and wanted and each.members else given
+            found = each.filled(made, session, f"{name} of {where}")
+            if found is not None if each.expression else found or name in value:
+                yield name, found
+
+    def merged(self, other: Self) -> Self:
+        """Return the fields of a value that has those of both.
+
+        Raises:
+            UnfillableError: they differ in which value of the session a field is.
+        """
+        if self.expression and other.expression and self.expression != other.expression:
+            raise UnfillableError(f"one field is both {self.expression} and {other.expression}")
+        members = dict(self.members)
+        for name, each in other.members.items():
+            members[name] = members[name].merged(each) if name in members else each
+        return type(self)(
+            expression=self.expression or other.expression,
+            members=members,
+            items=other.items if self.items is None else self.items.merged(other.items or type(self)()),
+            required=self.required | other.required,
+            has_others=self.has_others or other.has_others,
+        )
+
+
+_NONE: Final = SessionFields()
+
+
+def is_marked(document: Any) -> bool:
+    """Return whether *document* marks anything as a value of the session."""
+    waiting, seen = [document], {id(document)}
+    while waiting:
+        each = waiting.pop()
+        below = [*each.values()] if isinstance(each, Mapping) else each if isinstance(each, list) else []
+        if isinstance(each, Mapping) and MARK in each:
+            return True
+        fresh = [one for one in below if isinstance(one, Mapping | list) and id(one) not in seen]
+        seen |= {*map(id, fresh)}
+        waiting += fresh
+    return False
+
+
+def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionFields:
+    """Return the fields of a value that has all *schemas*.
+
+    Raises:
+        UnfillableError: a marked field cannot be filled in every request.
+        InvalidInputError: a mark is not an expression that is known.
+    """
+    return _Reading(resolve, where).all_of(schemas, 0)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One pass over the schemas of a value."""
+
+    resolve: Resolve
+    where: str
+    _referred: dict[str, SessionFields | None] = field(default_factory=dict)
+    """By reference; None while it is read."""
+    _recursive: set[str] = field(default_factory=set)
+
+    def all_of(self, schemas: Any, depth: int) -> SessionFields:
+        found = _NONE
+        for each in schemas if isinstance(schemas, list) else ():
+            found = found.merged(self._of(each, depth))
+        return found
+
+    def _of(self, schema: Any, depth: int) -> SessionFields:
+        if depth > _DEPTH:
+            raise UnfillableError(f"its schema is nested deeper than {_DEPTH} levels")
+        if not isinstance(schema, Mapping):
+            return _NONE
+        for keyword, below in schema.items():
+            known = keyword in _READ or keyword in _NO_SCHEMA or str(keyword).startswith("x-")
+            if not known and self.all_of(below if isinstance(below, list) else [below], depth + 1):
+                raise UnfillableError(f"a field is marked in {keyword}")
+        found = self._own(schema, depth).merged(self._reference(schema.get("$ref"), depth))
+        for keyword in _TOGETHER:
+            found = found.merged(self.all_of(schema.get(keyword), depth + 1))
+        return found
+
+    def _own(self, schema: Mapping[str, Any], depth: int) -> SessionFields:
+        properties, items = schema.get("properties"), schema.get("items")
+        required = schema.get("required")
+        read = {
+            str(name): self._of(each, depth + 1)
+            for name, each in (properties.items() if isinstance(properties, Mapping) else ())
+        }
+        return SessionFields(
+            expression=expression_of(schema, self.where),
+            members={name: each for name, each in read.items() if each},
+            items=self.all_of(items if isinstance(items, list) else [items], depth + 1) or None,
+            required=frozenset(map(str, required if isinstance(required, list) else ())),
+            has_others=any(not each or each.has_others for each in read.values()),
+        )
+
+    def _reference(self, reference: Any, depth: int) -> SessionFields:
+        if not isinstance(reference, str):
+            return _NONE
+        if reference not in self._referred:
+            self._referred[reference] = None
+            try:
+                schema = self.resolve({"$ref": reference})
+            except InvalidInputError:  # outside of the document, or nowhere: it marks nothing here
+                schema = {}
+            found = self._referred[reference] = self._of(schema, depth + 1)
+            if found and reference in self._recursive:
+                raise UnfillableError(f"a field is marked in {reference}, which contains itself")
+        found_before = self._referred[reference]
+        if found_before is None:
+            self._recursive.add(reference)
+        return found_before or _NONE

@@ -1,0 +1,222 @@
+"""What a document marks as the session's is never the caller's, wherever it stands in a request."""
+
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces import OpenApiTool
+from gcp_adk_store.ces.tools.injection import SessionValues
+from gcp_adk_store.ces.tools.openapi import Operation
+from gcp_adk_store.ces.tools.parameters import ArgumentsError
+
+USER = {"type": "string", "x-ces-session-context": "$context.variables.user"}
+NOTE = {"type": "string"}
+WHOSE = {"type": "object", "properties": {"user": USER, "note": NOTE}}
+SESSION = SessionValues(variables={"user": "alice"})
+FORM = "application/x-www-form-urlencoded"
+JSON = "application/json"
+
+
+def operation(
+    schema: Any = None,
+    *,
+    media_type: str = JSON,
+    parameters: tuple[dict[str, Any], ...] = (),
+    components: dict[str, Any] | None = None,
+) -> Operation:
+    """Return an operation with that body."""
+    told: dict[str, Any] = {"operationId": "pay", "parameters": list(parameters)}
+    if schema is not None:
+        told["requestBody"] = {"content": {media_type: {"schema": schema}}}
+    document = {
+        "info": {"title": "Bank"},
+        "paths": {"/pay": {"post": told}},
+        "components": {"schemas": components or {}},
+    }
+    return OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "sent"),
+    [
+        (
+            {"properties": {"order": WHOSE}},
+            {"order": {"user": "mallory", "note": "n"}},
+            {"order": {"user": "alice", "note": "n"}},
+        ),
+        (
+            {"properties": {"orders": {"type": "array", "items": WHOSE}}},
+            {"orders": [{"user": "mallory"}, {"note": "n"}]},
+            {"orders": [{"user": "alice"}, {"user": "alice", "note": "n"}]},
+        ),
+        ({"properties": {"ids": {"items": USER}}}, {"ids": ["mallory", "eve"]}, {"ids": ["alice", "alice"]}),
+        ({"allOf": [{"$ref": "#/components/schemas/Whose"}]}, {"user": "mallory"}, {"user": "alice"}),
+        ({"anyOf": [{"type": "string"}, WHOSE]}, {"user": "mallory"}, {"user": "alice"}),
+        (
+            {"properties": {"order": {"oneOf": [{"type": "null"}, WHOSE]}}},
+            {"order": {"user": "mallory"}},
+            {"order": {"user": "alice"}},
+        ),
+        (
+            {"properties": {"user": {"$ref": "#/components/schemas/User"}}},
+            {"user": "mallory"},
+            {"user": "alice"},
+        ),
+        (
+            {"properties": {"a": {"properties": {"b": {"items": {"allOf": [WHOSE]}}}}}},
+            {"a": {"b": [{"user": "mallory"}]}},
+            {"a": {"b": [{"user": "alice"}]}},
+        ),
+        (
+            {"properties": {"meta": {"properties": {"user": USER}}, "note": NOTE}},
+            {"note": "n"},
+            {"note": "n", "meta": {"user": "alice"}},
+        ),
+        (
+            {"allOf": [{"required": ["order"]}, {"properties": {"order": WHOSE}}]},
+            {},
+            {"order": {"user": "alice"}},
+        ),
+        ({"properties": {"order": WHOSE, "note": NOTE}}, {"note": "n"}, {"note": "n"}),
+        ({"properties": {"order": WHOSE}}, {"order": None}, {"order": None}),
+        (USER, {"body": "mallory"}, "alice"),
+        ({"type": "array", "items": WHOSE}, {"body": [{"user": "mallory"}]}, [{"user": "alice"}]),
+    ],
+)
+def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[str, Any], sent: Any) -> None:
+    """In place of the caller's; objects that the caller may leave out stay out."""
+    found = operation(schema, components={"Whose": WHOSE, "User": USER})
+
+    assert sent == found.request(given, {}, SESSION).json
+
+
+@pytest.mark.parametrize("media_type", [JSON, FORM])
+@pytest.mark.parametrize("body", ["user=mallory", '{"user": "mallory"}', [{"user": "mallory"}], 7, True])
+def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: Any) -> None:
+    """Text, a list or a number, in JSON and in a form: the value of the session would be missing."""
+    found = operation(WHOSE, media_type=media_type)
+
+    for name in ("body", "requestBody"):
+        with pytest.raises(ArgumentsError, match="the body must be an object, not"):
+            found.request({name: body}, {}, SESSION)
+
+
+def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
+    """Nor is an object a list."""
+    found = operation({"properties": {"order": WHOSE, "orders": {"items": WHOSE}}})
+
+    with pytest.raises(ArgumentsError, match="order of the body must be an object, not str"):
+        found.request({"order": '{"user": "mallory"}'}, {}, SESSION)
+    with pytest.raises(ArgumentsError, match="orders of the body must be a list, not dict"):
+        found.request({"orders": {"user": "mallory"}}, {}, SESSION)
+
+
+def test_a_form_has_the_values_of_the_session() -> None:
+    """In an object of fields; a name that a server could read as the field's is refused."""
+    found = operation(WHOSE, media_type=FORM)
+
+    assert {"user": "alice", "note": "n"} == found.request(
+        {"body": {"user": "mallory", "note": "n"}}, {}, SESSION
+    ).data
+    with pytest.raises(ArgumentsError, match=r"cannot have a field 'user\[\]'"):
+        found.request({"user[]": "mallory"}, {}, SESSION)
+
+
+def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
+    """Neither in the body, at any depth, nor as a parameter."""
+    found = operation(
+        {"properties": {"user": USER, "order": WHOSE}},
+        parameters=({"name": "who", "in": "query", "schema": USER},),
+    )
+    given = {"body": {"user": "mallory", "order": {"user": "mallory", "note": "n"}}, "who": "mallory"}
+
+    outgoing = found.request(given, {}, SessionValues())
+
+    assert {"order": {"note": "n"}} == outgoing.json
+    assert outgoing.params is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given", "sent"),
+    [
+        ({"name": "user", "in": "query", "schema": {"allOf": [USER]}}, {"user": "m"}, [("user", "alice")]),
+        (
+            {"name": "user", "in": "query", "schema": {"$ref": "#/components/schemas/User"}},
+            {"user": "m"},
+            [("user", "alice")],
+        ),
+        (
+            {"name": "user", "in": "query", "content": {JSON: {"schema": USER}}},
+            {"user": "m"},
+            [("user", '"alice"')],
+        ),
+        (
+            {"name": "filter", "in": "query", "style": "deepObject", "schema": WHOSE},
+            {"filter": {"user": "m", "note": "n"}},
+            [("filter[note]", "n"), ("filter[user]", "alice")],
+        ),
+    ],
+)
+def test_parameters_have_the_values_of_the_session_at_every_depth(
+    parameter: dict[str, Any], given: dict[str, Any], sent: Any
+) -> None:
+    """Also where their schema refers to another one."""
+    found = operation(parameters=(parameter,), components={"User": USER})
+
+    assert sent == found.request(given, {}, SESSION).params
+
+
+def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
+    """An object that is spread over the query has names that the caller chooses."""
+    free = {"name": "filter", "in": "query", "schema": {"type": "object"}}
+    found = operation(parameters=({"name": "user", "in": "query", "schema": USER}, free))
+
+    assert [("user", "alice"), ("page", "2")] == found.request({"filter": {"page": 2}}, {}, SESSION).params
+    for name in ("user", "user[]"):
+        with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
+            found.request({"filter": {name: "mallory"}}, {}, SESSION)
+
+
+NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
+UNFILLABLE = [
+    (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
+    (WHOSE, "multipart/form-data", "a field is marked within a body of multipart/form-data"),
+    ({"properties": {"order": WHOSE}}, FORM, f"a field is marked within a body of {FORM}"),
+    ({"additionalProperties": WHOSE}, JSON, "a field is marked in additionalProperties"),
+    ({"patternProperties": {"^x": USER}}, JSON, r"a field is marked in \^x"),
+    ({"if": WHOSE}, JSON, "a field is marked in if"),
+    (
+        {"oneOf": [WHOSE, {"properties": {"user": {"x-ces-session-context": "$context.app_id"}}}]},
+        JSON,
+        r"one field is both \$context.variables.user and \$context.app_id",
+    ),
+    ({"$ref": "#/components/schemas/Node"}, JSON, "Node, which contains itself"),
+]
+
+
+@pytest.mark.parametrize(("schema", "media_type", "why"), UNFILLABLE)
+def test_an_operation_whose_marks_cannot_be_filled_is_not_called(
+    schema: Any, media_type: str, why: str
+) -> None:
+    """The error says what cannot be filled; nothing of the caller is sent."""
+    found = operation(schema, media_type=media_type, components={"Node": NODE})
+
+    with pytest.raises(ArgumentsError, match=f"pay is not called: .*{why}"):
+        found.request({"user": "mallory"}, {}, SESSION)
+
+
+def test_a_document_without_marks_is_read_as_before() -> None:
+    """Schemas that contain themselves or are elsewhere matter only where something is marked."""
+    schema = {
+        "properties": {
+            "below": {"$ref": "#/components/schemas/Node"},
+            "other": {"$ref": "https://x.test/schema"},
+        }
+    }
+    node = {"properties": {"below": {"$ref": "#/components/schemas/Node"}}}
+
+    assert {"a": 1} == operation(schema, components={"Node": node}).request(
+        {"body": {"a": 1}}, {}, SESSION
+    ).json
+    marked = {"properties": {**schema["properties"], "user": USER}}
+    assert {"user": "alice"} == operation(marked, components={"Node": node}).request({}, {}, SESSION).json
