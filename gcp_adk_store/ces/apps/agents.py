@@ -80,8 +80,13 @@ def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentS
         toolsets=tuple(_toolsets(config.get("toolsets"))),
         children=tuple(map(last_of, _texts(config.get("childAgents")))),
         rules=tuple(_rules(config.get("transferRules"))),
-        guardrails=tuple(_texts(config.get("guardrails"))),
+        guardrails=named(config.get("guardrails")),
     )
+
+
+def named(listed: Any) -> tuple[str, ...]:
+    """Return the names that *listed* has; what is no list or no name stays, and names nothing that exists."""
+    return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
 
 
 def last_of(name: str) -> str:

@@ -84,11 +84,6 @@ def folders(parent: Path) -> list[Path]:
     return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
 
 
-def listed(value: Any) -> list[Any]:
-    """Return *value*, or an empty list if it is not a list."""
-    return value if isinstance(value, list) else []
-
-
 def member(value: Any, *names: str) -> Any:
     """Return what is at *names* in *value*, or None."""
     for name in names:

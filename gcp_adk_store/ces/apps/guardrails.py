@@ -57,13 +57,20 @@ def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
     )
 
 
-def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback, Any, bool]]:
-    """Yield the kind, the ``pythonCode`` and whether it is disabled, of each callback of a guardrail."""
-    declared = _mapping(config.get("codeCallback"))
+def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, bool]]:
+    """Yield the kind, the ``pythonCode`` and whether it is disabled, of each callback of a guardrail.
+
+    The kind is None for what is no callback: it would not guard.
+    """
+    declared = config.get("codeCallback") or {}
+    if not isinstance(declared, Mapping):
+        declared = {"": declared}
     for kind in GUARDRAILS:
-        told = declared.get(_MEMBERS[kind])
-        if isinstance(told, Mapping):
-            yield kind, told.get("pythonCode"), bool(told.get("disabled"))
+        if (told := declared.get(_MEMBERS[kind])) is not None:
+            callback = _mapping(told)
+            yield kind, callback.get("pythonCode"), callback.get("disabled") is True
+    for _ in declared.keys() - {*_MEMBERS.values()}:
+        yield None, None, False
 
 
 def in_force(

@@ -18,13 +18,13 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of
-from gcp_adk_store.ces.apps.files import Files, config_file, folders, listed, member
+from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of, named
+from gcp_adk_store.ces.apps.files import Files, config_file, folders, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, code_of, guardrail_of
 from gcp_adk_store.ces.apps.locating import CODE_FILE
@@ -200,6 +200,7 @@ class _Reading(Files):
         callbacks = [code for each in folders(root / "agents") for code in self._callbacks(each)]
         guardrails = [self._guardrail(each, callbacks) for each in folders(root / "guardrails")]
         agents = tuple(self._agent(each) for each in folders(root / "agents"))
+        self._require_named(config, agents, guardrails)
         model = config.get("modelSettings")
         callbacks += [
             CallbackCode(agent="", callback=callback, path=path, disabled=False)
@@ -222,7 +223,7 @@ class _Reading(Files):
             model=str(model.get("model") or "") if isinstance(model, dict) else "",
             global_instruction=self._text_at(root, config.get("globalInstruction")),
             guardrails=tuple(guardrails),
-            guards_all=tuple(each for each in listed(config.get("guardrails")) if isinstance(each, str)),
+            guards_all=named(config.get("guardrails")),
             allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
             problems=tuple(dict.fromkeys(self.problems)),
         )
@@ -287,10 +288,37 @@ class _Reading(Files):
             chosen = [name for use in uses for name in use.operations]
             yield replace(each, listed=names_of(each, chosen, called)) if each.kind else each
 
+    def _require_named(
+        self, config: Mapping[str, Any], agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]
+    ) -> None:
+        """Add guardrails, and a root agent, that configurations name and the app does not have."""
+        app = config_file(self.folder / "app")
+        known = {name for agent in agents for name in agent.names}
+        root = str(config.get("rootAgent") or "")
+        if root and last_of(root) not in known:
+            self._unknown(app, f"rootAgent {root[:100]!r}", known)
+        known = {name for guardrail in guardrails for name in guardrail.names}
+        of_agents = [(self.folder / "agents" / each.folder / each.folder, each.guardrails) for each in agents]
+        for stem, names in ((self.folder / "app", named(config.get("guardrails"))), *of_agents):
+            for each in names:
+                if last_of(each) not in known:
+                    self._unknown(config_file(stem), f"the guardrail {each[:100]!r}", known)
+
+    def _unknown(self, path: Path, what: str, known: Iterable[str]) -> None:
+        says = f"{what} is not in the app; it has: {', '.join(sorted(known)) or 'none'}"
+        fix = "correct the name, or add what it names"
+        self.problems.append(finding("CES602", says, fix, path=self.shown(path)))
+
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
         config = self.config(folder / folder.name)
+        if not config:
+            self.problem(
+                config_file(folder / folder.name), f"the guardrail {folder.name} has no configuration"
+            )
         for kind, code, disabled in code_of(config):
-            if not isinstance(code, str):
+            if kind is None:
+                self.problem(config_file(folder / folder.name), "codeCallback has a member that is not known")
+            elif not isinstance(code, str):
                 self.problem(config_file(folder / folder.name), f"{kind} has no pythonCode")
             elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
                 path = self.folder / code
@@ -310,7 +338,7 @@ class _Reading(Files):
                     for each in folders(folder / f"{callback}_callbacks")
                     if (each / CODE_FILE).is_file()
                 ]
-            for number, each in enumerate(listed if isinstance(listed, list) else ()):
+            for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
                 code = each.get("pythonCode") if isinstance(each, dict) else None
                 if not isinstance(code, str):
                     says = f"{callback} callback {number} has no pythonCode"
@@ -320,7 +348,7 @@ class _Reading(Files):
                         agent=folder.name,
                         callback=cast("Callback", callback),
                         path=self.folder / code,
-                        disabled=bool(each.get("disabled")),
+                        disabled=each.get("disabled") is True,
                     )
 
     def _agent(self, folder: Path) -> AgentSpec:

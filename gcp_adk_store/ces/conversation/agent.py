@@ -60,6 +60,7 @@ class AppAgent(BaseAgent):
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
+        allow_problems: bool = False,
     ) -> None:
         """Read the code of *app*; the sandbox starts with the first code that runs.
 
@@ -73,11 +74,18 @@ class AppAgent(BaseAgent):
             settings: Of the runtime.
             mocks: Answers to calls of tools.
             fakes: Code that answers calls of tools.
+            allow_problems: Run an app with ``problems``, without what it lacks: also what guards it.
 
         Raises:
-            InvalidInputError: a file cannot be read, a condition of a transfer rule is not valid, the app has
-                no root agent, no model is named, or ADK does not know it.
+            InvalidInputError: the app has problems or no root agent, a file cannot be read, a condition of a
+                transfer rule is not valid, no model is named, or ADK does not know it.
         """
+        if app.problems and not allow_problems:
+            first = app.problems[0]
+            raise InvalidInputError(
+                f"the app in {app.folder} does not run, because it has {len(app.problems)} problems; the "
+                f"first is {first.path}:{first.line}: {first.says}. Correct them, or pass allow_problems=True"
+            )
         active_agent((), app)
         named = model or (app.root.model if app.root else "") or app.model
         if not named:

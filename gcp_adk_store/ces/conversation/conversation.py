@@ -145,7 +145,7 @@ class Conversation:
             model: As :class:`AppAgent`.
             app_name: ADK's name of the app; by default that of the agent.
             turns: ``store.turns`` of the store of *session_service*.
-            options: Of :class:`AppAgent`: ``tools``, ``http``, ``sandbox`` and so on.
+            options: Of :class:`AppAgent`: ``tools``, ``http``, ``sandbox``, ``allow_problems`` and so on.
 
         Raises:
             InvalidInputError: as :class:`AppAgent`.

@@ -44,6 +44,8 @@ class EvaluationRuns:
     rules: Rules
     judge: Judge | None
     """Of expectations in natural language."""
+    allow_problems: bool = False
+    """As :class:`Conversation`."""
 
     async def run(self, evaluation: Evaluation) -> Outcome:
         """Return what becomes of *evaluation*.
@@ -99,6 +101,7 @@ class _Run:
             http=runs.http,
             settings=runs.settings,
             mocks=runs.mocks,
+            allow_problems=runs.allow_problems,
         )
         async with conversation:
             given = {name: value for name, value in self.evaluation.variables.items() if value is not None}

@@ -69,7 +69,7 @@ def chat(
     Lines that begin with / show the state, the calls of the last turn and who answers; /help lists them.
     Without --session and a store, the session is in memory. A folder of --local is made if it is missing.
 
-    Ends with 1 if a turn failed, with 2 if the conversation cannot go on.
+    Ends with 1 if a turn failed, with 2 if the app has problems, or the conversation cannot go on.
     """
     with needs_ces():
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
@@ -101,8 +101,6 @@ async def _converse(
     chosen = Chosen(tools=folder, **given)
     app = chosen.read_whole_app(folder)
     model = chosen_model(app, **asked)
-    for problem in app.problems:
-        click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)
     key = None if session is None else key_of(session)
     async with _opened(at, kept=session is not None) as sessions:
         conversation = Conversation(
@@ -116,6 +114,7 @@ async def _converse(
             sandbox=chosen.sandbox,
             settings=chosen.settings(),
             mocks=None if mocks is None else MockConfig.from_json(mocks),
+            allow_problems=chosen.allow_problems,
         )
         async with conversation:
             key = await _begun(conversation, sessions, key, variables)

@@ -27,7 +27,6 @@ from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces.apps.findings import Finding
     from gcp_adk_store.ces.apps.layout import AgentApp
     from gcp_adk_store.ces.sandbox import Sandbox
     from gcp_adk_store.ces.testing.coverage import Coverage, FileCoverage
@@ -79,8 +78,8 @@ def test(
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
     test_*.py beside their python_code.py, which pytest runs in a sandbox that shows it the app. Ends
-    with 1 if a test fails or is malformed, with 2 if no test is found or the tests cannot run.
-    With --watch, the last run decides.
+    with 1 if a test fails or is malformed, with 2 if no test is found, the tests cannot run, or
+    the app has problems. With --watch, the last run decides.
     """
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
@@ -236,8 +235,8 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.coverage import Coverage  # noqa: PLC0415  # likewise
 
-    app, settings = chosen.read_app(folder), chosen.settings()
-    outcomes = [of_problem(folder, each) for each in app.problems]
+    app, settings = chosen.read_sound_app(folder), chosen.settings()
+    outcomes: list[Outcome] = []
     if selection.saved is not None:
         of_tools = tool_tests_of(app, of_tools, selection.saved)
         of_callbacks = callback_tests_of(app, of_callbacks, selection.saved)
@@ -266,20 +265,6 @@ def _measured(app: "AgentApp", only: str | None) -> list[Path]:
     """Return the code whose coverage is wanted."""
     of_tools = [] if only == "callbacks" else [tool.path for tool in app.tools]
     return of_tools if only == "tools" else [*of_tools, *(callback.path for callback in app.callbacks)]
-
-
-def of_problem(folder: Path, problem: "Finding") -> "Outcome":
-    """Return what becomes of a file of the app that was not read: what it says would be missing unseen."""
-    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # of the extra
-
-    return Outcome(
-        path=str(folder / problem.path),
-        line=problem.line,
-        name="the app",
-        subject="",
-        status="error",
-        says=(problem.says,),
-    )
 
 
 async def _tool_outcomes(

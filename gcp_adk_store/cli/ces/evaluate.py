@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.check import of_problem, show_outcomes, unpacked_folder, write_junit
+from gcp_adk_store.cli.ces.check import show_outcomes, unpacked_folder, write_junit
 from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
@@ -77,7 +77,7 @@ def evaluate(
     """Run the evaluations of an agent app: golden conversations, and tests of turns.
 
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
-    found or none can run.
+    found, none can run, or the app has problems.
     """
     with needs_ces():
         import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
@@ -194,10 +194,10 @@ async def _outcomes(
             similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls
         ),
         judge=None if judge is None else Judge(as_model(judge)),
+        allow_problems=chosen.allow_problems,
     )
     try:
-        problems = [of_problem(folder, each) for each in app.problems]
-        return [*problems, *[await _ran(runs, each) for each in found]]
+        return [await _ran(runs, each) for each in found]
     finally:
         await sandbox.close()
 

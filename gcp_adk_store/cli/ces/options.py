@@ -61,6 +61,7 @@ class Chosen:
     timeout: float | None
     server: tuple[str, ...]
     credential: tuple[str, ...]
+    allow_problems: bool = False
 
     def read_app(self, folder: Path) -> "AgentApp":
         """Return the app in *folder*, with the servers and credentials of its toolsets.
@@ -83,13 +84,28 @@ class Chosen:
         except InvalidInputError as exc:
             raise CannotLookError(str(exc)) from exc
 
+    def read_sound_app(self, folder: Path) -> "AgentApp":
+        """Return the app in *folder*, and report its problems.
+
+        Raises:
+            CannotLookError: an option is not valid, or the app has problems that are not allowed.
+        """
+        app = self.read_app(folder)
+        for problem in app.problems:
+            click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)
+        if app.problems and not self.allow_problems:
+            raise CannotLookError(
+                "the app does not run with these problems: correct them, or add --allow-problems"
+            )
+        return app
+
     def read_whole_app(self, folder: Path) -> "AgentApp":
         """Return the app in *folder* for conversations, and say what of it does not run here.
 
         Raises:
-            CannotLookError: an option is not valid.
+            CannotLookError: as :meth:`read_sound_app`.
         """
-        app = self.read_app(folder)
+        app = self.read_sound_app(folder)
         for name in app.guardrails_without_code:
             click.echo(visible(f"the guardrail {name} has no code, and does not run here"), err=True)
         return app
@@ -165,7 +181,10 @@ def runtime_options(command: Command) -> Command:
 
 def test_options(command: Command) -> Command:
     """Add the options of `Chosen` without the tools, which are those of the app."""
-    return with_options(command, *_options_of_every_run())
+    allow = click.option(
+        "--allow-problems", is_flag=True, help="Run an app that lacks files, such as those of guardrails."
+    )
+    return with_options(command, *_options_of_every_run(), allow)
 
 
 def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:

@@ -39,15 +39,6 @@ def guarded(
     more: dict[str, Any] | None = None,
 ) -> AgentApp:
     """Return an app with a guardrail that triggers at the word bad, and callbacks that say when they run."""
-    trace = {
-        kind: [NOTE.format(kind)] for kind in ("before_agent", "before_model", "after_model", "after_agent")
-    }
-    guards = {"guardrails": ["Words"]} if of_agent else {}
-    write_app(
-        folder,
-        {"root": {"childAgents": ["billing"], "callbacks": trace, **guards}, "billing": {}, **(more or {})},
-        variables={"trace": []},
-    )
     place = folder / "guardrails" / "words"
     declared = {}
     for kind in kinds:
@@ -63,6 +54,15 @@ def guarded(
         declared[f"{first}{second.capitalize()}Callback"] = {"pythonCode": str(code.relative_to(folder))}
     config = {"displayName": "Words", "enabled": enabled, "codeCallback": declared, "action": action or {}}
     (place / "words.json").write_text(json.dumps(config))
+    trace = {
+        kind: [NOTE.format(kind)] for kind in ("before_agent", "before_model", "after_model", "after_agent")
+    }
+    guards = {"guardrails": ["Words"]} if of_agent else {}
+    write_app(
+        folder,
+        {"root": {"childAgents": ["billing"], "callbacks": trace, **guards}, "billing": {}, **(more or {})},
+        variables={"trace": []},
+    )
     if not of_agent:
         app = json.loads((folder / "app.json").read_text())
         (folder / "app.json").write_text(json.dumps({**app, "guardrails": ["Words"]}))

@@ -1,0 +1,150 @@
+"""An app that lacks something does not run, unless the caller allows that."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gcp_adk_store.ces import AppAgent, read_app
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+WORDS = "guardrails/words/before_agent.py"
+
+
+def change(path: Path, **members: Any) -> None:
+    """Change members of the object in a file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **members}))
+
+
+def sound(folder: Path) -> Path:
+    """Return the folder of an app with a callback and a guardrail, and without problems."""
+    write_app(folder, {"root": {"callbacks": {"before_agent": ["return None"]}}, "other": {}})
+    (folder / WORDS).parent.mkdir(parents=True)
+    (folder / WORDS).write_text(
+        "def before_agent_guardrail_callback(callback_context):\n"
+        "    return create_guardrail_result(decision='OK')\n"
+    )
+    declared = {"codeCallback": {"beforeAgentCallback": {"pythonCode": WORDS}}}
+    (folder / "guardrails/words/words.json").write_text(json.dumps(declared))
+    change(folder / "app.json", guardrails=["words"])
+    assert not read_app(folder).problems
+    return folder
+
+
+def guards(declared: Any) -> Callable[[Path], None]:
+    """Return what gives the guardrail another configuration."""
+    return lambda folder: change(folder / "guardrails/words/words.json", codeCallback=declared)
+
+
+PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "the code of a guardrail": (lambda folder: (folder / WORDS).unlink(), "CES001"),
+    "the configuration of a guardrail": (
+        lambda folder: (folder / "guardrails/words/words.json").unlink(),
+        "CES001",
+    ),
+    "a guardrail of the app": (
+        lambda folder: change(folder / "app.json", guardrails=["words", "gone"]),
+        "CES602",
+    ),
+    "guardrails that are no names": (
+        lambda folder: change(folder / "app.json", guardrails=[{"name": "words"}]),
+        "CES602",
+    ),
+    "guardrails that are no list": (lambda folder: change(folder / "app.json", guardrails="gone"), "CES602"),
+    "a guardrail of an agent": (
+        lambda folder: change(folder / "agents/root/root.json", guardrails=["gone"]),
+        "CES602",
+    ),
+    "the root agent": (lambda folder: change(folder / "app.json", rootAgent="gone"), "CES602"),
+    "a callback": (
+        lambda folder: change(
+            folder / "agents/root/root.json", beforeAgentCallbacks=[{"pythonCode": "gone.py"}]
+        ),
+        "CES001",
+    ),
+    "callbacks that are no list": (
+        lambda folder: change(folder / "agents/root/root.json", beforeAgentCallbacks="gone.py"),
+        "CES001",
+    ),
+    "a callback of a guardrail that is a path": (guards({"beforeAgentCallback": WORDS}), "CES001"),
+    "a callback of a guardrail of another kind": (
+        guards({"beforeToolCallback": {"pythonCode": WORDS}}),
+        "CES001",
+    ),
+    "code of a guardrail that is no object": (guards(WORDS), "CES001"),
+}
+
+
+@pytest.mark.parametrize("missing", PROBLEMS)
+def test_an_app_that_lacks_what_it_names_does_not_run(tmp_path: Path, missing: str) -> None:
+    """A guard would be skipped, or another agent would begin."""
+    breaks, code = PROBLEMS[missing]
+    folder = sound(tmp_path)
+    breaks(folder)
+    app = read_app(folder)
+
+    assert [code] == [each.code for each in app.problems]
+    with pytest.raises(InvalidInputError, match=r"1 problems; the first is .*\. Correct them, or pass"):
+        AppAgent(app, model="gemini-2.5-flash")
+
+
+async def test_an_app_with_problems_runs_where_the_caller_allows_it(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """Without what it lacks, by its own choice."""
+    folder = sound(tmp_path)
+    (folder / WORDS).unlink()
+    app = read_app(folder)
+
+    with pytest.raises(InvalidInputError, match="allow_problems=True"):
+        converse(app)
+    conversation = converse(app, ["Hello."], allow_problems=True)
+
+    assert "Hello." == (await conversation.send("Hi", await conversation.begin())).text
+
+
+def test_what_is_disabled_by_a_text_is_not_disabled(tmp_path: Path) -> None:
+    """A guard is left out for ``true`` alone."""
+    folder = sound(tmp_path)
+    told = {"pythonCode": WORDS, "disabled": "false"}
+    guards({"beforeAgentCallback": told})(folder)
+    change(folder / "agents/root/root.json", beforeAgentCallbacks=[told])
+
+    assert [False, False] == [each.disabled for each in read_app(folder).callbacks]
+
+
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+@pytest.mark.parametrize("name", ["test", "eval", "chat"])
+def test_the_commands_end_with_2_where_an_app_has_problems(tmp_path: Path, name: str) -> None:
+    """They name each; --allow-problems runs the app without what it lacks."""
+    folder = sound(tmp_path / "app")
+    change(folder / "app.json", guardrails=["gone"])
+    script = tmp_path / "script.yaml"
+    script.write_text("[Hello.]")
+    for place, text in (
+        ("evals/goldens/a.yaml", "conversations: [{conversation: a, user: Hi, agent: Hello.}]"),
+        (
+            "agents/root/before_agent_callbacks/00/test_a.py",
+            "import python_code\ndef test_a():\n    assert python_code.before_agent_callback(None) is None\n",
+        ),
+    ):
+        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+        (folder / place).write_text(text)
+    whole = ["ces", name, str(folder), "--sandbox", "inprocess"]
+    whole += [] if name == "test" else ["--script", str(script)]
+
+    refused = CliRunner().invoke(command, whole, input="Hi\n")
+    allowed = CliRunner().invoke(command, [*whole, "--allow-problems"], input="Hi\n")
+
+    assert 2 == refused.exit_code, refused.output
+    assert "" == refused.stdout
+    assert f"{folder}/app.json:1: the guardrail 'gone' is not in the app; it has: words" in refused.stderr
+    assert "add --allow-problems" in refused.stderr
+    assert 0 == allowed.exit_code, allowed.output
+    assert "the guardrail 'gone' is not in the app" in allowed.stderr
