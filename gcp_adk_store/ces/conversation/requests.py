@@ -3,14 +3,16 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 from google.adk.events import Event
 from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.conversation.decisions import USER
+from gcp_adk_store.ces.conversation.decisions import USER, calls_of
 from gcp_adk_store.ces.guest.content import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.ces.host.wire import to_object
@@ -103,6 +105,36 @@ def end_declaration() -> dict[str, Any]:
             "properties": {"reason": {"type": "string"}, "session_escalated": {"type": "boolean"}},
         },
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model calls in one response, whatever callbacks make of it."""
+
+    refused: frozenset[str] = frozenset()
+    """Names that its request did not offer."""
+    targets: frozenset[str] = frozenset()
+    """Names of agents that it transfers to."""
+
+    @classmethod
+    def of(cls, said: LlmResponse, request: Mapping[str, Any]) -> Self:
+        """Return what *said*, the response to *request*, calls."""
+        calls = [(str(each.name), each.args or {}) for each in calls_of(said.content)]
+        return cls(
+            frozenset(name for name, _ in calls) - _offered(request),
+            frozenset(str(args.get("agent_name")) for name, args in calls if name == TRANSFER),
+        )
+
+
+def _offered(request: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the functions that *request* declares to the model, without those it excludes."""
+    config = request.get("config") or {}
+    declared = (
+        str(each.get("name"))
+        for tool in config.get("tools") or ()
+        for each in tool.get("functionDeclarations") or ()
+    )
+    return frozenset(declared) - {*(config.get("excludedTools") or ())}
 
 
 def to_adk(request: Mapping[str, Any]) -> LlmRequest:

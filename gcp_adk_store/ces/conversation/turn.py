@@ -55,8 +55,8 @@ class Turn:
     _is_over: bool = field(default=False, init=False)
     """Whether the session has ended."""
     _model_calls: int = field(default=0, init=False)
-    _of_model: set[str] = field(default_factory=set, init=False)
-    """Ids of the transfers that the model asked for, and not code."""
+    _asked: requests.Asked = field(default_factory=requests.Asked, init=False)
+    """What the model calls in the response that is carried out; code may call anything."""
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events of the turn; each is appended before the next is made."""
@@ -117,7 +117,7 @@ class Turn:
 
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
         """Yield what *guardrail* does in place of the agent's answer."""
-        self._next = None
+        self._next, self._asked = None, requests.Asked()
         if _is_said(self.held.answer):
             self.held.answer = None
         if guardrail.responses:
@@ -137,6 +137,7 @@ class Turn:
                 declarations=[],
             )
             said = await whole_response(self.model, request)
+            self._asked = requests.Asked.of(said, request)
             async for event in self._say(said.content, said):
                 yield event
         else:
@@ -162,6 +163,7 @@ class Turn:
             content = _content(response.get("content"))
             async for event in self._say(content, usage):
                 yield event
+            self._asked = requests.Asked()
             if not calls_of(content):
                 return
 
@@ -186,7 +188,7 @@ class Turn:
         said = await whole_response(self.model, request)
         for call in calls_of(said.content):
             call.id = call.id or new_call_id()
-            self._of_model.add(call.id)
+        self._asked = requests.Asked.of(said, request)
         response: Mapping[str, Any] = to_object(said, "the response of the model", null_for_nan=True)
         await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
@@ -208,7 +210,8 @@ class Turn:
         if usage is not None:
             event.usage_metadata, event.model_version = usage.usage_metadata, usage.model_version
             event.finish_reason, event.grounding_metadata = usage.finish_reason, usage.grounding_metadata
-        late = {call.id for call in calls if call.id and call.name in self.program.asynchronous}
+        asynchronous = self.program.asynchronous - self._asked.refused
+        late = {call.id for call in calls if call.id and call.name in asynchronous}
         event.long_running_tool_ids = late or None
         for each in self._hold(event):
             yield each
@@ -222,7 +225,7 @@ class Turn:
         """Carry *calls* out in order, and return the responses; a transfer and an end are the last."""
         responses: list[types.Part] = []
         for call in calls:
-            if call.name == END_SESSION:
+            if call.name == END_SESSION and END_SESSION not in self._asked.refused:
                 self._is_over = True
                 break
             responses.append(types.Part(function_response=await self._called(call)))
@@ -237,18 +240,21 @@ class Turn:
 
     async def _called(self, call: types.FunctionCall) -> types.FunctionResponse:
         args = dict(call.args or {})
-        if call.name == TRANSFER:
-            response = await self._transferred(str(args.get("agent_name", "")), call)
+        if call.name in self._asked.refused:
+            response = {"error": f"{str(call.name)[:100]!r} was not offered in this request, and did not run"}
+        elif call.name == TRANSFER:
+            response = await self._transferred(str(args.get("agent_name", "")))
         else:
             response = await self._tool_response(str(call.name), args, str(call.id))
         return types.FunctionResponse(id=call.id, name=call.name, response=response)
 
-    async def _transferred(self, name: str, call: types.FunctionCall) -> dict[str, Any]:
+    async def _transferred(self, name: str) -> dict[str, Any]:
         target = self.program.app.agent(name)
         if target is None:
             known = ", ".join(agent.name for agent in self.program.app.agents)
             return {"error": f"unknown agent {name[:100]!r}; known: {known}"}
-        if call.id in self._of_model and target not in await self._targets():
+        asked = map(self.program.app.agent, self._asked.targets)
+        if target in asked and target not in await self._targets():
             return {"error": f"{self.agent.name} may not transfer to {target.name} now"}
         self._next = target
         return {"result": None}
@@ -309,12 +315,11 @@ class Turn:
         return ran
 
     def _options(self) -> dict[str, Any]:
-        ctx = self.ctx
-        index = decisions.turn_index(self.held.events, ctx.invocation_id)
+        index = decisions.turn_index(self.held.events, self.ctx.invocation_id)
         return {
             "agent_name": self.agent.name,
-            "invocation_id": ctx.invocation_id,
-            "user_content": ctx.user_content,
+            "invocation_id": self.ctx.invocation_id,
+            "user_content": self.ctx.user_content,
             "context": {"turnIndex": index, "appId": self.held.session.app_name},
             "mocks": self.held.mocks,
         }
@@ -340,13 +345,10 @@ class Turn:
         return bool(ran.result)
 
     async def _request(self) -> dict[str, Any]:
-        app, agent = self.program.app, self.agent
+        app, agent, known = self.program.app, self.agent, self.program.declarations
         listed = decisions.tool_names(agent, app)
-        declarations = [
-            self.program.declarations[name] for name in listed if name in self.program.declarations
-        ]
-        among = await self._targets()
-        if among:
+        declarations = [known[name] for name in listed if name in known]
+        if among := await self._targets():
             declarations.append(requests.transfer_declaration(among))
         if END_SESSION in listed:
             declarations.append(requests.end_declaration())

@@ -183,7 +183,9 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")
-    assert turn.calls[0].response == {"error": "root may not transfer to billing now"}
+    assert turn.calls[0].response == {
+        "error": "'transfer_to_agent' was not offered in this request, and did not run"
+    }
 
 
 @pytest.mark.parametrize(

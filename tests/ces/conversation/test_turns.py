@@ -251,7 +251,7 @@ async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
 
     first, second = (json.dumps(use.response) for use in turn.calls)
     assert "ValueError: no" in first
-    assert "unknown tool 'missing'" in second
+    assert "'missing' was not offered in this request" in second
     assert turn.text == "Sorry."
 
 
