@@ -1,4 +1,4 @@
-"""Admit runs to sandboxes: as many as the machine has memory for, shared fairly among sessions.
+"""Admit runs to sandboxes: as many as the machine has memory for, shared among users, then their sessions.
 
 Runs of different sessions wait for each other here alone. A run that calls a tool keeps its sandbox while the
 tool has one too, so runs could wait for each other in a circle. One sandbox therefore belongs to each depth
@@ -121,6 +121,7 @@ class Room:
 class _Request:
     """A run that holds a place or waits for one."""
 
+    user: Hashable
     session: Hashable
     depth: int
     room: Room
@@ -128,7 +129,7 @@ class _Request:
 
 
 class Places:
-    """Places of one sandbox; sessions that wait take turns.
+    """Places of one sandbox; users that wait take turns, and the sessions of each user.
 
     A run whose event loop ends never runs again, not even to clean up. The places of a closed loop are free
     for the next run that needs one; a loop that has stopped and may run again keeps its places for 30 s.
@@ -144,11 +145,13 @@ class Places:
         self._held: set[_Request] = set()
         self._running: Counter[int] = Counter()
         self._of_session: dict[Hashable, Counter[int]] = {}
-        self._queues: OrderedDict[Hashable, deque[_Request]] = OrderedDict()
+        self._queues: OrderedDict[Hashable, OrderedDict[Hashable, deque[_Request]]] = OrderedDict()
+        """By user and session, in the order of their next turns."""
 
     @asynccontextmanager
     async def place(
         self,
+        user: Hashable,
         session: Hashable,
         depth: int,
         room: Room,
@@ -159,7 +162,8 @@ class Places:
         """Hold a place for a block.
 
         Args:
-            session: The session of the run; sessions that wait take turns.
+            user: The user of the run; users that wait take turns.
+            session: The session of the run; those of one user that wait take turns when it is the user's.
             depth: The depth of calls, from 0.
             room: The number of places.
             longest_wait_s: Seconds to wait at most.
@@ -168,7 +172,7 @@ class Places:
         Raises:
             OverloadedError: no place was free in time.
         """
-        request = _Request(session, depth, room, Permit(session))
+        request = _Request(user, session, depth, room, Permit(session))
         await self._acquire(request, longest_wait_s, waiting)
         try:
             yield
@@ -182,7 +186,8 @@ class Places:
             if self._is_free(request):
                 self._hold(request)
                 return
-            self._queues.setdefault(request.session, deque()).append(request)
+            of_user = self._queues.setdefault(request.user, OrderedDict())
+            of_user.setdefault(request.session, deque()).append(request)
         try:
             with waiting():
                 async with asyncio.timeout(longest_wait_s):
@@ -203,13 +208,10 @@ class Places:
     def _release(self, request: _Request) -> None:
         """Free the place of *request*, or remove it from its queue; ignore a place that was reclaimed."""
         with self._guard:
-            queue = self._queues.get(request.session, deque())
             if request in self._held:
                 self._free(request)
-            elif request in queue:
-                queue.remove(request)
-                if not queue:
-                    del self._queues[request.session]
+            else:
+                self._remove(request)
             self._hand_out()
 
     def _reclaim(self) -> None:
@@ -222,22 +224,33 @@ class Places:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """Give places to those who wait and can begin, one session after the other."""
-        while any(self._give_to(session) for session in [*self._queues]):
+        """Give places to those who wait and can begin, one user after the other."""
+        while any(self._give_to(user) for user in [*self._queues]):
             pass
 
-    def _give_to(self, session: Hashable) -> bool:
-        queue = self._queues[session]
-        for request in queue:
+    def _give_to(self, user: Hashable) -> bool:
+        of_user = self._queues[user]
+        for request in (request for queue in of_user.values() for request in queue):
             if self._is_free(request):
-                queue.remove(request)
-                self._queues.move_to_end(session)
-                if not queue:
-                    del self._queues[session]
+                self._queues.move_to_end(user)
+                of_user.move_to_end(request.session)
+                self._remove(request)
                 if request.permit.grant():
                     self._hold(request)
                 return True
         return False
+
+    def _remove(self, request: _Request) -> None:
+        """Remove *request* from its queue, and queues that are empty then; ignore one that has left."""
+        of_user = self._queues.get(request.user, OrderedDict())
+        queue = of_user.get(request.session, deque())
+        if request not in queue:
+            return
+        queue.remove(request)
+        if not queue:
+            del of_user[request.session]
+        if not of_user:
+            del self._queues[request.user]
 
     def _is_free(self, request: _Request) -> bool:
         of_session = self._of_session.get(request.session, Counter())

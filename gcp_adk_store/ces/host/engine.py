@@ -100,6 +100,7 @@ class Engine:
         }
         printed: list[str] = []
         async with self._places.place(
+            (situation.session.app, situation.session.user),
             situation.session,
             depth,
             self._room,

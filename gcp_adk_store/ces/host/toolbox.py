@@ -37,8 +37,8 @@ class Situation:
 
     @property
     def asker(self) -> str:
-        """The session, for what is shared fairly among them."""
-        return str(self.context.get("sessionId", ""))
+        """The user, for what is shared fairly among them."""
+        return str(self.session).rpartition("/")[0]
 
     def context_with(self, state: Mapping[str, Any], *, function_call_id: str) -> dict[str, Any]:
         """Return the context of one run."""

@@ -82,7 +82,7 @@ class HttpAccess:
         self._policy = policy
 
     async def fetch(self, outgoing: Outgoing, *, asker: str = "") -> Fetched:
-        """Return the answer to *outgoing* of the session *asker*; the status is 0 if the request fails."""
+        """Return the answer to *outgoing* for the user *asker*; the status is 0 if the request fails."""
         said: list[str] = []
         where = "a request"
         try:

@@ -31,7 +31,7 @@ _THREADS_OF_ONE: Final = 4
 
 
 class _LookUps:
-    """Threads that look names up; each session may use a few at a time.
+    """Threads that look names up; each user may use a few at a time.
 
     The event loop's own threads do not: slow names would delay all work of this process. A lookup goes on
     until the resolver of the system ends, also after a timeout, and keeps its permit until then.
@@ -42,7 +42,7 @@ class _LookUps:
         self._limiter = Limiter(at_once=_THREADS_OF_ONE)
 
     async def look_up(self, host: str, port: int, asker: str) -> list[str]:
-        """Return the addresses of *host*; *asker* is the session that waits for them."""
+        """Return the addresses of *host*; *asker* is the user who waits for them."""
         permit = await self._limiter.acquire(asker)
         try:
             work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
@@ -147,7 +147,7 @@ class HttpPolicy:
     async def addresses(self, url: httpx.URL, asker: str) -> list[str]:
         """Return what to connect to for *url*: addresses that were checked, so no name is looked up again.
 
-        *asker* is the session that asks.
+        *asker* is the user who asks.
 
         Raises:
             RefusedError: nothing there may be connected to.

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from gcp_adk_store.ces import HttpPolicy
+from gcp_adk_store.ces import HttpPolicy, SessionKey
+from gcp_adk_store.ces.host.toolbox import Situation
 from gcp_adk_store.ces.http.addresses import is_public, read_address
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
 from gcp_adk_store.errors import InvalidInputError
@@ -171,10 +172,10 @@ async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest
         assert_refused(found, "has no address")
 
 
-async def test_slow_names_of_one_session_keep_no_other_waiting(
+async def test_slow_names_of_one_user_keep_no_other_waiting(
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though each goes on when its request was given up, and others of the session wait for its end."""
+    """Though each goes on when its request was given up, and others of the user wait for its end."""
     answered = threading.Event()
     look_up = socket.getaddrinfo
 
@@ -198,6 +199,22 @@ async def test_slow_names_of_one_session_keep_no_other_waiting(
         answered.set()
     for found in given_up:
         assert_refused(found, "look_up_timeout_s")
+
+
+def test_look_ups_are_shared_among_users() -> None:
+    """All sessions of one user have one share, and a session of the same id of another user has another."""
+    askers = [
+        Situation(session=SessionKey(*key), context={"sessionId": key[2]}, mocks=None).asker
+        for key in (
+            ("shop", "ada", "s1"),
+            ("shop", "ada", "s2"),
+            ("shop", "bob", "s1"),
+            ("bank", "ada", "s1"),
+        )
+    ]
+
+    assert askers[0] == askers[1]
+    assert 3 == len({*askers})
 
 
 FORK = """

@@ -1,4 +1,4 @@
-"""Runs wait for sandboxes in turns of their sessions, outside of their time, and never in a circle."""
+"""Runs wait for sandboxes in turns of their users and sessions, outside of their time, never in a circle."""
 
 import asyncio
 import os
@@ -94,7 +94,7 @@ class Line:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def come(self, name: str, depth: int = 0, *, longest_wait_s: float = 60.0) -> asyncio.Task[None]:
-        """Begin a run, of the session that is the first character of its name."""
+        """Begin a run of the user and the session that its name begins with: ``a1``, or ``u.a1``."""
         self._ends[name] = asyncio.Event()
         self._tasks[name] = asyncio.create_task(self._hold(name, depth, longest_wait_s))
         await settled()
@@ -114,8 +114,14 @@ class Line:
             self.waiting -= 1
 
     async def _hold(self, name: str, depth: int, longest_wait_s: float) -> None:
+        *user, run = name.split(".")
         async with self.places.place(
-            name[0], depth, ROOM, longest_wait_s=longest_wait_s, waiting=self._waits
+            user[0] if user else "user",
+            run[0],
+            depth,
+            ROOM,
+            longest_wait_s=longest_wait_s,
+            waiting=self._waits,
         ):
             self.begun.append(name)
             await self._ends[name].wait()
@@ -150,6 +156,41 @@ async def test_sessions_that_wait_take_turns() -> None:
     for name in ("x1", "x2", "x3", "y1", "y2"):
         await line.end(name)
     assert line.begun[5:] == ["a1", "b1", "c1", "a2", "c2"]
+
+
+async def test_users_that_wait_take_turns_and_then_their_sessions() -> None:
+    """One user with many sessions has one turn for each turn of another user."""
+    line = Line()
+    held = ("x.x1", "x.x2", "x.x3", "y.y1", "y.y2")
+    for name in held:
+        await line.come(name)
+    for session in "abcdefgh":
+        await line.come(f"many.{session}1")
+    await line.come("many.a2")
+    await line.come("one.s1")
+    await line.come("one.s2")
+    for name in (*held, "many.a1", "one.s1"):
+        await line.end(name)
+
+    assert [
+        *("many.a1", "one.s1", "many.b1", "one.s2"),
+        *("many.c1", "many.d1", "many.e1"),
+    ] == line.begun[5:]
+
+
+async def test_a_user_who_comes_last_waits_for_one_turn_of_each_other() -> None:
+    """However many sessions of one user came before: each place that comes free is the next user's."""
+    line = Line()
+    sessions = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
+    for session in sessions:
+        await line.come(f"many.{session}1")
+    assert line.begun == ["many.a1", "many.b1", "many.c1", "many.d1", "many.e1"]
+    await line.end("many.a1")
+    await line.come("one.s1")
+    await line.end("many.b1")
+    await line.end("many.c1")
+
+    assert ["many.f1", "many.g1", "one.s1"] == line.begun[5:]
 
 
 async def test_a_place_is_left_for_each_depth() -> None:
@@ -193,7 +234,7 @@ def test_a_run_whose_event_loop_is_gone_gives_its_place_back() -> None:
     room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
 
     async def hold() -> None:
-        async with places.place("a", 0, room, longest_wait_s=60, waiting=nullcontext):
+        async with places.place("a", "a", 0, room, longest_wait_s=60, waiting=nullcontext):
             await asyncio.Event().wait()
 
     async def leave() -> None:
@@ -202,7 +243,7 @@ def test_a_run_whose_event_loop_is_gone_gives_its_place_back() -> None:
         assert not any(task.done() for task in tasks)
 
     async def take() -> None:
-        async with places.place("b", 0, room, longest_wait_s=0, waiting=nullcontext):
+        async with places.place("b", "b", 0, room, longest_wait_s=0, waiting=nullcontext):
             pass
 
     asyncio.run(leave())
@@ -215,7 +256,7 @@ def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_
     room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
 
     async def hold() -> None:
-        async with places.place("a", 0, room, longest_wait_s=60, waiting=nullcontext):
+        async with places.place("a", "a", 0, room, longest_wait_s=60, waiting=nullcontext):
             await asyncio.Event().wait()
 
     async def begin() -> asyncio.Task[None]:
@@ -224,7 +265,7 @@ def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_
         return task
 
     async def take(longest_wait_s: float) -> None:
-        async with places.place("b", 0, room, longest_wait_s=longest_wait_s, waiting=nullcontext):
+        async with places.place("b", "b", 0, room, longest_wait_s=longest_wait_s, waiting=nullcontext):
             pass
 
     async def wait_while_it_closes(loop: asyncio.AbstractEventLoop) -> None:
@@ -255,7 +296,7 @@ places = Places()
 room = Room(places=1, per_session=1, levels=1, memory_bytes=1)
 
 def place():
-    return places.place("a", 0, room, longest_wait_s=0, waiting=nullcontext)
+    return places.place("a", "a", 0, room, longest_wait_s=0, waiting=nullcontext)
 
 async def take():
     async with place():
