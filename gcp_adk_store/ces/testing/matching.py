@@ -6,7 +6,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
+import regex
+
 from gcp_adk_store.ces.testing.expectations import is_equal
+from gcp_adk_store.errors import InvalidInputError
 
 MATCH_TYPES: Final = frozenset({"semantic", "contains", "exact", "regexp", "ignore"})
 SIMILAR: Final = 0.8
@@ -18,7 +21,9 @@ _VALUE: Final = ("$matchValue", "value", "$originalValue")
 _WORD: Final = re.compile(r"\w+")
 _SPACE: Final = re.compile(r"\s+")
 _LONGEST: Final = 10_000
-"""Characters of a text that a regular expression of a test is tried on: a bound of its time."""
+"""Characters of a text that a regular expression of a test is tried on."""
+_PATTERN_S: Final = 0.5
+"""Of processor time that it may take. Python's own ``re`` has no such limit, and takes minutes for some."""
 
 
 def similarity(actual: str, expected: str) -> float:
@@ -45,6 +50,9 @@ def fits(actual: Any, expected: Any, *, similar: float) -> bool:
         expected: JSON; members that it does not have may be there too. Without a match type, a value has to
             be the same.
         similar: The similarity from which texts of the match type ``semantic`` count as the same.
+
+    Raises:
+        InvalidInputError: a regular expression takes too long.
     """
     if isinstance(expected, Mapping) and _TYPE in expected:
         wanted = next((expected[name] for name in _VALUE if name in expected), None)
@@ -120,7 +128,7 @@ def _matches(how: str, actual: Any, expected: Any, similar: float) -> bool:
         case "contains":
             return text_of(expected) in text_of(actual)
         case "regexp":
-            return re.search(str(expected), text_of(actual)[:_LONGEST]) is not None
+            return _is_found(str(expected), text_of(actual)[:_LONGEST])
         case "semantic":
             return similarity(text_of(actual), text_of(expected)) >= similar
         case _:
@@ -131,9 +139,19 @@ def _is_ignored(expected: Any) -> bool:
     return isinstance(expected, Mapping) and str(expected.get(_TYPE)).lower() == "ignore"
 
 
+def _is_found(pattern: str, text: str) -> bool:
+    try:
+        return regex.search(pattern, text, timeout=_PATTERN_S) is not None
+    except TimeoutError as exc:
+        raise InvalidInputError(
+            f"the regular expression {pattern[:100]!r} takes more than {_PATTERN_S:g} s on a text of "
+            f"{len(text):,} characters; write one that tries fewer ways to match"
+        ) from exc
+
+
 def _pattern_fault(pattern: str) -> str | None:
     try:
-        re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as exc:
+        regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError) as exc:
         return f"the regular expression {pattern[:100]!r} is not valid: {exc}"
     return None

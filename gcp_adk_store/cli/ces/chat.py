@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.models import chosen_model, model_options
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.ces.place import key_of
@@ -76,7 +77,7 @@ def chat(
     at = {name: given.pop(name) for name in PLACE}
     try:
         with app_in(app, app_name) as folder:
-            failed = asyncio.run(_converse(folder, at, **given))
+            failed = interrupts.run(_converse(folder, at, **given))
     except StoreError:
         with told_with_remedy():
             raise

@@ -1,6 +1,5 @@
 """The command that runs the tests of an agent app."""
 
-import asyncio
 import dataclasses
 import importlib.util
 import json
@@ -15,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.ces.apps.locating import UNPACKED
+from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.coverage import coverage_report, show_coverage
 from gcp_adk_store.cli.ces.junit import junit_xml
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
@@ -160,7 +160,7 @@ def _run(
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     try:
-        told = asyncio.run(
+        told = interrupts.run(
             _outcomes(
                 app,
                 of_tools,

@@ -1,6 +1,5 @@
 """The command that runs the evaluations of an agent app."""
 
-import asyncio
 import dataclasses
 import json
 import sys
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.check import show_outcomes, unpacked_folder, write_junit
 from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
@@ -93,7 +93,7 @@ def evaluate(
                 "or name their folder by --tests"
             )
         try:
-            outcomes = asyncio.run(_outcomes(app, files, **given))
+            outcomes = interrupts.run(_outcomes(app, files, **given))
         except StoreError as exc:
             raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):

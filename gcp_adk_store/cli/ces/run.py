@@ -1,7 +1,6 @@
 """The commands that run a tool, or callbacks, on a session."""
 
 import ast
-import asyncio
 import json
 import sys
 import uuid
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS
 from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     object_option,
@@ -166,7 +166,7 @@ def _carry_out(
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
-        place, before, ran = asyncio.run(run())
+        place, before, ran = interrupts.run(run())
     except SandboxUnavailableError as exc:
         raise CannotLookError(str(exc)) from exc
     except SandboxError as exc:

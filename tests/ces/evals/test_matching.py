@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.testing.matching import fits, has, match_type_fault, similarity
+from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, match_type_fault, similarity
+from gcp_adk_store.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(
@@ -71,6 +72,16 @@ def test_tests_of_turns_compare_members_by_their_text_too(
 ) -> None:
     """And an empty object is any value."""
     assert has(actual, expected) is holds
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}b"])
+def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> None:
+    """In bounded time; Python's own would take minutes, and hear of no signal."""
+    expected = {"$matchType": "regexp", "$matchValue": pattern}
+
+    assert match_type_fault(expected) is None
+    with pytest.raises(InvalidInputError, match=r"takes more than 0.5 s on a text of 10,000 characters"):
+        fits("a" * 9_999 + "!", expected, similar=SIMILAR)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""Ctrl-C ends a command at once, whatever its code does."""
+
+import json
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.cli.ces import interrupts
+from tests.ces.conversation.apps import write_app
+from tests.support.ready_programs import ready_programs
+
+LOOPS = '''def loop() -> dict:
+    """Never answer."""
+    while True:
+        pass
+'''
+ASKS = '''def ask(url: str) -> dict:
+    """Ask a server."""
+    return {"text": ces_requests.get(url).text}
+'''
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None:
+    """One waits for an answer, another works in the background; each has an hour."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host = f"127.0.0.1:{server.getsockname()[1]}"
+        write_app(
+            tmp_path / "app",
+            {"root": {"tools": ["loop", "ask"]}},
+            tools={"loop": LOOPS, "ask": ASKS},
+            asynchronous=("loop",),
+        )
+        calls = [{"name": "loop"}, {"name": "ask", "args": {"url": f"http://{host}/"}}]
+        for name, content in (
+            ("app/evals/goldens/a.yaml", {"conversations": [{"name": "a", "user": "Hi", "agent": "Done."}]}),
+            ("script.yaml", [{"calls": calls}, "Done."]),
+        ):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(json.dumps(content))
+        words = ["ces", "eval", tmp_path / "app", "--script", tmp_path / "script.yaml"]
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+        try:
+            process = subprocess.Popen(
+                [ready_programs() / "gcp-adk-store", *words, "--allow-host", host, "--timeout", "3600"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+        server.settimeout(60)
+        try:
+            with server.accept()[0]:
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
+
+    assert (1, b"") == (process.returncode, out)
+    assert err.endswith(b"Aborted!\n")
+
+
+def test_a_command_leaves_signals_as_they_were() -> None:
+    """Also where Ctrl-C is ignored, as in the background."""
+
+    async def handler() -> object:
+        return signal.getsignal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert signal.default_int_handler is not interrupts.run(handler())
+        assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        assert signal.SIG_IGN is interrupts.run(handler())
+    finally:
+        signal.signal(signal.SIGINT, before)
