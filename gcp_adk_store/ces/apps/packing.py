@@ -33,14 +33,27 @@ def pack(path: Path, target: Path) -> int:
 
     Raises:
         InvalidInputError: *path* has no app, cannot be read, has links, files outside of its folder or too
-            many, or *target* is in it or cannot be written.
+            many, or *target* is in it, cannot be written, or is a link, a device or anything but a file.
     """
+    _require_file(target)
     if path.is_dir():
         _require_app(path, path)
         return _written(_files(path, PurePosixPath(path.resolve().name)), target, path)
     with unpacked(path) as folder:
         _require_app(app_folder(folder), path)
         return _written(_files(folder, PurePosixPath()), target, path)
+
+
+def _require_file(target: Path) -> None:
+    """Raise if there is something at *target* that is no file: a rename would put one in its place."""
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as exc:
+        raise InvalidInputError(f"{target} cannot be written: {exc}") from exc
+    if not stat.S_ISREG(mode):
+        raise InvalidInputError(f"{target} is a link, or no file: name a file, or a path where nothing is")
 
 
 def _require_app(folder: Path, path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Final
 from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import Environment
 from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
 from gcp_adk_store.ces.sandbox.interface import GUEST
 from gcp_adk_store.ces.sandbox.isolated import (
     CODE,
@@ -201,7 +202,7 @@ def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool)
         *binds,
         *("--ro-bind", str(environment.site), SITE, "--ro-bind", str(code), CODE),
         *("--ro-bind-try", _ZONES, _ZONES),
-        *("--dev-bind", "/dev/null", "/dev/null", "--dev-bind", "/dev/urandom", "/dev/urandom"),
+        *(word for path in DEVICES for word in ("--dev-bind", path, path)),
         *("--dir", "/tmp", "--proc", "/proc", "--remount-ro", "/", "--chdir", "/"),  # noqa: S108  # inside
         "--",
         *python_command(environment, _ZYGOTE, "main(int(sys.argv[1]))"),

@@ -33,6 +33,10 @@ _MESSAGE_FLAGS: Final = 0x02 | 0x20 | 0x40 | 0x100 | 0x4000
 """MSG_PEEK, MSG_TRUNC, MSG_DONTWAIT, MSG_WAITALL and MSG_NOSIGNAL."""
 _OTHER_FLAGS: Final = 0xFFFF_FFFF & ~_MESSAGE_FLAGS
 """Such as MSG_OOB, whose code in the kernel has had holes that led out of sandboxes."""
+_SOCKET: Final = 1
+_ASKED: Final = (3, 4, 7, 8, 30, 38, 39)
+"""SO_TYPE, SO_ERROR, SO_SNDBUF, SO_RCVBUF, SO_ACCEPTCONN, SO_PROTOCOL and SO_DOMAIN; nothing of who is at the
+other end, such as SO_PEERPIDFD, which is a handle on a process of the host."""
 _THE_CALL: Final = 1
 """The PID of user code: it is the first process, and the only one, of its namespace."""
 
@@ -42,9 +46,11 @@ fadvise64 fallocate fchdir fchmod fchmodat fdatasync fgetxattr flistxattr fstat 
 fsync ftruncate getcwd getdents getdents64 getxattr lgetxattr link linkat listxattr llistxattr lseek
 lstat mkdir mkdirat newfstatat open openat pipe pipe2 pread64 preadv pwrite64 pwritev read readahead
 readlink readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink
-symlinkat sync_file_range truncate umask unlink unlinkat utime utimensat utimes write writev
+symlinkat sync_file_range truncate umask unlink unlinkat write writev
 """
 """Files: its own in /tmp, and those of the interpreter, read-only."""
+_TIMES: Final = ("utime", "utimensat", "utimes")
+"""Times of files."""
 _WAITING: Final = """\
 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd eventfd2 poll ppoll pselect6
 select timerfd_create timerfd_gettime timerfd_settime
@@ -72,7 +78,7 @@ getrandom
 """
 """Time, which it cannot set."""
 _SOCKETS: Final = """\
-getpeername getsockname getsockopt shutdown
+getpeername getsockname shutdown
 """
 """The pair of sockets by which an event loop wakes itself, and nothing that names an address."""
 _FREE: Final = (_FILES + _WAITING + _MEMORY + _SELF + _SIGNALS + _TIME + _SOCKETS).split()
@@ -102,6 +108,7 @@ _ON_CONDITION: Final = (
     _Rule("prlimit64", ((0, _EQUAL, _THE_CALL, 0),)),
     _Rule("setrlimit", ()),
     _Rule("socketpair", ((0, _EQUAL, _AF_UNIX, 0),)),
+    *(_Rule("getsockopt", ((1, _EQUAL, _SOCKET, 0), (2, _EQUAL, option, 0))) for option in _ASKED),
     # To the other end alone: with an address it could name a socket of somebody else.
     _Rule("sendto", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0), (4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
     _Rule("recvfrom", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0),)),
@@ -117,8 +124,12 @@ _MISSING: Final = ("clone3", "openat2", "futex_waitv")
 
 
 @functools.cache
-def program() -> bytes:
+def program(*, sets_times: bool = True) -> bytes:
     """Return the filter for this machine's architecture.
+
+    Args:
+        sets_times: Whether the times of files may be set: not where a device of the host can be written,
+            whose times anybody may set then.
 
     Raises:
         SandboxUnavailableError: libseccomp is missing, or refuses a rule.
@@ -130,7 +141,7 @@ def program() -> bytes:
     handle = ctypes.c_void_p(context)
     try:
         _check(library.seccomp_attr_set(handle, _ATTRIBUTE_BAD_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS)))
-        for name in _FREE:
+        for name in (*_FREE, *(_TIMES if sets_times else ())):
             _add(library, handle, _ALLOW, _Rule(name, ()))
         for rule in _ON_CONDITION:
             _add(library, handle, _ALLOW, rule)

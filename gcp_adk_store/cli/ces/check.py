@@ -176,11 +176,13 @@ def _run(
     if told.outcomes and all(each.status == "skipped" for each in told.outcomes):
         raise CannotLookError(f"every test in {tests or shown} was skipped")
 
+    from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
+
     def named(path: str) -> str:
         return str(shown / Path(path).relative_to(whole)) if Path(path).is_relative_to(whole) else path
 
     return _Told(
-        outcomes=[dataclasses.replace(each, path=named(each.path)) for each in told.outcomes],
+        outcomes=bounded(dataclasses.replace(each, path=named(each.path)) for each in told.outcomes),
         covered=told.covered and [dataclasses.replace(each, path=named(each.path)) for each in told.covered],
     )
 

@@ -80,7 +80,7 @@ def evaluate(
     found, none can run, or the app has problems.
     """
     with needs_ces():
-        import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
+        from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
     if tests is not None and not tests.is_dir():
         raise CannotLookError(f"the folder {tests} does not exist")
     with app_in(folder, app_name) as app:
@@ -98,12 +98,12 @@ def evaluate(
             raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(_nothing_ran(outcomes))
-    shown = [
+    shown = bounded(
         dataclasses.replace(each, path=str(folder / Path(each.path).relative_to(whole)))
         if Path(each.path).is_relative_to(whole)
         else each
         for each in outcomes
-    ]
+    )
     if junit is not None:
         write_junit(junit, shown, suite="ces eval")
     if as_json:

@@ -74,6 +74,17 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
 
 
 @pytest.mark.usefixtures("ces_environment")
+def test_a_test_changes_no_times_of_the_hosts_devices(tmp_path: Path) -> None:
+    """Those that it sees are the host's own, by their paths and by standard input."""
+    refused = "with __import__('pytest').raises(PermissionError): os.utime({!r})"
+    devices = ("/dev/null", "/dev/zero", "/dev/urandom", 0)
+    write(tmp_path, "\n    ".join(map(refused.format, devices)))
+    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
+
+    assert ["passed"] * 3 == [each["status"] for each in json.loads(result.stdout)], result.stdout
+
+
+@pytest.mark.usefixtures("ces_environment")
 def test_without_bubblewrap_no_test_of_a_callback_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,6 +126,7 @@ finally:
 
     assert 1 == ran.returncode
     assert "sent an invalid message" in ran.stdout
+    assert len(ran.stdout) + (tmp_path / "found.xml").stat().st_size < 8_000_000
     # Not ru_maxrss, which takes over the peak of the process that started this one.
     assert int(ran.stderr.splitlines()[-1]) < 600 * 1024, "KiB: ADK takes 300,000 of them"
 

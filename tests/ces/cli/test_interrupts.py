@@ -34,14 +34,14 @@ def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None
             tools={"loop": LOOPS, "ask": ASKS},
             asynchronous=("loop",),
         )
-        calls = [{"name": "loop"}, {"name": "ask", "args": {"url": f"http://{host}/"}}]
+        calls: list[object] = [{"name": "loop"}, {"name": "ask", "args": {"url": f"http://{host}/"}}]
         for name, content in (
             ("app/evals/goldens/a.yaml", {"conversations": [{"name": "a", "user": "Hi", "agent": "Done."}]}),
             ("script.yaml", [{"calls": calls}, "Done."]),
         ):
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_text(json.dumps(content))
-        words = ["ces", "eval", tmp_path / "app", "--script", tmp_path / "script.yaml"]
+        words = ["ces", "eval", str(tmp_path / "app"), "--script", str(tmp_path / "script.yaml")]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:
             process = subprocess.Popen(

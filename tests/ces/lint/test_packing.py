@@ -1,6 +1,7 @@
 """An app is written as an archive, with the same bytes for the same files, and nothing from elsewhere."""
 
 import os
+import socket
 import stat
 import zipfile
 from pathlib import Path
@@ -164,3 +165,39 @@ def test_what_cannot_be_packed_says_why(tmp_path: Path, source: str, target: str
 
     assert (result.exit_code, says in result.stderr.replace("\n", " ")) == (2, True), result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "fifo", "socket", "folder", "device"])
+def test_what_is_no_file_is_not_replaced(project: Path, tmp_path: Path, kind: str) -> None:
+    """Links, pipes, sockets and devices stay what they are, and nothing is left beside them."""
+    folder = tmp_path / "there"
+    folder.mkdir()
+    target = Path("/dev/null") if kind == "device" else folder / "app.zip"
+    (tmp_path / "file").write_bytes(b"kept")
+    match kind:
+        case "link":
+            target.symlink_to(tmp_path / "file")
+        case "dangling":
+            target.symlink_to(tmp_path / "nowhere")
+        case "fifo":
+            os.mkfifo(target)
+        case "socket":
+            with socket.socket(socket.AF_UNIX) as made:
+                made.bind(str(target))
+        case "folder":
+            target.mkdir()
+        case _:
+            pass
+    before = target.lstat()
+
+    with pytest.raises(InvalidInputError, match="is a link, or no file"):
+        pack(project / "cxas_app" / "Shop", target)
+
+    assert (before.st_ino, before.st_mode, before.st_rdev) == (
+        target.lstat().st_ino,
+        target.lstat().st_mode,
+        target.lstat().st_rdev,
+    )
+    assert b"kept" == (tmp_path / "file").read_bytes()
+    assert not (tmp_path / "nowhere").exists()
+    assert [each for each in folder.iterdir() if each != target] == []

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.ces.sandbox import SandboxError
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxError
 from tests.ces.sandbox.attacks import OUTCOME
-from tests.ces.sandbox.conftest import Run, outside
+from tests.ces.sandbox.conftest import Run, outside, run_in
 
 
 async def test_no_file_of_the_host_is_there(run: Run, tmp_path: Path) -> None:
@@ -76,6 +76,38 @@ result += [outcome(lambda: os.remove(json.__file__)), outcome(lambda: open("/tmp
     assert "FileNotFoundError" not in found[-3:]
     assert "done" == found[-1]
     assert [] == await run("import os; result = os.listdir('/tmp')")
+
+
+async def test_devices_of_the_host_keep_their_times_and_modes(
+    sandbox: BubblewrapSandbox, unfiltered: BubblewrapSandbox
+) -> None:
+    """By their paths and by standard input; they are read and written as ever, and times in /tmp change."""
+    paths = [Path("/dev/null"), Path("/dev/urandom")]
+    before = [path.stat() for path in paths]
+    code = """
+import errno, os
+def refused(act):
+    try:
+        act()
+    except OSError as exc:
+        return exc.errno == errno.EROFS
+    return False
+places = ["/dev/null", "/dev/urandom", 0]
+result = [refused(lambda: os.utime(place)) for place in places]
+result += [refused(lambda: os.utime(place, (1, 1))) for place in places]
+result += [refused(lambda: os.chmod(place, 0o600)) for place in places]
+open("/tmp/new", "w").close()
+os.utime("/tmp/new", (1, 1))
+result += [os.stat("/tmp/new").st_mtime == 1, open("/dev/null", "w").write("x") == 1]
+result += [len(open("/dev/urandom", "rb").read(8)) == 8]
+"""
+
+    assert [True] * 12 == await run_in(sandbox, code)
+    assert [True] * 12 == await run_in(unfiltered, code)
+    after = [path.stat() for path in paths]
+    assert [(each.st_mtime_ns, each.st_mode) for each in before] == [
+        (each.st_mtime_ns, each.st_mode) for each in after
+    ]
 
 
 async def test_the_environment_is_empty(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,3 +150,27 @@ result = {
 """
 
     assert {"read": "abc", "oob": [1, 1], "sent": [0x02, 0x20, 0x40, 0x100, 0x4000]} == await run(code)
+
+
+async def test_a_socket_does_not_name_who_is_at_its_other_end(run: Run) -> None:
+    """The host is: neither a handle on its process, nor its number or groups; other options are answered."""
+    code = """
+import errno, os, socket
+def refused(made, level, option):
+    try:
+        made.getsockopt(level, option, 64)
+    except OSError as exc:
+        return exc.errno == errno.EPERM
+    return False
+one, _ = socket.socketpair()
+pair = [one] + ([socket.socket(fileno=os.dup(3))] if {inside} else [])
+peers = [17, 31, 59, 76, 77]
+result = [
+    [refused(each, socket.SOL_SOCKET, option) for each in pair for option in peers],
+    [refused(one, level, socket.SO_TYPE) for level in (0, 6, 41)],
+    [refused(one, socket.SOL_SOCKET, option) for option in (socket.SO_TYPE, socket.SO_ERROR)],
+]
+"""
+
+    assert [[False] * 5, [False] * 3, [False] * 2] == outside(code.format(inside=False))
+    assert [[True] * 10, [True] * 3, [False] * 2] == await run(code.format(inside=True))

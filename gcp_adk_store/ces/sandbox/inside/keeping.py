@@ -17,6 +17,8 @@ from typing import Any, Final, NoReturn
 from . import kernel, running
 from .conversation import Entry
 
+DEVICES: Final = ("/dev/null", "/dev/urandom")
+"""Of the host: all that a call sees of its devices."""
 _GRACE_S: Final = 5.0  # the host's own clock comes first
 _FRAMES: Final = 3
 _READY: Final = 4
@@ -48,6 +50,8 @@ def isolate(uid: int | None) -> None:
     with contextlib.suppress(OSError):  # where that is forbidden, its own limits remain
         _write("/proc/self/oom_score_adj", _FIRST_TO_END)
     kernel.set_dumpable(False)
+    for path in DEVICES:
+        kernel.remount_read_only(path)
 
 
 def keep(

@@ -14,6 +14,8 @@ MS_NOSUID: Final = 2
 MS_NODEV: Final = 4
 MS_NOEXEC: Final = 8
 
+_MS_REMOUNT: Final = 32
+_MS_BIND: Final = 4096
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_SECCOMP: Final = 22
@@ -36,6 +38,13 @@ def mount_tmpfs(target: str, *, flags: int, options: str) -> None:
         f"mount {target}",
         _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(flags), options.encode()),
     )
+
+
+def remount_read_only(path: str) -> None:
+    """Let nothing about *path*, a mount, be changed, such as its times; a device is written as ever."""
+    kept = os.statvfs(path).f_flag & (MS_NOSUID | MS_NOEXEC)
+    flags = ctypes.c_ulong(_MS_REMOUNT | _MS_BIND | MS_RDONLY | kept)
+    _check(f"mount {path}", _libc.mount(None, os.fsencode(path), None, flags, None))
 
 
 def set_dumpable(allowed: bool) -> None:  # noqa: FBT001  # the kernel's own switch

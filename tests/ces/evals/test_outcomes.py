@@ -1,0 +1,36 @@
+"""Reports of tests are bounded, whatever code prints and test files report."""
+
+from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
+
+
+def outcome(*says: str, stdout: str = "", name: str = "a") -> Outcome:
+    """Return what became of a test."""
+    return Outcome(path="p", line=1, name=name, subject="s", status="failed", says=says, stdout=stdout)
+
+
+def test_a_flood_is_left_out_of_reports_and_nothing_else_is() -> None:
+    """Of a long text its end stays; whatever comes before or after it stays whole."""
+    short = outcome("it is 3", stdout="printed")
+    flood = outcome("x" * 1_000_000 + "end", stdout="y" * 28_000_000, name="n" * 1_000_000)
+
+    first, *many, last = bounded([short, *[flood] * 200, short])
+
+    assert first == last == short
+    assert many[0].says[0].startswith("[983,619 characters are left out]\nxxx")
+    assert many[0].says[0].endswith("xend")
+    sizes = [len(each.name) + len(each.stdout) + sum(map(len, each.says)) for each in many]
+    assert sum(sizes) < 1_200_000
+
+
+def test_many_texts_of_one_test_are_bounded() -> None:
+    """A note for each of them would be a flood too."""
+    (found,) = bounded([outcome(*["x"] * 1_000_000)])
+
+    assert len(found.says) == 20
+
+
+def test_what_is_short_stays_as_it_is() -> None:
+    """All of it."""
+    outcomes = [outcome("a", "b", stdout=str(number)) for number in range(1_000)]
+
+    assert bounded(outcomes) == outcomes
