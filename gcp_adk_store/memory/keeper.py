@@ -9,20 +9,18 @@ from typing import Final
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store.codec.events import complete_event
-from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory, has_id
+from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding
+from gcp_adk_store.memory.payloads import MemoryPayloads
 from gcp_adk_store.memory.reader import MemoryReader
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import MemoryFilter, in_batches
-from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
@@ -63,43 +61,44 @@ class MemoryKeeper:
         """
         self._at_most = at_most
         self._embedding = embedding
-        self._documents, self._payloads = storage.documents, storage.payloads
+        self._documents = storage.documents
         self._layout = MemoryLayout(storage.layout)
-        self._reader = MemoryReader(storage, self._layout, cache_bytes=cache_bytes)
-
-    @property
-    def place(self) -> PayloadPlace:
-        """The place of new payloads."""
-        return self._payloads.place
+        self.payloads = MemoryPayloads(storage.payloads, self._layout)
+        """What is too large for the documents."""
+        self.reader = MemoryReader(storage, self._layout, cache_bytes=cache_bytes)
+        """What this process knows."""
 
     @property
     def rows_at_once(self) -> int:
         """Memories with vectors that one commit takes."""
         return _MAX_BATCH if self._embedding is None else self._embedding.rows_at_once
 
+    async def encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
+        """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
+        life = platform_uuid.new_uuid().replace("-", "")
+        place = self.payloads.place
+        return await apart(lambda: encode_memory(memory, content, place=place, life=life), light=True)
+
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
         return self._documents.clock.now()
-
-    async def read(self, key: UserKey) -> Snapshot | None:
-        """Return the memories of a user as they are now: 1 read, and 1 for each shard that is not known."""
-        return await self._reader.read(key)
 
     async def search(
         self, key: UserKey, query: str, *, limit: int, accepts: MemoryFilter, min_score: float
     ) -> list[Hit]:
         """Return the best memories for *query*, the best first.
 
-        It reads as :meth:`read`; with an embedder also 1 for each document of vectors that is not known.
+        It reads as :meth:`MemoryReader.read`, with an embedder also each document of vectors that is not
+        known.
         """
         asks = self._embedding is not None
-        snapshot = await self._reader.read(key, vectors=asks)
+        snapshot = await self.reader.read(key, vectors=asks)
         if snapshot is None or snapshot.is_empty:
             return []
         direction = None
         if self._embedding is not None and self._embedding.made(snapshot.head.vectors):
             direction = await self._embedding.query(query)
-        contents = self._reader.known(key) or Contents(snapshot=snapshot)
+        contents = self.reader.known(key) or Contents(snapshot=snapshot)
         look = partial(
             contents.search,
             snapshot,
@@ -111,7 +110,7 @@ class MemoryKeeper:
             direction=direction,
         )
         found = await apart(look, light=contents.is_light)
-        self._reader.grown(key, contents)
+        self.reader.grown(key, contents)
         return found
 
     async def add(
@@ -124,7 +123,7 @@ class MemoryKeeper:
         Raises:
             OutcomeUnknownError: a part may be stored; calling again is safe.
         """
-        await self._put_payloads(key, encoded)
+        await self.payloads.put(key, encoded)
         by_text = {each.text: each for each in encoded}
         texts = [each.text for each in encoded]
         most = self.rows_at_once
@@ -139,30 +138,62 @@ class MemoryKeeper:
                     await self._embedded(batch[:most]),
                 )
 
-    async def replace(self, key: UserKey, encoded: EncodedMemory) -> bool:
-        """Store *encoded* in the place of the memory with its id; return whether there is one."""
-        await self._put_payloads(key, [encoded])
-        text, memory_id = encoded.text, encoded.memory.id
-        embedded = await self._embedded([text])
-        await self.rewrite(key, lambda old: text if has_id(old, memory_id) else old, embedded)
-        known = self._reader.known(key)
-        return known is not None and text in known.snapshot.texts
+    async def update(
+        self,
+        key: UserKey,
+        memory_id: str,
+        changed: Callable[[Memory], Memory],
+        content: types.Content | None,
+    ) -> bool:
+        """Put what *changed* makes of a memory, with *content*, in its place; return whether there is one.
 
-    async def _put_payloads(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
-        await fan_out(
-            self._payloads.put(
-                self._layout.payloads(self._layout.head(key), each.memory.life or ""),
-                each.payloads,
-                parts_at=None if each.memory.until is None else int(each.memory.until) + 1,
-            )
-            for each in encoded
-            if each.payloads
-        )
+        Without *content*, the memory keeps its own. It is made of what is stored: anew if another call
+        changes the memory before the commit.
+        """
+        rereads = Rereads(self._documents.deadline_s)
+
+        async def made() -> tuple[str, EncodedMemory] | None:
+            old = await self.text_of(key, memory_id)
+            if old is None:
+                return None
+            kept = await self.payloads.content(key, old) if content is None else content
+            return old, await self.encode(changed(decode_memory(old)), kept)
+
+        while (found := await self.reader.whole(key, made)) is not None:
+            if await self._replace(key, *found):
+                return True
+            await rereads.again()
+        return False
+
+    async def _replace(self, key: UserKey, old: str, new: EncodedMemory) -> bool:
+        """Store *new* in the place of the memory with the text *old*; return whether it is stored."""
+        await self.payloads.put(key, [new])
+        is_stored = False
+
+        def replaced(text: str) -> str:
+            nonlocal is_stored
+            is_stored = is_stored or text == new.text  # by an earlier attempt, whose answer was lost
+            return new.text if text == old else text
+
+        embedded = await self._embedded([new.text])
+        if old in await self.rewrite(key, replaced, embedded) or is_stored:
+            return True
+        await self.payloads.remove(key, [new.text])  # the head has changed: no attempt can be stored any more
+        return False
+
+    async def text_of(self, key: UserKey, memory_id: str) -> str | None:
+        """Return the stored text of a memory; ``None`` if there is none, or it has ended."""
+        snapshot = await self.reader.read(key)
+        now = self.now()
+        for text in () if snapshot is None else snapshot.texts:
+            if has_id(text, memory_id) and not decode_memory(text).has_ended(now):
+                return text
+        return None
 
     async def known(self, key: UserKey) -> Snapshot | None:
         """Return memories as this process last saw them, perhaps out of date; they are read if unknown."""
-        known = self._reader.known(key)
-        return await self.read(key) if known is None else known.snapshot
+        known = self.reader.known(key)
+        return await self.reader.read(key) if known is None else known.snapshot
 
     async def rewrite(self, key: UserKey, rewrite: Rewrite, embedded: Embedded | None = None) -> list[str]:
         """Change each memory as *rewrite* says; return the texts that were replaced or removed.
@@ -185,8 +216,8 @@ class MemoryKeeper:
             replaced += [text for text in changed.before if text not in kept]
             is_all = changed.is_all
         with _begun(bool(replaced)):
-            await self._remove_payloads(key, replaced)
-            known = self._reader.known(key)
+            await self.payloads.remove(key, replaced)
+            known = self.reader.known(key)
             if known is not None and known.snapshot.head.has_ended():
                 await self._remove(key, known.snapshot)
         return replaced
@@ -208,7 +239,7 @@ class MemoryKeeper:
         begun = False
         while True:
             with _begun(begun), settling(refused):
-                snapshot = await self.read(key)
+                snapshot = await self.reader.read(key)
             if snapshot is None:
                 return
             begun = begun or snapshot.head.is_ending
@@ -224,31 +255,15 @@ class MemoryKeeper:
             except RefusedError as exc:
                 exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
                 refused = exc
-            self._reader.forget(key)
+            self.reader.forget(key)
             with _begun(begun), settling(refused):
                 await rereads.again(refused)
-
-    async def content(self, key: UserKey, hit_text: str) -> types.Content:
-        """Return the content of a memory with its payloads.
-
-        Raises:
-            PayloadMissingError: a payload is gone.
-        """
-        stored = decode_content(hit_text)
-        path = self._layout.head(key)
-        life = decode_memory(hit_text).life
-        while stored.missing:
-            owner = self._layout.payloads(path, life or "")
-            refs = sorted(set(stored.missing.values()), key=lambda ref: ref.sha256)
-            data = await fan_out(self._payloads.get(owner, ref) for ref in refs)
-            stored = complete_event(stored, dict(zip(refs, data, strict=True)))
-        return stored.event.content or types.Content()
 
     async def missing(self, key: UserKey) -> tuple[Snapshot, list[str]] | None:
         """Return a user's memories, and the texts that lack a vector; it reads all documents."""
         if self._embedding is None:
             raise InvalidInputError("no embedder makes vectors; pass embedder= to the store")
-        snapshot = await self._reader.read(key, vectors=True)
+        snapshot = await self.reader.read(key, vectors=True)
         if snapshot is None or snapshot.is_empty:
             return None
         missing = partial(self._embedding.missing, snapshot)
@@ -275,7 +290,7 @@ class MemoryKeeper:
         It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
         memories go in the same commit, or in commits before; *embedded* are stored with their memories.
         """
-        held = self._reader.known(key)
+        held = self.reader.known(key)
         before = None if held is None else held.snapshot
         is_read = begun = False
         refused = RefusedError()
@@ -297,7 +312,7 @@ class MemoryKeeper:
                 if is_read and not is_ending:
                     return None
                 with _begun(begun), settling(refused):
-                    before, is_read = await self.read(key), True
+                    before, is_read = await self.reader.read(key), True
                 continue
             old = None if before is None else before.head
             writes = self._layout.put(key, old, change.head, change.added, change.embedded)
@@ -309,13 +324,13 @@ class MemoryKeeper:
                 refused = exc
                 with _begun(begun), settling(refused):
                     await rereads.again(refused)
-                    before, is_read = await self.read(key), True
+                    before, is_read = await self.reader.read(key), True
                 continue
             head = replace(change.head, update_time=written[0].update_time)
             after = Snapshot(
                 head=head, shards=change.shards_after(before), vectors=change.vectors_after(before)
             )
-            self._reader.remember(key, after)
+            self.reader.remember(key, after)
             if not change.is_prior:
                 return Changed(before=before.texts if before else (), after=after, is_all=change.is_all)
             before, begun = after, True
@@ -329,7 +344,7 @@ class MemoryKeeper:
         if change is None:
             return None, before
         if before is not None and (numbers := parts_to_read(before, change, embedded)):
-            before = await self._reader.with_parts(key, before, numbers)
+            before = await self.reader.with_parts(key, before, numbers)
             if before is None:
                 return None, None
         return await apart(partial(following, before, change, embedded), light=light), before
@@ -339,32 +354,19 @@ class MemoryKeeper:
 
     async def _finish(self, key: UserKey) -> None:
         """Remove what is left of memories that are being removed."""
-        snapshot = await self.read(key)
+        snapshot = await self.reader.read(key)
         if snapshot is not None and snapshot.head.is_ending:
             await self._remove(key, snapshot)
 
     async def _remove(self, key: UserKey, snapshot: Snapshot) -> None:
         """Remove memories that no one reads any more, with their payloads, unless they have changed."""
-        self._reader.forget(key)
+        self.reader.forget(key)
         sealed = [text for content in snapshot.shards.values() for text in content.texts]
-        await self._remove_payloads(key, [*sealed, *snapshot.head.tail])
+        await self.payloads.remove(key, [*sealed, *snapshot.head.tail])
         try:
             await self._commit(self._layout.remove(key, snapshot.head))
         except RefusedError:
             return  # another call did the same
-
-    async def _remove_payloads(self, key: UserKey, texts: Sequence[str]) -> None:
-        path = self._layout.head(key)
-        places = {
-            (place, memory.life)
-            for memory, text in ((decode_memory(text), text) for text in texts)
-            if memory.life is not None
-            for place in {ref.place for ref in decode_content(text).missing.values()}
-        }
-        await fan_out(
-            self._payloads.at(place).remove_all(self._layout.payloads(path, life))
-            for place, life in sorted(places, key=lambda each: each[1])
-        )
 
 
 @contextmanager

@@ -1,15 +1,15 @@
 """Read the memories of users, and hold them in this process."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.codec.memory_vectors import read_vectors
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, VectorPart
@@ -20,6 +20,8 @@ from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LOST: Final = "vectors are lost, `gcp-adk-store memory reindex` makes them anew"
 
@@ -64,6 +66,25 @@ class MemoryReader:
                 raise StoredDataError(f"{path} names a shard that does not exist; restore it")
             incomplete = head.update_time
             await rereads.again()  # another call replaced documents during the read
+
+    async def whole(self, key: UserKey, look: Callable[[], Awaitable[T]]) -> T:
+        """Return what *look* reads; it looks again if a payload is gone because memories changed meanwhile.
+
+        Raises:
+            PayloadMissingError: a payload is gone, and the memories are as they were.
+        """
+        rereads = Rereads(self._documents.deadline_s)
+        seen = None
+        while True:
+            try:
+                return await look()
+            except PayloadMissingError:
+                snapshot = await self.read(key)
+                found = "" if snapshot is None else snapshot.head.update_time
+                if found == seen:
+                    raise
+                seen = found
+            await rereads.again()
 
     async def with_parts(self, key: UserKey, snapshot: Snapshot, numbers: Sequence[int]) -> Snapshot | None:
         """Return *snapshot* with these documents of vectors; ``None`` if one was replaced since."""

@@ -137,34 +137,44 @@ class SearchMethods:
         )
         listing = f"{key} {accepts}"
         last = None if cursor is None else decode_memory_cursor(cursor, listing=listing)
-        snapshot = await self._keeper.read(key)
-        texts = [] if snapshot is None else snapshot.texts
-        now = self._keeper.now()
-        read = await paced((decode_memory(text), text) for text in texts)
-        fitting = [(memory, text) for memory, text in read if accepts.accepts(memory, now=now)]
-        fitting.sort(key=lambda each: (each[0].time, each[0].id), reverse=True)
-        rest = [each for each in fitting if last is None or (each[0].time, each[0].id) < last]
-        page = rest[:page_size]
-        contents = await fan_out(self._keeper.content(key, text) for _, text in page)
-        return MemoryPage(
-            memories=[entry_of(memory, content) for (memory, _), content in zip(page, contents, strict=True)],
-            next_cursor=encode_memory_cursor(listing, page[-1][0].time, page[-1][0].id)
-            if len(rest) > page_size
-            else None,
-        )
+
+        async def listed() -> MemoryPage:
+            snapshot = await self._keeper.reader.read(key)
+            texts = [] if snapshot is None else snapshot.texts
+            now = self._keeper.now()
+            read = await paced((decode_memory(text), text) for text in texts)
+            fitting = [(memory, text) for memory, text in read if accepts.accepts(memory, now=now)]
+            fitting.sort(key=lambda each: (each[0].time, each[0].id), reverse=True)
+            rest = [each for each in fitting if last is None or (each[0].time, each[0].id) < last]
+            page = rest[:page_size]
+            contents = await fan_out(self._keeper.payloads.content(key, text) for _, text in page)
+            return MemoryPage(
+                memories=[
+                    entry_of(memory, content) for (memory, _), content in zip(page, contents, strict=True)
+                ],
+                next_cursor=encode_memory_cursor(listing, page[-1][0].time, page[-1][0].id)
+                if len(rest) > page_size
+                else None,
+            )
+
+        return await self._keeper.reader.whole(key, listed)
 
     async def _search(
         self, key: UserKey, query: str, limit: int, min_score: float, accepts: MemoryFilter
     ) -> list[FoundMemory]:
         if not query.strip():
             return []
-        hits = await self._keeper.search(key, query, limit=limit, accepts=accepts, min_score=min_score)
-        contents = await fan_out(self._keeper.content(key, hit.text) for hit in hits)
-        return [
-            FoundMemory(
-                memory=entry_of(hit.memory, content, score=hit.score),
-                score=hit.score,
-                session_id=hit.memory.session,
-            )
-            for hit, content in zip(hits, contents, strict=True)
-        ]
+
+        async def found() -> list[FoundMemory]:
+            hits = await self._keeper.search(key, query, limit=limit, accepts=accepts, min_score=min_score)
+            contents = await fan_out(self._keeper.payloads.content(key, hit.text) for hit in hits)
+            return [
+                FoundMemory(
+                    memory=entry_of(hit.memory, content, score=hit.score),
+                    score=hit.score,
+                    session_id=hit.memory.session,
+                )
+                for hit, content in zip(hits, contents, strict=True)
+            ]
+
+        return await self._keeper.reader.whole(key, found)

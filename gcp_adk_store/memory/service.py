@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import settings
-from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id, text_in
+from gcp_adk_store.codec.memories import decode_memory, has_id, text_in
 from gcp_adk_store.codec.redactions import is_redacted
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
@@ -27,7 +27,6 @@ from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import MemoryLimits
@@ -189,8 +188,9 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
     ) -> bool:
         """Replace the content or the metadata of a memory; return whether there is such a memory.
 
-        What is ``None`` stays, and so do id, session, author and time. ``ttl_seconds`` of *custom_metadata*
-        counts from the time of the call.
+        What is ``None`` stays as it is stored by then, also if another process changes it during the call;
+        id, session, author and time stay, too. ``ttl_seconds`` of *custom_metadata* counts from the time of
+        the call.
 
         Raises:
             InvalidInputError: the content or the metadata cannot be stored.
@@ -198,24 +198,19 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             OutcomeUnknownError: not answered; calling again is safe.
         """
         key = UserKey(app=app_name, user=user_id)
-        found = await self._named(key, memory_id)
-        if found is None:
-            return False
-        old, text = found
-        metadata, ttl_s = (old.metadata, None) if custom_metadata is None else metadata_of(custom_metadata)
-        until = old.until if ttl_s is None else until_of(platform_time.get_time(), ttl_s)
-        memory = Memory(
-            id=old.id,
-            time=old.time,
-            session=old.session,
-            author=old.author,
-            until=until,
-            stamp=old.stamp,
-            metadata=metadata,
-        )
-        content = await self._keeper.content(key, text) if content is None else content
-        encoded = await self._encode(memory, content)
-        return await self._keeper.replace(key, encoded)
+        metadata, ttl_s = (None, None) if custom_metadata is None else metadata_of(custom_metadata)
+        until = until_of(platform_time.get_time(), ttl_s)
+
+        def changed(old: Memory) -> Memory:
+            return replace(
+                old,
+                until=old.until if until is None else until,
+                metadata=old.metadata if metadata is None else metadata,
+                life=None,
+                excerpt=None,
+            )
+
+        return await self._keeper.update(key, memory_id, changed, content)
 
     @operation
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
@@ -236,7 +231,7 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
     @operation
     async def has_memory(self, *, app_name: str, user_id: str, memory_id: str) -> bool:
         """Return whether the user has a memory of this id; 1 read, and those of its shards."""
-        return await self._named(UserKey(app=app_name, user=user_id), memory_id) is not None
+        return await self._keeper.text_of(UserKey(app=app_name, user=user_id), memory_id) is not None
 
     @operation
     async def delete_session_memory(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -291,7 +286,7 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             OutcomeUnknownError: not answered; calling again is safe.
         """
         made = [
-            await self._encode(replace(memory, session=session_id.strip()), content)
+            await self._keeper.encode(replace(memory, session=session_id.strip()), content)
             for memory, content in self._entries(memories, {})
         ]
         sources = [digest_of(event.id) for event in events]
@@ -350,12 +345,12 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             return
         snapshot = await self._keeper.known(key)
         if snapshot is not None and all(memory.digest in snapshot.known for memory, _ in made):
-            snapshot = await self._keeper.read(key)  # another process may have removed all
+            snapshot = await self._keeper.reader.read(key)  # another process may have removed all
         while True:
             known = frozenset() if snapshot is None else snapshot.known
             now = self._keeper.now()
             new = [
-                await self._encode(memory, content)
+                await self._keeper.encode(memory, content)
                 for memory, content in made
                 if memory.digest not in known and not memory.has_ended(now)
             ]
@@ -366,17 +361,3 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):
                 return
             snapshot = after  # another process removed all, also what this one knew to be there
-
-    async def _encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
-        life = platform_uuid.new_uuid().replace("-", "")
-        place = self._keeper.place
-        return await apart(lambda: encode_memory(memory, content, place=place, life=life), light=True)
-
-    async def _named(self, key: UserKey, memory_id: str) -> tuple[Memory, str] | None:
-        """Return the memory with this id, and its stored text."""
-        snapshot = await self._keeper.read(key)
-        now = self._keeper.now()
-        for text in () if snapshot is None else snapshot.texts:
-            if has_id(text, memory_id) and not (memory := decode_memory(text)).has_ended(now):
-                return memory, text
-        return None

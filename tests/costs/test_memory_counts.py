@@ -63,7 +63,7 @@ async def test_memories_of_the_store_cost_what_the_model_says(
         for first in range(0, count, added):
             await memory.add_events_to_memory(events=[said(first), said(first + 1)], **USER)
         made = billed(meter)
-        snapshot = await memory._keeper.read(UserKey(app="app", user="user"))
+        snapshot = await memory._keeper.reader.read(UserKey(app="app", user="user"))
         assert snapshot is not None
         size = len(snapshot.texts[0].encode())
         recall = Recall(known=count, added=added, memory_bytes=size, dimensions=dimensions)

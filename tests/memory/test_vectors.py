@@ -136,13 +136,13 @@ async def parts_of(store: Store) -> list[str]:
 
 async def texts_of(store: Store) -> list[str]:
     """Return the stored texts of all memories."""
-    snapshot = await service(store)._keeper.read(KEY)
+    snapshot = await service(store)._keeper.reader.read(KEY)
     return [] if snapshot is None else [*snapshot.texts]
 
 
 async def tail_of(store: Store) -> list[str]:
     """Return the texts in the head, also those that have ended."""
-    snapshot = await service(store)._keeper.read(KEY)
+    snapshot = await service(store)._keeper.reader.read(KEY)
     return [] if snapshot is None else [*snapshot.head.tail]
 
 
@@ -264,7 +264,7 @@ async def test_vectors_of_another_embedder_are_replaced_by_reindexing_alone(
     assert 601 == (await upgraded.reindex_memories(**USER)).embedded
     assert "our automobile" == (await search(upgraded, "car"))[0]
     assert [] == await search(service(store, embedder), "dog")
-    snapshot = await service(store, newer)._keeper._reader.read(KEY, vectors=True)
+    snapshot = await service(store, newer)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
     assert ("newer", 16, 601) == (
         snapshot.head.vectors.embedder,
@@ -387,7 +387,7 @@ async def test_many_large_vectors_are_erased_in_several_commits(store: Store) ->
     await memory.delete_session_memory(session_id="s0", **USER)
 
     kept = {row_key(text) for text in await texts_of(store)}
-    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    snapshot = await service(store)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
     rows = [body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), 4104)]
     assert 800 == len(kept)
@@ -509,7 +509,7 @@ async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meaning
     assert 1200 == len(await texts_of(store))
     assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
     kept = {row_key(text) for text in await texts_of(store)}
-    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    snapshot = await service(store)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
     rows = {body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), 40)}
     assert kept == rows | {row[:8] for row in snapshot.head.vectors.fresh}
@@ -519,7 +519,7 @@ async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> N
     """Below 1 MiB each, and in the order of additions; the head stays small."""
     memory = service(store, Meanings(dimensions=1024))
     await add(memory, *(said(f"note {number}") for number in range(2500)))
-    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    snapshot = await service(store)._keeper.reader.read(KEY, vectors=True)
     assert snapshot is not None
     vectors = snapshot.head.vectors
 

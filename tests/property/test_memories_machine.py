@@ -200,7 +200,7 @@ class MemoriesMachine(RuleBasedStateMachine):
     def no_vector_outlives_its_memory(self) -> None:
         """Of all that was changed or removed, no row is left."""
         snapshot = self._run(
-            FirestoreMemoryService(self._store.sessions.storage)._keeper._reader.read(KEY, vectors=True)
+            FirestoreMemoryService(self._store.sessions.storage)._keeper.reader.read(KEY, vectors=True)
         )
         if snapshot is None:
             return
