@@ -71,7 +71,7 @@ def taking_in(
     """Return the change that adds the memories that were never taken in; ``None`` without any.
 
     A user without memories gets a new life, *epoch*. *sources* are digests of ids that count as taken in from
-    then on; memories whose sources were all taken in before are not added.
+    then on; if one of them was taken in before, nothing is added.
 
     Raises:
         InvalidInputError: the user would have more than *at_most* memories.
@@ -79,13 +79,15 @@ def taking_in(
     is_new = before is None or before.is_empty
     head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
     known = set() if before is None else set(before.known)
+    if not known.isdisjoint(sources):
+        return None
     new: list[EncodedMemory] = []
     for each in encoded:
         if each.memory.digest not in known:
             known.add(each.memory.digest)
             new.append(each)
-    unseen = [digest for digest in sources if digest not in known]
-    if (sources and not unseen) or not (new or unseen):
+    unseen = [digest for digest in dict.fromkeys(sources) if digest not in known]
+    if not (new or unseen):
         return None
     tail = (*head.tail, *(each.text for each in new))
     count = len(tail) + sum(shard.count for shard in head.shards)

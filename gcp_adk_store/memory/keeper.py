@@ -115,10 +115,11 @@ class MemoryKeeper:
 
     async def add(
         self, key: UserKey, encoded: Sequence[EncodedMemory], *, sources: Sequence[bytes] = ()
-    ) -> None:
+    ) -> bool:
         """Store memories that were never taken in; 1 commit for each 256 KiB, and 1 read if unknown.
 
-        With *sources*, digests of ids that count as taken in from then on, it is 1 commit for all.
+        With *sources*, digests of ids that count as taken in from then on, it is 1 commit for all, and
+        nothing is stored if one of these was taken in before. Return whether anything was stored.
 
         Raises:
             OutcomeUnknownError: a part may be stored; calling again is safe.
@@ -128,15 +129,18 @@ class MemoryKeeper:
         texts = [each.text for each in encoded]
         most = self.rows_at_once
         batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES, most=most)
+        is_stored = False
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
             with _begun(number > 0):
-                await self._change(
+                changed = await self._change(
                     key,
                     partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
                     await self._embedded(batch[:most]),
                 )
+            is_stored = is_stored or changed is not None
+        return is_stored
 
     async def update(
         self,

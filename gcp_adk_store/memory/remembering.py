@@ -106,12 +106,12 @@ class Remembering:
         if self._extract is None:
             await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
             return
-        new = await self._memory.select_new_events(**user, events=events)
-        if not new:
-            return
-        found = self._extract(new)
-        entries = await found if inspect.isawaitable(found) else found
-        await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries)
+        while new := await self._memory.select_new_events(**user, events=events):
+            found = self._extract(new)
+            entries = await found if inspect.isawaitable(found) else found
+            # Another process may have taken some of them in meanwhile: these count once.
+            if await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries):
+                return
 
     def _let_go(self) -> None:
         """Drop the work of loops that have ended: nothing runs it any more."""

@@ -276,10 +276,13 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         session_id: str,
         events: Sequence[Event],
         memories: Sequence[MemoryEntry],
-    ) -> None:
-        """Remember *memories*, which were made of *events*, unless all of these were taken in before.
+    ) -> bool:
+        """Remember *memories*, which were made of *events*, unless one of these was taken in before.
 
-        It is 1 commit, and the ids of *events* count as taken in from then on.
+        It is 1 commit, and the ids of *events* count as taken in from then on. Return whether this call
+        stored them. ``False`` means that another process took some of them in meanwhile, or an attempt of
+        this call whose answer was lost: ask :meth:`select_new_events` again, and make memories of what it
+        returns.
 
         Raises:
             InvalidInputError: a memory cannot be stored, or all of them do not fit a document.
@@ -290,7 +293,7 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             for memory, content in self._entries(memories, {})
         ]
         sources = [digest_of(event.id) for event in events]
-        await self._keeper.add(UserKey(app=app_name, user=user_id), made, sources=sources)
+        return await self._keeper.add(UserKey(app=app_name, user=user_id), made, sources=sources)
 
     async def close(self) -> None:
         """Close the connections of the storage; a later call opens them again."""
