@@ -65,6 +65,13 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "FSCK116": Code("`title` and `labels` are within their limits", Help.PERSON),
     "FSCK117": Code("`digests` has the start of the hash of each event that the chain covers", Help.REPAIR),
+    "FSCK118": Code(
+        "`turn` has a holder and the end of a lease of at most a day, or neither, and a number above 0",
+        Help.PERSON,
+    ),
+    "FSCK119": Code(
+        "each message in `inbox` can be read, is there once, and all are within their limits", Help.PERSON
+    ),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),
     "FSCK202": Code("a segment has a known format, all its fields, and a body that unpacks", Help.UPGRADE),
@@ -114,6 +121,9 @@ CODES: Final[Mapping[str, Code]] = {
         "`next` is above each number that is used, and `spilled` is true with payloads", Help.REPAIR
     ),
     "FSCK607": Code("a memory is there once, and `ids` of its shard has its digest", Help.PERSON),
+    "FSCK608": Code(
+        "the head, a shard or a document of vectors expires after its last memory ends, or never", Help.REPAIR
+    ),
 }
 """All kinds of faults by their codes, which never change their meaning."""
 

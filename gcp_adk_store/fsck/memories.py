@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_documents import of_shard, read_memory_head, read_shard, shard_of
-from gcp_adk_store.codec.memory_vectors import of_part, read_vectors, time_after
+from gcp_adk_store.codec.memory_vectors import of_part, read_vectors, rows_in, time_after
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
@@ -19,6 +21,8 @@ from gcp_adk_store.model.memories import (
     VectorPart,
     digests_in,
     end_of_all,
+    last_end,
+    row_key,
 )
 
 
@@ -33,6 +37,8 @@ class MemoryCheck:
     """Path of the document, the memory and its text."""
     _shards: list[Shard] = field(default_factory=list)
     _parts: list[VectorPart] = field(default_factory=list)
+    _rows: dict[int, tuple[Document, AbstractSet[bytes]]] = field(default_factory=dict)
+    """Number of a document of vectors -> the document, and what stands there for the texts of memories."""
     _is_whole: bool = True
     """Whether the documents prove what the head has to say of them."""
 
@@ -61,6 +67,7 @@ class MemoryCheck:
         body = document.fields.get("body")
         packed = len(body) if isinstance(body, bytes) else 0
         self._shards.append(shard_of(shard.number, content, packed, memories))
+        self._expires(document, self._shards[-1].until)
         unknown = {memory.digest for memory in memories} - digests_in(content.ids)
         if unknown:
             self._is_whole = False  # ids tell when the shard ends
@@ -75,12 +82,13 @@ class MemoryCheck:
             return
         dimensions = self.head.vectors.dimensions
         try:
-            size = len(read_vectors(document, dimensions=dimensions))
+            body = read_vectors(document, dimensions=dimensions)
         except StoredDataError as exc:
             self._damaged(path, exc)
             return
-        count = size // (DIGEST_BYTES + dimensions)
-        self._parts.append(VectorPart(number=part.number, count=count, size=size, until=part.until))
+        rows = rows_in(body, dimensions)
+        self._rows[part.number] = document, {row[:DIGEST_BYTES] for row in rows}
+        self._parts.append(replace(part, count=len(rows), size=len(body)))
 
     def end(self) -> list[Fault]:
         """Return all faults, once each document was taken."""
@@ -99,14 +107,21 @@ class MemoryCheck:
             self._add("FSCK606", "spilled", "is false, and a memory has payloads", {"spilled": True})
         if not self._is_whole:
             return self.faults
+        self._parts = [self._lasting(part) for part in self._parts]
         for was, now in zip(head.shards, self._shards, strict=True):
             if was != now:
-                says = f"has {was.count} memories of {was.size} bytes; they are {now.count} of {now.size}"
+                says = (
+                    f"has {was.count} memories of {was.size} bytes until {was.until}; they are {now.count} "
+                    f"of {now.size} until {now.until}"
+                )
                 fields: dict[str, FieldValue] = {"shards": [of_shard(each) for each in self._shards]}
                 self._add("FSCK604", f"shard {was.number}", says, fields)
         for old, new in zip(head.vectors.parts, self._parts, strict=True):
             if old != new:
-                says = f"has {old.count} rows of {old.size} bytes; they are {new.count} of {new.size}"
+                says = (
+                    f"has {old.count} rows of {old.size} bytes until {old.until}; they are {new.count} of "
+                    f"{new.size} until {new.until}"
+                )
                 fields = {"vectors": [of_part(each) for each in self._parts]}
                 self._add("FSCK604", f"vectors {old.number}", says, fields)
         tail = [memory for path, memory, _ in self.texts if path == self.document.path]
@@ -115,7 +130,33 @@ class MemoryCheck:
             says = f"is {head.until}, the memories say {until}"
             fields = {"until": until, **({} if until is None else {"expire_at": time_after(until)})}
             self._add("FSCK605", "until", says, fields, without=() if until is not None else ("expire_at",))
+        else:
+            self._expires(self.document, until)
         return self.faults
+
+    def _lasting(self, part: VectorPart) -> VectorPart:
+        """Return *part* as its document says; it lasts at least as long as the memories that are known."""
+        if part.number not in self._rows:
+            return part
+        document, rows = self._rows[part.number]
+        ends = [memory.until for _, memory, text in self.texts if row_key(text) in rows]
+        until = last_end([part.until, *ends])
+        self._expires(document, until)
+        return replace(part, until=until)
+
+    def _expires(self, document: Document, until: float | None) -> None:
+        """Check when Firestore may remove *document*, whose memories end at *until*."""
+        expected = None if until is None else time_after(until)
+        found = document.fields.get("expire_at")
+        if found == expected:
+            return
+        says = f"is {found if isinstance(found, datetime) else 'not a time'}, its memories say {expected}"
+        fields: dict[str, FieldValue] = {} if expected is None else {"expire_at": expected}
+        without = ("expire_at",) if expected is None else ()
+        repair = setting(document.path, document.update_time, fields, without=without)
+        self.faults.append(
+            Fault(code="FSCK608", path=document.path, item="expire_at", says=says, repair=(repair,))
+        )
 
     def _take(self, path: str, texts: Sequence[str]) -> list[Memory]:
         memories = [decode_memory(text) for text in texts]

@@ -21,7 +21,7 @@ from gcp_adk_store.model.sessions import Segment, StoredSession
 
 _OF_FORMAT_2: Final = (
     *("chain", "chain_sealed", "chain_from", "initial", "initial_payload"),
-    *("restores", "restore_id", "cut", "origin", "digests", "redactions"),
+    *("restores", "restore_id", "cut", "origin", "digests", "redactions", "turn", "inbox"),
 )
 _SHOWN: Final = 40  # characters of a state key
 

@@ -28,8 +28,6 @@ async def memory_faults(
     if isinstance(check, Fault):
         return [check]
     head = check.head
-    if head.has_ended():
-        return []  # Firestore may have removed some of it
     for shard in head.shards:
         place = layout.shard(path, head.epoch, shard.number)
         check.take_shard(shard, place, (await reads.get([place]))[0])
@@ -37,6 +35,8 @@ async def memory_faults(
         place = layout.vectors(path, head.epoch, part.number)
         check.take_vectors(part, place, (await reads.get([place]))[0])
     found = check.end()
+    if head.has_ended() and not found:
+        return []  # Firestore may have removed some of the payloads
     if any(fault.code in ("FSCK602", "FSCK603") for fault in found):
         return found  # what they refer to is unknown
     return [*found, *await _payload_faults(storage, path, check, held, full=full, before=before)]

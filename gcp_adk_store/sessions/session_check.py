@@ -12,7 +12,7 @@ from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.fsck import lineage, payloads, sessions
+from gcp_adk_store.fsck import lineage, payloads, sessions, turns
 from gcp_adk_store.fsck.digests import digest_faults
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.fsck.history import History, Run, digest
@@ -81,6 +81,7 @@ class SessionLook:
         stored, epoch = header.stored, header.stored.epoch
         faults += sessions.header_faults(header, place=self._storage.payloads.place)
         faults += lineage.lineage_faults(header)
+        faults += turns.turn_faults(header)
         there = []
         for document in held.segments:
             life, _, number = document.path.rpartition("/")[2].rpartition("-")

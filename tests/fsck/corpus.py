@@ -12,6 +12,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.forks import note_write
 from gcp_adk_store.codec.restores import pack_artifacts, restores_collection
 from gcp_adk_store.codec.stored import read_session
+from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.local.backend import open_backend
@@ -21,6 +22,7 @@ from gcp_adk_store.model.segment_numbers import runs_of
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.turns.service import HeldTurns
 
 WHO: Final[dict[str, Any]] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
 SEALING: Final = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0)
@@ -303,6 +305,23 @@ async def fork_note() -> Stored:
     return stored
 
 
+async def in_a_turn() -> Stored:
+    """A turn runs, was asked to stop, and two messages wait for it."""
+    stored = await tail_only()
+    turns = HeldTurns(stored.service)
+    await turns.take(**WHO, on_busy="reject", wait_s=0, lease_s=3600)
+    for number in range(2):
+        message = WaitingMessage(
+            id=f"w{number}",
+            message={"role": "user", "parts": [{"text": f"wait {number}"}]},
+            time=1000.0,
+            state_delta={"asked": number},
+        )
+        assert await turns.enqueue(**WHO, text=f"{message}")
+    assert await turns.request_abort(**WHO)
+    return stored
+
+
 CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "no event": no_event,
     "tail": tail_only,
@@ -320,4 +339,5 @@ CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "restore note": restore_note,
     "fork": fork,
     "fork note": fork_note,
+    "in a turn": in_a_turn,
 }

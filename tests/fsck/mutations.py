@@ -94,7 +94,24 @@ def _field(name: str, value: Any) -> Iterator[tuple[str, Any]]:
                 yield how, pack_segment(changed)
         except StoredDataError:
             pass  # of a chunk
-    yield from _OF_KIND.get(type(value), _nothing)(value)
+    if name == "inbox":
+        yield from _messages(value)
+    else:
+        yield from _OF_KIND.get(type(value), _nothing)(value)
+
+
+def _messages(texts: list[str]) -> Iterator[tuple[str, list[str]]]:
+    first = json.loads(texts[0])
+    yield "one less", texts[1:]
+    yield "two swapped", [texts[1], texts[0], *texts[2:]]
+    yield "first twice", [texts[0], *texts]
+    yield "message is no JSON", ["{", *texts[1:]]
+    yield "another text", [json.dumps({**first, "message": {"parts": [{"text": "other"}]}}), *texts[1:]]
+    yield "no content", [json.dumps({**first, "message": {"parts": 7}}), *texts[1:]]
+    for field in first:
+        yield f"{field} dropped", [json.dumps({**first, field: None}), *texts[1:]]
+    yield "too many", [json.dumps({**first, "id": f"{number}"}) for number in range(101)]
+    yield "too large", [json.dumps({**first, "id": f"{number}" + "x" * 200_000}) for number in range(2)]
 
 
 def _nothing(_: Any) -> Iterator[tuple[str, Any]]:

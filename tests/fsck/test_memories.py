@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.clock import in_days
 
 WHO: dict[str, Any] = {"app_name": "shop", "user_id": "ada"}
 DIMENSIONS = 4096
+LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 HEAD = "adk_apps/shop/adk_users/ada/adk_memories/head"
 
 
@@ -125,6 +127,10 @@ async def test_an_old_payload_without_a_memory_is_left_to_the_collector(store: S
     ("code", "changed"),
     [
         ("FSCK605", {"until": 5_000_000_000.0}),
+        ("FSCK605", {"until": 5.0}),
+        ("FSCK605", {"until": 5.0, "expire_at": LONG_AGO}),
+        ("FSCK608", {"expire_at": LONG_AGO}),
+        ("FSCK608", {"expire_at": 7}),
         ("FSCK606", {"next": 0}),
         ("FSCK606", {"spilled": False}),
     ],
@@ -146,13 +152,13 @@ async def test_what_the_rest_proves_is_mended(store: Store, code: str, changed: 
 
 
 @pytest.mark.parametrize("name", ["shards", "vectors"])
-@pytest.mark.parametrize("count", ["count", "bytes"])
-async def test_counts_of_parts_are_mended(store: Store, name: str, count: str) -> None:
+@pytest.mark.parametrize("changed", ["count", "bytes", "until"])
+async def test_what_the_head_says_of_parts_is_mended(store: Store, name: str, changed: str) -> None:
     """As the documents themselves say."""
     before = await document_at(store)
     parts: Any = before.fields[name]
     assert parts
-    await put(store, HEAD, **{name: [{**parts[0], count: parts[0][count] + 1}, *parts[1:]]})
+    await put(store, HEAD, **{name: [{**parts[0], changed: parts[0].get(changed, 4.0) + 1}, *parts[1:]]})
     faults = await faults_of(store)
 
     await store.repair(faults)
@@ -161,6 +167,38 @@ async def test_counts_of_parts_are_mended(store: Store, name: str, count: str) -
         (fault.code, fault.item) for fault in faults
     ]
     assert before.fields == (await document_at(store)).fields
+
+
+async def test_an_end_in_the_past_hides_no_memory_from_a_check(store: Store) -> None:
+    """A search finds nothing, and the check finds why; memories that ended are no fault."""
+    search = {**WHO, "query": "short"}
+    assert await store.memory.search_memories(**search)
+    await put(store, HEAD, until=5.0)
+    other = FirestoreMemoryService(store.sessions.storage)
+    assert [] == await other.search_memories(**search)
+    await store.repair(await faults_of(store))
+    assert await other.search_memories(**search)
+
+    await store.memory.delete_user_memory(**WHO)
+    ended = {"ttl_seconds": 60}
+    await store.memory.add_memory(**WHO, memories=[entry("short " * 9000)], custom_metadata=ended)
+    with in_days(2):
+        assert [] == await other.search_memories(**search)
+        assert [] == await faults_of(store)
+
+
+@pytest.mark.parametrize("name", ["shards", "vectors"])
+async def test_a_part_that_would_expire_before_its_memories_is_mended(store: Store, name: str) -> None:
+    """Firestore would remove it."""
+    head = await document_at(store)
+    parts: Any = head.fields[name]
+    path = f"{HEAD}/adk_{name}/{head.fields['epoch']}-{parts[0]['n']}"
+    before = await document_at(store, path)
+    await put(store, path, expire_at=LONG_AGO)
+    faults = await faults_of(store)
+
+    assert [("FSCK608", path)] == [(fault.code, fault.path) for fault in await store.repair(faults)]
+    assert before.fields == (await document_at(store, path)).fields
 
 
 async def test_what_nobody_can_mend_is_told(store: Store) -> None:

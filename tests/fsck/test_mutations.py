@@ -216,6 +216,26 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **each("note.spilled: ", "dropped, one less, one more", "the fork has no payload yet"),
         "note.spilled: first twice": _SAME,
     },
+    "in a turn": {
+        **_SESSION,
+        **_ALONE,
+        **_APP_AND_USER,
+        **_SMALL_SHARED,
+        "user.state: y 0": _SHARED,
+        **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
+        **each("session.turn: key ", "added, that no one spells so", _IGNORED),
+        **each(
+            "session.turn: ",
+            "abort dropped, abort flipped, fence one more, holder longer",
+            "its holder stops",
+        ),
+        "session.turn: until a year earlier": "the lease of a process that was killed ends so, too",
+        **each(
+            "session.inbox: ",
+            "another text, dropped, one less, state_delta dropped, two swapped",
+            "nothing else tells which messages wait",
+        ),
+    },
 }
 """Stored session -> mutation -> why it is not found."""
 
