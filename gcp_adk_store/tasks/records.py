@@ -21,6 +21,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents
@@ -31,6 +32,9 @@ _LIGHT_BYTES: Final = 128 * 1024
 """Compressing more than this blocks the event loop for several milliseconds."""
 
 _HEADERS_AT_ONCE: Final = 1000
+
+_KNOWN_SAVES: Final = 10_000
+"""Saves that a process remembers, to know them again: of tasks that several subscribers follow."""
 
 
 def new_save_id() -> str:
@@ -44,6 +48,8 @@ class Version(NamedTuple):
     update_time: str
     pieces: Sequence[str]
     """Paths of the pieces to remove with it."""
+    sha256: str
+    """Of its content."""
 
 
 class Listed(NamedTuple):
@@ -70,6 +76,8 @@ class TaskRecords:
         self._documents = documents
         self._layout = layout
         self._ttl_s = ttl_seconds
+        self._saves = Lru[tuple[str, str, str, str], Version](_KNOWN_SAVES)
+        """Owner, id, and content before and after a save of this object -> what it stored."""
 
     async def save(
         self,
@@ -86,7 +94,9 @@ class TaskRecords:
             owner: Whose it is.
             header: What listings read of it.
             body: The task as protobuf.
-            known: The version that the task derives from; ``None`` if that is unknown.
+            known: The version that the task derives from; ``None`` if that is unknown. Its content counts:
+                one that was stored again is the same. If this object made the same content of it before,
+                that save counts for this one, too.
             may_replace: Whether a task of an unknown version may replace the stored one.
 
         Raises:
@@ -103,33 +113,39 @@ class TaskRecords:
         stored = known
         while True:
             unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
-            if stored is None:
-                writes = put(must=Must.BE_ABSENT)
-            else:
-                writes = put(must=stored.update_time, before=stored.pieces)
+            must, before = (Must.BE_ABSENT, ()) if stored is None else (stored.update_time, stored.pieces)
             try:
                 with settling(refused):
+                    writes = put(must=must, before=before)
                     written = await self._documents.commit(writes, repeatable_when_unanswered=True)
-                return Version(written[0].update_time, self._pieces_of(owner, header, packed))
             except RefusedError as exc:
                 exc.perhaps_own = exc.perhaps_own or unanswered
                 refused = exc
+            else:
+                pieces = self._pieces_of(owner, header, packed)
+                saved = Version(written[0].update_time, pieces, packed.sha256)
+                if known is not None:
+                    self._saves.put((owner, header.id, known.sha256, packed.sha256), saved)
+                return saved
             with settling(refused):
                 found = await self._find(owner, header.id)
             if found is not None and found.save_id == save_id:
-                return Version(found.update_time, found.pieces)  # an earlier attempt, whose answer was lost
+                return _version_of(found)  # an earlier attempt, whose answer was lost
             if refused.perhaps_own:
                 raise OutcomeUnknownError(
                     "sent and not answered, and then changed by another writer; get the task before saving it"
                 ) from refused
-            if known is not None:
-                raise _conflict("deleted" if found is None else "changed") from refused
-            if found is not None and not found.has_expired:
-                if found.sha256 == packed.sha256 and expiry is None:
-                    return Version(found.update_time, found.pieces)  # it would replace a task by its equal
-                if not may_replace(found.header):
-                    raise _conflict("ended") from refused
-            stored = None if found is None else Version(found.update_time, found.pieces)
+            try:
+                if known is None:
+                    done = _over(found, packed, may_replace=may_replace, renews=expiry is not None)
+                else:
+                    made_before = self._saves.get((owner, header.id, known.sha256, packed.sha256))
+                    done = _from(known, found, packed, made_before=made_before)
+            except TaskConflictError as conflict:
+                raise conflict from refused
+            if done is not None:
+                return done
+            stored = None if found is None else _version_of(found)
             with settling(refused):
                 await rereads.again(refused)
 
@@ -145,7 +161,7 @@ class TaskRecords:
                 return None
             body = await self._body(found)
             if body is not None:
-                return body, Version(found.update_time, found.pieces)
+                return body, _version_of(found)
             again = await self._find(owner, task_id)
             if again is not None and again.update_time == found.update_time:
                 raise StoredDataError(f"{found.path} lacks a part; delete the task or restore the part")
@@ -277,6 +293,46 @@ class TaskRecords:
 
     def _pieces_of(self, owner: str, header: TaskHeader, packed: Packed) -> Sequence[str]:
         return self._layout.pieces(self._layout.task(owner, header.id), packed.sha256, packed.pieces)
+
+
+def _over(
+    found: StoredTask | None, packed: Packed, *, may_replace: Callable[[TaskHeader], bool], renews: bool
+) -> Version | None:
+    """Return the version that a save over a task of unknown version comes to; ``None`` to try again over it.
+
+    Raises:
+        TaskConflictError: it may not replace the stored task.
+    """
+    if found is None or found.has_expired:
+        return None
+    if found.sha256 == packed.sha256 and not renews:
+        return _version_of(found)  # it would replace a task by its equal
+    if not may_replace(found.header):
+        raise _conflict("ended")
+    return None
+
+
+def _from(
+    known: Version, found: StoredTask | None, packed: Packed, *, made_before: Version | None
+) -> Version | None:
+    """Return the version that a save of what derives from *known* comes to; ``None`` to try again.
+
+    Raises:
+        TaskConflictError: the stored task has another content than *known*.
+    """
+    if found is None:
+        raise _conflict("deleted")
+    if found.sha256 == known.sha256 and not found.has_expired:
+        return None  # it was stored again as it was
+    if made_before is not None:
+        return made_before  # another object made the same of the same
+    if packed.sha256 == known.sha256:
+        return known  # it changes nothing
+    raise _conflict("changed")
+
+
+def _version_of(found: StoredTask) -> Version:
+    return Version(found.update_time, found.pieces, found.sha256)
 
 
 def _conflict(what_others_did: str) -> TaskConflictError:

@@ -63,10 +63,11 @@ class FirestoreTaskStore(OwnedStore, TaskStore):
     durable and visible to every later read, and happens exactly once under retries and lost answers.
 
     Every save has a condition. A :class:`~a2a.types.Task` object that this store returned or saved before has
-    a version: saving it again requires that version in storage. A save of another object replaces the stored
-    task, unless that has ended and the object has not. A refused save is a
-    :class:`~gcp_adk_store.TaskConflictError`. It is the SDK's ``ConcurrentTaskModificationError`` too: the
-    SDK's request handler then reads the task again and applies its event to it.
+    a version: saving it again requires that version's content in storage. Objects of one store that come from
+    the same content to the same content are one writer, as those of several subscribers of a task are. A save
+    of another object replaces the stored task, unless that has ended and the object has not. A refused save
+    is a :class:`~gcp_adk_store.TaskConflictError`. It is the SDK's ``ConcurrentTaskModificationError`` too:
+    the SDK's request handler then reads the task again and applies its event to it.
 
     Every method may raise :class:`~gcp_adk_store.errors.UnavailableError`,
     :class:`~gcp_adk_store.errors.AccessDeniedError`, :class:`~gcp_adk_store.errors.NotProvisionedError`

@@ -131,17 +131,56 @@ async def test_saving_the_same_again_changes_nothing(opened: Open) -> None:
 
 async def test_of_two_writers_of_the_same_change_one_is_refused(opened: Open) -> None:
     """Two that counted to the same number did not count twice."""
+    here, there = opened().tasks, opened().tasks
+    await here.save(task(), ANN)
+    one, two = await here.get("t1", ANN), await there.get("t1", ANN)
+    assert one is not None
+    assert two is not None
+    for each in (one, two):
+        each.metadata["n"] = 1
+    await here.save(one, ANN)
+
+    with pytest.raises(TaskConflictError):
+        await there.save(two, ANN)
+
+
+async def test_objects_of_one_store_that_come_to_the_same_content_are_one_writer(opened: Open) -> None:
+    """In their own time: one may be ahead of the other, and each save is stored once."""
     tasks = opened().tasks
     await tasks.save(task(), ANN)
     one, two = await tasks.get("t1", ANN), await tasks.get("t1", ANN)
     assert one is not None
     assert two is not None
-    for each in (one, two):
-        each.metadata["n"] = 1
-    await tasks.save(one, ANN)
-
+    for ahead, behind in ((one, two), (two, one)):
+        for number in range(3):
+            ahead.metadata[f"{number}"] = id(ahead)
+            await tasks.save(ahead, ANN)
+        for number in range(3):
+            behind.metadata[f"{number}"] = id(ahead)
+            await tasks.save(behind, ANN)
+            stored = await tasks.get("t1", ANN)
+            assert ahead == stored
+    two.metadata["more"] = True
+    await tasks.save(two, ANN)
+    one.metadata["other"] = True
     with pytest.raises(TaskConflictError):
-        await tasks.save(two, ANN)
+        await tasks.save(one, ANN)
+
+
+async def test_what_was_stored_again_as_it_was_is_no_change(opened: Open) -> None:
+    """Who read it before may save; who changes nothing is no writer."""
+    here, there = opened().tasks, opened().tasks
+    mine = task()
+    await here.save(mine, ANN)
+    theirs, idle = await there.get("t1", ANN), await there.get("t1", ANN)
+    assert theirs is not None
+    assert idle is not None
+    await there.save(theirs, ANN)
+    mine.metadata["n"] = 1
+    await here.save(mine, ANN)
+    await there.save(idle, ANN)
+
+    assert mine == await there.get("t1", ANN)
 
 
 async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(opened: Open) -> None:
