@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.codec.checksums import RunningChecksum
+from gcp_adk_store.codec.checksums import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.operations import telemetry
@@ -144,7 +144,7 @@ class ArtifactReader:
             self._checksum.update(read[0])
             # Encrypted bytes have no checksum of their content: each part was authenticated.
             if end == self.size and self._stored.crc32c not in {None, self._checksum.base64}:
-                raise StoredDataError("the bytes do not match their CRC32C")
+                raise StoredDataError(CHANGED_BYTES)
         return read[0]
 
 

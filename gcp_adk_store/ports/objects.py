@@ -45,7 +45,8 @@ class Objects(Protocol):
         Raises:
             ObjectExistsError: it exists, perhaps from this call, whose answer was lost.
             OutcomeUnknownError: the request was sent and not answered before the deadline.
-            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written. The first also if
+                other bytes arrived than were sent.
         """
         ...
 
@@ -85,7 +86,10 @@ class Objects(Protocol):
     ) -> tuple[bytes, int] | None:
         """Return an object's bytes and their generation; ``None`` if gone.
 
-        The bytes are checked. *part* is the first byte and the one after the last.
+        *part* is the first byte and the one after the last; it has no checksum.
+
+        Raises:
+            StoredDataError: the bytes do not match their checksum.
         """
         ...
 
@@ -168,9 +172,9 @@ class Uploads(Protocol):
 
         Raises:
             ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
-            StoredDataError: the bucket received other bytes, which were removed again.
             OutcomeUnknownError: the last piece was sent and not answered before the deadline.
-            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written. The first also if
+                other bytes arrived than were sent; they were removed again.
         """
         ...
 

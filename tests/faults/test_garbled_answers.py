@@ -13,10 +13,11 @@ from gcp_adk_store import (
     ArtifactLimits,
     GcsArtifactService,
     OutcomeUnknownError,
+    StoredDataError,
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.testing.faults.plans import Fault, Garble, from_nth, nth, only
+from gcp_adk_store.testing.faults.plans import Fault, Garble, Plan, Refuse, from_nth, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 
@@ -39,7 +40,7 @@ GARBLES: dict[str, Garble] = {
     "page": answers(b"<html>secret</html>"),
     "page of a proxy": answers(b"<html>secret</html>", with_headers=False),
     "null": answers(b"null"),
-    "list": answers(b'["secret"]'),
+    "list": answers(b'["secret", 1]'),
     "text": answers(b'"secret"', with_headers=False),
 }
 
@@ -143,6 +144,99 @@ async def test_an_upload_of_which_nothing_is_kept_ends(storage_proxy: StoragePro
         await GcsArtifactService(bucket).save_artifact_file(**FILE, source=io.BytesIO(LARGE))
 
     assert storage_proxy.figures.faults["garble"] <= 10
+
+
+def flipped(body: bytes) -> bytes:
+    """Return *body* with other bytes where the artifact's are, of the same length."""
+    return body.replace(b"some words", b"same words").replace(LARGE[:1000], LARGE[:1000][::-1], 1)
+
+
+async def to_a_file(service: GcsArtifactService) -> None:
+    """Load an artifact to a file."""
+    await service.load_artifact_to(**FILE, target=io.BytesIO())
+
+
+async def whole(service: GcsArtifactService) -> None:
+    """Read all of an artifact by its reader."""
+    reader = await service.open_artifact(**FILE)
+    assert reader is not None
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda service: service.load_artifact(**FILE),
+        lambda service: service.load_artifact(**FILE, version=0),
+        to_a_file,
+        whole,
+    ],
+    ids=["latest", "version", "file", "parts"],
+)
+async def test_bytes_that_changed_are_reported_at_once_by_every_reader(
+    storage_proxy: StorageProxy, bucket: str, read: Act
+) -> None:
+    """TLS would have ended the connection, so a repetition hardly helps; a later call may."""
+    service = GcsArtifactService(bucket)
+    storage_proxy.plan = only("media", lambda _: Garble(flipped))
+    before = storage_proxy.figures.calls["media"]
+    with pytest.raises(StoredDataError, match="the bytes do not match their CRC32C"):
+        await read(service)
+    assert 1 == storage_proxy.figures.calls["media"] - before
+
+    storage_proxy.plan = no_faults
+    await read(service)
+
+
+TO_SPOIL: list[tuple[str, Act, Plan]] = [
+    ("small", WRITES[0][1], lambda _: Garble(flipped, part="request")),
+    ("large", WRITES[1][1], lambda _: Garble(flipped, part="request")),
+    ("refused with 412", WRITES[0][1], lambda call: Refuse(412) if call.number < 2 else None),
+]
+
+
+@pytest.mark.parametrize(
+    ("write", "plan"), [each[1:] for each in TO_SPOIL], ids=[each[0] for each in TO_SPOIL]
+)
+async def test_an_upload_whose_bytes_change_on_the_way_stores_nothing_and_blames_no_policy(
+    storage_proxy: StorageProxy, bucket: str, write: Act, plan: Plan
+) -> None:
+    """Cloud Storage refuses it with 400, other servers with 412; it takes the same request without bytes."""
+    service = GcsArtifactService(bucket)
+    storage_proxy.plan = only("upload", plan)
+    with pytest.raises(StoreError, match="other bytes arrived than were sent") as caught:
+        await write(service)
+    assert UnavailableError is type(caught.value)
+    assert [0] == await service.list_versions(**FILE)
+
+    storage_proxy.plan = no_faults
+    assert 1 == await write(service)
+
+
+async def test_a_deletion_that_is_answered_without_a_body_is_done(
+    storage_proxy: StorageProxy, bucket: str
+) -> None:
+    """Cloud Storage answers 204, other servers of its API 200: no request is repeated."""
+    service = GcsArtifactService(bucket)
+    for _ in range(19):
+        await service.save_artifact(**FILE, artifact=TEXT)
+    storage_proxy.plan = only("delete", lambda _: Garble(lambda _: b"", status=200))
+    before = storage_proxy.figures.calls.total()
+    await service.delete_artifact(**FILE)
+
+    assert 1 + 20 == storage_proxy.figures.calls.total() - before
+    assert [] == await service.list_versions(**FILE)
+
+
+async def test_a_deletion_that_is_answered_with_a_page_is_repeated(
+    storage_proxy: StorageProxy, bucket: str
+) -> None:
+    """It is not an answer of Cloud Storage."""
+    service = GcsArtifactService(bucket)
+    storage_proxy.plan = only("delete", nth(0, Garble(lambda _: b"<html>", status=200)))
+    await service.delete_artifact(**FILE)
+
+    assert 2 == storage_proxy.figures.calls["delete"]
 
 
 def test_a_garbled_answer_has_the_length_of_what_comes(storage_proxy: StorageProxy, bucket: str) -> None:

@@ -268,14 +268,19 @@ class _CountedSession(AuthorizedSession):
     Refuses answers that are not JSON objects, which the client would accept.
     """
 
-    def request(self, *args: Any, **kwargs: Any) -> Any:
+    def request(self, method: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # passed on
         telemetry.count_storage_request()
-        answer = super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+        answer = super().request(method, *args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
         # Bytes of objects are streamed and checked by their reader; a started upload answers with a location.
         is_json = not kwargs.get("stream") and "Location" not in answer.headers
-        if answer.status_code == HTTPStatus.OK and is_json and not answer.content.lstrip().startswith(b"{"):
+        if answer.status_code == HTTPStatus.OK and is_json and not _is_complete(method, answer.content):
             raise requests.exceptions.InvalidJSONError("the answer is not a JSON object", response=answer)
         return answer
+
+
+def _is_complete(method: str, body: bytes) -> bool:
+    """Return whether *body* is one of an answer: an object, or what some servers answer to a deletion."""
+    return body.lstrip().startswith(b"{") or (method == "DELETE" and not body)
 
 
 def _where(bucket: str) -> str:

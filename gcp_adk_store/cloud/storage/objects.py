@@ -8,17 +8,27 @@ from typing import Any, Final
 
 import requests
 from google.api_core import exceptions as api
+from google.cloud.storage.exceptions import DataCorruption
 
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
+from gcp_adk_store.codec.checksums import CHANGED_BYTES
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    InvalidInputError,
+    StoredDataError,
+    StoreError,
+    UnavailableError,
+)
 from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError
+from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError, RefusedError
+
+OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
 
 LONGEST_STALL: Final = 5
 """The limit of consecutive requests without progress, of one upload or copy."""
@@ -48,7 +58,7 @@ class Objects:
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
     ) -> None:
-        """As the port, in one request; an existing object takes one more."""
+        """As the port, in one request; an existing object, and bytes that are refused, take one more."""
 
         def send(bucket: Any, once: Once) -> None:
             self.blob_of(bucket, name, upload).upload_from_string(
@@ -64,10 +74,48 @@ class Objects:
                 return await self.info(name)
             return await self.mark(name, marks)
 
-        await self._conditions.make(
-            lambda: self._calls.write(send, Permission.CREATE, conditional=True), look
-        )
+        try:
+            await self._conditions.make(
+                lambda: self._calls.write(send, Permission.CREATE, conditional=True), look
+            )
+        except (AccessDeniedError, InvalidInputError) as refused:
+            is_answer_to_bytes = isinstance(refused, InvalidInputError) or isinstance(
+                refused.__cause__, ConditionFailedError
+            )
+            if is_answer_to_bytes and await self._takes_without_bytes(name, upload):
+                raise UnavailableError(OTHER_BYTES) from refused
+            raise
         telemetry.count_content(sent=len(upload.data))
+
+    async def _takes_without_bytes(self, name: str, upload: ObjectFields) -> bool:
+        """Return whether Cloud Storage takes the request for an object before its bytes.
+
+        Cloud Storage refuses bytes that do not match their CRC32C with 400, other servers of its API with
+        412, and a wrong field, or a policy that forbids the object, has the same answers.
+        """
+        try:
+            await self.begin(name, upload, size=len(upload.data))
+        except (StoreError, RefusedError):
+            return False
+        return True
+
+    async def begin(self, name: str, fields: ObjectFields, *, size: int) -> str:
+        """Begin a resumable upload of an object that must not exist; return its URL.
+
+        Cloud Storage drops an upload that is not finished after a week.
+        """
+
+        def begin(bucket: Any, once: Once) -> str:
+            blob = self.blob_of(bucket, name, fields)
+            url: str = blob.create_resumable_upload_session(
+                content_type=fields.content_type,
+                size=size,
+                if_generation_match=0,
+                **once,
+            )
+            return url
+
+        return await self._calls.write(begin, Permission.CREATE, conditional=True)
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         """As the port, in one request; a large object may take several.
@@ -146,6 +194,11 @@ class Objects:
                 data = blob.download_as_bytes(**asked, **once)
             except api.NotFound:
                 return None
+            except DataCorruption as exc:
+                # A proxy that cuts or replaces a body changes its length.
+                if f"{exc.response.raw.tell()}" != exc.response.headers.get("X-Goog-Stored-Content-Length"):
+                    raise
+                raise StoredDataError(CHANGED_BYTES) from exc
             # A proxy's answer lacks the header, and a cut part lacks a checksum.
             if blob.generation is None or (part is not None and len(data) != part[1] - part[0]):
                 raise requests.exceptions.ContentDecodingError("the answer does not fit the request")

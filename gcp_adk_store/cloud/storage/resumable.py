@@ -9,10 +9,10 @@ from google.cloud.storage.exceptions import InvalidResponse
 
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
-from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, Objects
+from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, OTHER_BYTES, Objects
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import StoredDataError, UnavailableError
+from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
 
@@ -43,15 +43,13 @@ class ResumableUploads:
         )
         if done["crc32c"] != crc32c:
             await self._objects.delete(name, generation=int(done["generation"]))
-            raise StoredDataError(
-                "the bucket received other bytes than the source has; they are removed; save again"
-            )
+            raise UnavailableError(OTHER_BYTES)
 
     async def _send(
         self, name: str, fields: ObjectFields, size: int, read_at: ReadAt, on_progress: Callable[[int], None]
     ) -> tuple[dict[str, Any], str]:
         """Return the resource of the stored object, and the CRC32C of the read bytes."""
-        url = await self._begin(name, fields, size=size)
+        url = await self._objects.begin(name, fields, size=size)
         checksum, hashed = RunningChecksum(), 0
         have = furthest = stalled = 0
         while stalled < LONGEST_STALL:
@@ -68,20 +66,6 @@ class ResumableUploads:
             furthest = max(furthest, have)
             on_progress(have)
         raise UnavailableError("Cloud Storage stored none of the sent bytes; save again later")
-
-    async def _begin(self, name: str, fields: ObjectFields, *, size: int) -> str:
-        def begin(bucket: Any, once: Once) -> str:
-            blob = self._objects.blob_of(bucket, name, fields)
-            url: str = blob.create_resumable_upload_session(
-                content_type=fields.content_type,
-                size=size,
-                if_generation_match=0,
-                **once,
-            )
-            return url
-
-        # If it starts twice, Cloud Storage drops the unfinished upload after a week.
-        return await self._calls.write(begin, Permission.CREATE, conditional=True)
 
     def _sending(self, url: str, piece: bytes, *, have: int, size: int) -> Callable[[Any, Once], Any]:
         """Return the request for one piece; a repeated call first asks how much of it has arrived.

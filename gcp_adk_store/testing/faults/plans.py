@@ -129,7 +129,7 @@ def first_half(body: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Garble:
-    """Let it be done, then change the body of the answer: its status stays, and its length fits the change.
+    """Let it be done, then change the body of the answer; its length fits the change.
 
     So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
     length. An answer that can have no body stays as it is. Firestore's answer becomes one message that cannot
@@ -142,6 +142,11 @@ class Garble:
     """Returns the changed body."""
     with_headers: bool = True
     """Whether the service's headers stay; otherwise only the length does."""
+    status: int | None = None
+    """The HTTP status that it gets; ``None`` keeps the service's."""
+    part: Literal["answer", "request"] = "answer"
+    """What is changed. A request to Cloud Storage must keep its length, and its answer stays; elsewhere it is
+    the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
             case Cut():
                 self._answer(self._forward(self._body()), half=True)
             case Garble():
-                self._answer_changed(self._forward(self._body()), fault)
+                self._garble(fault)
             case Delay(seconds):
                 with self._kept_body() as body:
                     self.server.stopping.wait(seconds)
@@ -263,13 +263,18 @@ class _Handler(BaseHTTPRequestHandler):
         elif chunked:
             self.wfile.write(_chunk(b""))
 
-    def _answer_changed(self, response: http.client.HTTPResponse, fault: Garble) -> None:
-        """Pass on the emulator's answer with another body, under the length of that."""
-        if self.command == "HEAD" or response.status in _WITHOUT_BODY:
+    def _garble(self, fault: Garble) -> None:
+        """Pass on the request with another body; or the emulator's answer, under the length of that."""
+        if fault.part == "request":
+            self._answer(self._forward([fault.change(b"".join(self._body()))]))
+            return
+        response = self._forward(self._body())
+        status = fault.status or response.status
+        if self.command == "HEAD" or status in _WITHOUT_BODY:
             self._answer(response)
             return
         body = fault.change(response.read())
-        self.send_response_only(response.status, response.reason)
+        self.send_response_only(status)
         for name, value in response.getheaders() if fault.with_headers else ():
             if name.lower() not in _OF_ONE_CONNECTION | {"content-length"}:
                 self.send_header(name, value)
