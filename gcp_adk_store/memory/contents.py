@@ -65,6 +65,15 @@ class Hit:
     score: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found, and over what."""
+
+    hits: Sequence[Hit]
+    without_vector: int
+    """Memories that have words, and were ranked by these alone."""
+
+
 @dataclass(kw_only=True)
 class Contents:
     """The newest snapshot that this process knows, and an index that follows it; safe from any thread."""
@@ -75,7 +84,7 @@ class Contents:
     _texts: list[str] = field(default_factory=list)
     _ranking: Ranking = field(default_factory=Ranking)
     _keys: dict[bytes, int] = field(default_factory=dict)
-    """What stands for a text in the row of its vector -> its number."""
+    """What stands for a text with words in the row of its vector -> its number."""
     _similarity: Similarity = field(default_factory=Similarity)
     _indexed: Snapshot | None = None
     _guard: Guard = field(default_factory=Guard)
@@ -105,7 +114,7 @@ class Contents:
         min_score: float,
         now: float,
         direction: bytes | None = None,
-    ) -> list[Hit]:
+    ) -> Found:
         """Return the best memories of *snapshot* that have not ended *now*, the best first.
 
         With *direction*, the vector of *query*, the words and the vectors rank together.
@@ -116,19 +125,22 @@ class Contents:
 
         with self._guard:
             self._follow(snapshot)
+            without = len(self._keys)
             if direction is None:
                 found = self._ranking.search(query, limit=limit, min_score=min_score, accepts=fits)
             else:
                 vectors = snapshot.head.vectors
                 self._similarity.follow(snapshot.vectors, vectors.fresh, vectors.dimensions, self._keys.get)
+                without -= self._similarity.count
                 depth = max(limit, DEPTH)
                 by_words = self._ranking.search(query, limit=depth, accepts=fits)
                 by_vectors = self._similarity.nearest(direction, limit=depth, accepts=fits)
                 fused = fuse(by_words, by_vectors)
                 found = [each for each in fused if each[0] >= min_score][:limit]
-            return [
+            hits = [
                 Hit(text=self._texts[number], memory=self._at(number), score=score) for score, number in found
             ]
+            return Found(hits=hits, without_vector=without)
 
     def _at(self, number: int) -> Memory:
         return self._memories[self._texts[number]][1]
@@ -147,9 +159,11 @@ class Contents:
         for text in snapshot.texts:
             if text not in self._memories:
                 memory = decode_memory(text)
-                number = self._ranking.add(searchable_text(text, memory))
+                words = searchable_text(text, memory)
+                number = self._ranking.add(words)
                 self._memories[text] = number, memory
-                self._keys[row_key(text)] = number
+                if words.strip():
+                    self._keys[row_key(text)] = number
                 self._texts.append(text)
         self._indexed = snapshot
 

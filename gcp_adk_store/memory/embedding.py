@@ -162,3 +162,19 @@ class Embedding:
             lambda: quantized(made, count=len(texts), dimensions=self.dimensions, embedder=self.name),
             light=len(texts) * self.dimensions < 20_000,  # noqa: PLR2004  # a millisecond
         )
+
+
+def lack(without_vector: int, *, is_made: bool, has_query: bool) -> str:
+    """Return why words alone ranked memories in a search; empty if they did not.
+
+    *without_vector* have none of this embedder; *is_made* says whether others have, and *has_query* whether
+    the query has one.
+    """
+    if is_made and not has_query:
+        return "the embedder does not answer: words alone rank all memories"
+    if not without_vector:
+        return ""
+    return (
+        f"{without_vector} memories have no vector, so words alone rank them: "
+        "`gcp-adk-store memory reindex` makes the vectors"
+    )

@@ -16,15 +16,21 @@ SCORE: Final = "adk_store_score"
 """Key of a result's metadata: its score."""
 SESSION: Final = "adk_store_session"
 """Key of an entry's metadata: the session that it comes from."""
+VECTORS: Final = "adk_store_vectors"
+"""Key of a result's metadata: why words alone ranked memories, although the store has an embedder."""
 TTL: Final = "ttl_seconds"
 """Key of metadata that sets the end of a memory."""
 
 
-def entry_of(memory: Memory, content: types.Content, *, score: float | None = None) -> MemoryEntry:
-    """Return *memory* as ADK's entry, with its score if it was found by a search."""
+def entry_of(
+    memory: Memory, content: types.Content, *, score: float | None = None, lacks: str = ""
+) -> MemoryEntry:
+    """Return *memory* as ADK's entry, with its score, and what the search *lacks*, if one found it."""
     own: dict[str, Any] = {} if score is None else {SCORE: round(score, 4)}
     if memory.session is not None:
         own[SESSION] = memory.session
+    if lacks:
+        own[VECTORS] = lacks
     return MemoryEntry(
         id=memory.id,
         content=content,
@@ -42,7 +48,7 @@ def at_time(memory: Memory) -> str:
 def metadata_of(given: Mapping[str, object]) -> tuple[dict[str, Any], float | None]:
     """Return the metadata to store, and the time to live in seconds that *given* asks for."""
     ttl_s: Any = given.get(TTL)
-    return {name: value for name, value in given.items() if name not in (TTL, SCORE, SESSION)}, ttl_s
+    return {name: value for name, value in given.items() if name not in (TTL, SCORE, SESSION, VECTORS)}, ttl_s
 
 
 def until_of(time: float, ttl_seconds: float | None) -> float | None:

@@ -15,7 +15,7 @@ from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
-from gcp_adk_store.memory.embedding import Embedding
+from gcp_adk_store.memory.embedding import Embedding, lack
 from gcp_adk_store.memory.payloads import MemoryPayloads
 from gcp_adk_store.memory.reader import MemoryReader
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
@@ -85,19 +85,18 @@ class MemoryKeeper:
 
     async def search(
         self, key: UserKey, query: str, *, limit: int, accepts: MemoryFilter, min_score: float
-    ) -> list[Hit]:
-        """Return the best memories for *query*, the best first.
+    ) -> tuple[Sequence[Hit], str]:
+        """Return the best memories for *query*, the best first, and why words alone ranked some, if so.
 
         It reads as :meth:`MemoryReader.read`, with an embedder also each document of vectors that is not
         known.
         """
-        asks = self._embedding is not None
-        snapshot = await self.reader.read(key, vectors=asks)
+        embedding = self._embedding
+        snapshot = await self.reader.read(key, vectors=embedding is not None)
         if snapshot is None or snapshot.is_empty:
-            return []
-        direction = None
-        if self._embedding is not None and self._embedding.made(snapshot.head.vectors):
-            direction = await self._embedding.query(query)
+            return [], ""
+        is_made = embedding is not None and embedding.made(snapshot.head.vectors)
+        direction = await embedding.query(query) if embedding is not None and is_made else None
         contents = self.reader.known(key) or Contents(snapshot=snapshot)
         look = partial(
             contents.search,
@@ -111,7 +110,9 @@ class MemoryKeeper:
         )
         found = await apart(look, light=contents.is_light)
         self.reader.grown(key, contents)
-        return found
+        if embedding is None:
+            return found.hits, ""
+        return found.hits, lack(found.without_vector, is_made=is_made, has_query=direction is not None)
 
     async def add(
         self, key: UserKey, encoded: Sequence[EncodedMemory], *, sources: Sequence[bytes] = ()

@@ -69,6 +69,9 @@ class SearchMethods:
     ) -> list[FoundMemory]:
         """Return the memories that fit *query* best, the best first.
 
+        With an embedder, the metadata of each says as ``adk_store_vectors`` if words alone ranked some or all
+        memories, because they have no vector, or the embedder does not answer.
+
         1 read; 1 more for each shard that this process does not know, at most 11 for 10,000 memories. With an
         embedder, also 1 for each 900 KiB of vectors that it does not know, and 1 call for a new query.
 
@@ -166,11 +169,13 @@ class SearchMethods:
             return []
 
         async def found() -> list[FoundMemory]:
-            hits = await self._keeper.search(key, query, limit=limit, accepts=accepts, min_score=min_score)
+            hits, lacks = await self._keeper.search(
+                key, query, limit=limit, accepts=accepts, min_score=min_score
+            )
             contents = await fan_out(self._keeper.payloads.content(key, hit.text) for hit in hits)
             return [
                 FoundMemory(
-                    memory=entry_of(hit.memory, content, score=hit.score),
+                    memory=entry_of(hit.memory, content, score=hit.score, lacks=lacks),
                     score=hit.score,
                     session_id=hit.memory.session,
                 )

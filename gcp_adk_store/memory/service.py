@@ -169,8 +169,9 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return the memories that fit *query* best, the best first; as :meth:`search_memories`.
 
-        At most ``MemoryLimits.max_results``. The metadata of each tells its score as ``adk_store_score``, and
-        its session, if it has one, as ``adk_store_session``.
+        At most ``MemoryLimits.max_results``. The metadata of each tells its score as ``adk_store_score``,
+        its session, if it has one, as ``adk_store_session``, and as ``adk_store_vectors`` whether words alone
+        ranked memories although the store has an embedder.
         """
         key = UserKey(app=app_name, user=user_id)
         found = await self._search(key, query, self._limits.max_results, 0.0, MemoryFilter())

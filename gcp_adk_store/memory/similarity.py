@@ -89,6 +89,12 @@ class Similarity:
         if self._fresh != fresh or self._last is None:
             self._fresh, self._last = fresh, self._block(b"".join(fresh), number_of)
 
+    @property
+    def count(self) -> int:
+        """Number of texts that have a vector."""
+        blocks = [*self._blocks.values(), *([self._last] if self._last is not None else [])]
+        return sum(int((numbers >= 0).sum()) for _, numbers, _ in blocks)
+
     def nearest(self, query: bytes, *, limit: int, accepts: Callable[[int], bool]) -> list[tuple[float, int]]:
         """Return cosines and numbers of the *limit* texts nearest to *query* that *accepts* takes."""
         numpy = require_numpy()

@@ -327,6 +327,38 @@ async def test_reindexing_needs_an_embedder(store: Store) -> None:
         await service(store).reindex_memories(**USER)
 
 
+async def lacks_of(memory: FirestoreMemoryService) -> set[Any]:
+    """Return what the results of a search say of vectors."""
+    found = await memory.search_memory(query="dog", **USER)
+    assert found.memories
+    return {each.custom_metadata.get("adk_store_vectors") for each in found.memories}
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_search_says_what_has_no_vector_and_how_to_make_it(
+    store: Store, memory: FirestoreMemoryService, embedder: Meanings
+) -> None:
+    """What was added while the embedder was slow, all of another embedder, and a query without an answer."""
+    picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
+    await memory.add_memory(memories=[MemoryEntry(content=types.Content(parts=[picture]))], **USER)
+    embedder.failure = TimeoutError()
+    await add(memory, said("dog one"), said("dog two"))
+    embedder.failure = None
+    reindex = "have no vector, so words alone rank them: `gcp-adk-store memory reindex` makes the vectors"
+    assert {f"2 memories {reindex}"} == await lacks_of(memory)
+    await add(memory, said("dog three"))
+    assert {f"2 memories {reindex}"} == await lacks_of(memory)
+
+    embedder.failure = TimeoutError()
+    down = service(store, embedder)
+    assert {"the embedder does not answer: words alone rank all memories"} == await lacks_of(down)
+    embedder.failure = None
+    assert {f"3 memories {reindex}"} == await lacks_of(service(store, Meanings("newer")))
+    assert {None} == await lacks_of(service(store))
+    await memory.reindex_memories(**USER)
+    assert {None} == await lacks_of(memory)
+
+
 async def test_what_has_no_words_gets_no_vector(memory: FirestoreMemoryService, embedder: Meanings) -> None:
     """A picture alone, for example."""
     picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
