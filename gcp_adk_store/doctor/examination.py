@@ -13,6 +13,7 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Facts, KeysFacts, Place
+from gcp_adk_store.doctor.memories import count_memories
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.encryption.wrapping import wrapper_of
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
@@ -141,7 +142,8 @@ async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline
             probe = await probe_document(documents, place.prefix, samples=samples)
             if documents.clock.is_set:
                 probe = replace(probe, clock_ahead_s=documents.clock.ahead_s)
-            facts = replace(facts, documents=probe)
+            memories = await count_memories(documents, place.prefix)
+            facts = replace(facts, documents=probe, memories=memories)
         finally:
             await documents.close()
     if place.bucket is not None and (facts.on_storage_emulator or not facts.refusal):

@@ -97,6 +97,22 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryCounts:
+    """How many memories have vectors, of the first users by name."""
+
+    users: int = 0
+    memories: int = 0
+    vectors: int = 0
+    """Of any embedder."""
+    without: int = 0
+    """Memories beyond the vectors of their user."""
+    lacking: Sequence[tuple[str, str]] = ()
+    """App and user of the first who lack some."""
+    failure: str = ""
+    """Why they could not be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeysFacts:
     """What is known of the keys of an encrypted store."""
 
@@ -125,6 +141,8 @@ class Facts:
     """The APIs' answers by the names of :func:`~gcp_adk_store.doctor.admin_api.look`."""
     documents: Probe | None = None
     objects: Probe | None = None
+    memories: MemoryCounts | None = None
+    """``None`` if they were not looked at."""
     keys: KeysFacts | None = None
     """Of an encrypted store."""
     emulated_bucket: bool | None = None

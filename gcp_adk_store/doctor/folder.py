@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 from statistics import median
 from typing import Final, NamedTuple
 
-from gcp_adk_store.doctor.findings import Finding, Probe, fail, ok, skipped, warn
+from gcp_adk_store.doctor.findings import Finding, MemoryCounts, Probe, fail, ok, skipped, warn
 from gcp_adk_store.doctor.measures import took, written
+from gcp_adk_store.doctor.memories import vectors
 
 _MIB: Final = 1024 * 1024
 _LITTLE_BYTES: Final = 1024 * _MIB
@@ -66,6 +67,9 @@ class FolderFacts:
     """``None`` on a system without ``/proc``."""
     documents: Probe | None = None
     objects: Probe | None = None
+    prefix: str = "adk"
+    """Of the store that was looked at."""
+    memories: MemoryCounts | None = None
 
 
 def mount_of(folder: str, table: str) -> Mount | None:
@@ -194,6 +198,11 @@ def _latency(probe: Probe | None, facts: FolderFacts) -> Finding:
     )
 
 
+def _vectors(facts: FolderFacts) -> Finding:
+    at = shlex.join([f"--local={facts.folder}", f"--prefix={facts.prefix}"])
+    return _UNREAD if facts.memories is None else vectors(facts.memories, at)
+
+
 _UNREAD: Final = skipped("the store could not be opened")
 _CHECKS: Final[Mapping[str, Callable[[FolderFacts], Finding]]] = {
     "folder": _folder,
@@ -206,6 +215,7 @@ _CHECKS: Final[Mapping[str, Callable[[FolderFacts], Finding]]] = {
     "objects": _objects,
     "latency of documents": _latency_of_documents,
     "latency of objects": _latency_of_objects,
+    "vectors of memories": _vectors,
 }
 FOLDER_CHECKS: Final = tuple(_CHECKS)
 """The names of all checks of a local store, in the order of the report."""

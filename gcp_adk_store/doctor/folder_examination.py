@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.doctor.folder import FolderFacts, mount_of
+from gcp_adk_store.doctor.memories import count_memories
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.errors import StoredDataError, StoreError
 from gcp_adk_store.local.backend import DATABASE, OBJECTS, open_backend
@@ -108,6 +109,7 @@ async def _probed(facts: FolderFacts, prefix: str, *, samples: int, deadline_s: 
     try:
         documents = await probe_document(backend.documents, prefix, samples=samples)
         objects = await probe_object(backend.objects, samples=samples)
+        memories = await count_memories(backend.documents, prefix)
     finally:
         await backend.objects.close()
-    return replace(facts, documents=documents, objects=objects)
+    return replace(facts, documents=documents, objects=objects, prefix=prefix, memories=memories)

@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from gcp_adk_store.doctor import access, anchors, bucket, database, keys, measures
+from gcp_adk_store.doctor import access, anchors, bucket, database, keys, measures, memories
 from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
@@ -131,6 +131,12 @@ def _database_access(facts: Facts) -> Finding | None:
     return finding
 
 
+def _vectors(facts: Facts) -> Finding | None:
+    place = facts.place
+    at = shlex.join([f"--{name}={getattr(place, name)}" for name in ("project", "database", "prefix")])
+    return None if facts.memories is None else memories.vectors(facts.memories, at)
+
+
 _NO_DATABASE: Final = skipped("the database does not exist")
 _NO_BUCKET: Final = skipped("the bucket does not exist")
 _of_database = partial(_reads, "database", "datastore.databases.get", missing=_NO_DATABASE)
@@ -180,6 +186,7 @@ _CHECKS: Final[Mapping[str, _Check]] = {
     ),
     "latency of documents": _Check("database", _probed("documents", measures.latency)),
     "latency of objects": _Check("objects", _probed("objects", measures.latency)),
+    "vectors of memories": _Check("database", _vectors),
 }
 _CHECKS_OF_ANCHORS: Final[Mapping[str, _Check]] = {
     "anchors": _Check(

@@ -10,7 +10,7 @@ from google.auth.credentials import Credentials
 from gcp_adk_store import StoreCredentials
 from gcp_adk_store.cloud.auth.token_errors import Identity
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.findings import Facts, Finding, Place, Probe
+from gcp_adk_store.doctor.findings import Facts, Finding, MemoryCounts, Place, Probe
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
@@ -72,7 +72,14 @@ def look(apis: GoogleApis) -> Look:
     ) -> dict[str, Finding]:
         shared = StoreCredentials(Fixed()).find().token
         answers = admin_api.look(shared, place, endpoint=apis.url)
-        facts = Facts(place=place, identity=identity, answers=answers, documents=documents, objects=objects)
+        facts = Facts(
+            place=place,
+            identity=identity,
+            answers=answers,
+            documents=documents,
+            objects=objects,
+            memories=MemoryCounts(),
+        )
         return {finding.check: finding for finding in findings_of(facts)}
 
     return asked

@@ -24,7 +24,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
-PROBES = ("documents", "objects", "latency of documents", "latency of objects")
+PROBES = ("documents", "objects", "latency of documents", "latency of objects", "vectors of memories")
 
 
 def doctor(*arguments: str) -> Result:
@@ -185,7 +185,8 @@ async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
 
     assert PROJECT == facts.place.project
     assert ["documents", "objects"] == by_status[Status.FAIL]
-    assert ["latency of documents", "latency of objects"] == by_status[Status.SKIPPED]
+    unread = ["latency of documents", "latency of objects", "vectors of memories"]
+    assert unread == by_status[Status.SKIPPED]
     assert ["credentials"] == by_status[Status.WARN]
     assert set(CHECKS) == {check for checks in by_status.values() for check in checks}
     assert "agent@demo.iam.gserviceaccount.com" in finding_of(findings_of(facts), "credentials").says

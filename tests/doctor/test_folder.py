@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor.findings import Finding, Probe, Status
+from gcp_adk_store.doctor.findings import Finding, MemoryCounts, Probe, Status
 from gcp_adk_store.doctor.folder import FOLDER_CHECKS, FolderFacts, Mount, findings_of_folder, mount_of
 from gcp_adk_store.doctor.folder_examination import examine_folder
 
@@ -35,6 +35,7 @@ HEALTHY = FolderFacts(
     mount=Mount("/", "ext4"),
     documents=PROBE,
     objects=PROBE,
+    memories=MemoryCounts(),
 )
 
 
@@ -188,7 +189,7 @@ def test_a_newer_format_fails_with_the_way_out_and_nothing_else_is_tried(folder:
 
     assert 1 == result.exit_code
     assert re.search(r"^ ?fail +store .*format 99.*install the release", result.output, re.MULTILINE)
-    assert 4 == result.output.count("the store could not be opened")
+    assert 5 == result.output.count("the store could not be opened")
     assert 2 == result.output.count("nothing could be read")
 
 
