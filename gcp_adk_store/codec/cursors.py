@@ -23,7 +23,10 @@ def encode_cursor(place: Sequence[str | int | float]) -> str:
 
 
 def encode_page_cursor(listing: str, time: float, key: SessionKey) -> str:
-    """Encode the place after the session *key*, last updated at *time*, in *listing*."""
+    """Encode the place after the session *key*, last updated at *time*, in *listing*.
+
+    The time of a damaged session may be infinite, or no number.
+    """
     return encode_cursor((_named(listing), time, key.user, key.session))
 
 
@@ -34,8 +37,6 @@ def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, Ses
         InvalidInputError: *text* belongs to another listing, where it would skip sessions.
     """
     name, time, user, session = _decoded(text, str, float, str, str)
-    if not math.isfinite(time):
-        raise _refused(text)
     if name != _named(listing):
         raise InvalidInputError(
             f"cursor {text[:_SHOWN]!r} is of pages of another app, user, order or filter; "

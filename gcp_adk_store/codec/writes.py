@@ -3,7 +3,6 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
@@ -87,7 +86,7 @@ class Page:
     """``None`` orders by names alone."""
     descending: bool
     limit: int
-    after: tuple[float | str | datetime, str] | None
+    after: tuple[FieldValue, str] | None
     """Value and path of the last document of the page before; without a field the value has no meaning."""
     filters: Sequence[Filter] = ()
     """Conditions, all of which must hold; at most one array may be asked what it contains."""

@@ -1,6 +1,7 @@
 """Describe sessions by titles and labels, and check what a caller calls them."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
@@ -60,6 +61,27 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableSession:
+    """A stored session that cannot be read, as a listing of others names it."""
+
+    path: str
+    """Path of its document."""
+    app_name: str
+    user_id: str | None
+    """``None`` if the path is not that of any session."""
+    session_id: str | None
+    reason: str
+    """What is wrong with it: names of fields and kinds of values, never content."""
+
+    @property
+    def command(self) -> str:
+        """The command that looks at it, without the place of the store."""
+        ids = {"app": self.app_name, "user": self.user_id, "session": self.session_id}
+        options = (f"--{name} {shlex.quote(id_)}" for name, id_ in ids.items() if id_ is not None)
+        return " ".join(["gcp-adk-store fsck", *options])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
     """A change of a session's title and labels."""
 
@@ -71,7 +93,7 @@ class Description:
     def __post_init__(self) -> None:
         """Require a title and labels within their limits; otherwise raise ``InvalidInputError``."""
         if self.title is not None and self.title is not ...:
-            _require_text("title", self.title, limit=MAX_TITLE, way_out="pass None to remove the title")
+            _require_title(self.title)
         if self.labels is not None and self.labels is not ...:
             require_labels(self.labels, removable=True)
 
@@ -84,13 +106,22 @@ class Description:
         changes = {} if isinstance(self.labels, EllipsisType) else self.labels
         changed = {} if changes is None else {**info.labels, **changes}
         labels = {name: value for name, value in changed.items() if value is not None}
-        if len(labels) > MAX_LABELS:
-            raise InvalidInputError(
-                f"labels: the session would have {len(labels)} labels, the limit is {MAX_LABELS}; "
-                "remove some with the value None, or put several into one"
-            )
+        _require_few(labels)
         title = info.title if isinstance(self.title, EllipsisType) else self.title
         return replace(info, title=title, labels=labels)
+
+
+def require_described(title: object, labels: object) -> None:
+    """Require the title, or ``None``, and the labels of a whole session, as changes of them are required.
+
+    Raises:
+        InvalidInputError: one is malformed or too long, or there are too many labels.
+    """
+    if title is not None:
+        _require_title(title)
+    require_labels(labels)
+    if isinstance(labels, Mapping):
+        _require_few(labels)
 
 
 def require_labels(labels: object, *, removable: bool = False) -> None:
@@ -118,6 +149,18 @@ def require_labels(labels: object, *, removable: bool = False) -> None:
             )
         if value is not None or not removable:
             _require_text(f"labels[{name[:_SHOWN]!r}]", value, limit=MAX_LABEL, way_out=None)
+
+
+def _require_title(title: object) -> None:
+    _require_text("title", title, limit=MAX_TITLE, way_out="pass None to remove the title")
+
+
+def _require_few(labels: Mapping[str, object]) -> None:
+    if len(labels) > MAX_LABELS:
+        raise InvalidInputError(
+            f"labels: the session would have {len(labels)} labels, the limit is {MAX_LABELS}; "
+            "remove some with the value None, or put several into one"
+        )
 
 
 def _require_text(what: str, text: Any, *, limit: int, way_out: str | None) -> None:

@@ -123,6 +123,10 @@ class AdkFirestore:
         """As the port, by ADK's service."""
         return await self._required_writer().write(record, events)
 
+    async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
+        """As the port, by ADK's service: in two steps."""
+        return await self._required_writer().replace(record, events)
+
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, by ADK's service."""
         return await self._required_writer().append(key, events)
@@ -223,7 +227,7 @@ def _state_of(document: Document) -> Mapping[str, Any]:
     if isinstance(stored, str):
         try:
             stored = json.loads(stored)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise StoredDataError(f"{document.path} has damaged JSON as its state") from None
     if not isinstance(stored, dict):
         raise StoredDataError(f"{document.path} has no map as its state")

@@ -14,6 +14,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
+from gcp_adk_store.moving.spool import spooled
 from gcp_adk_store.sessions.importing import SessionHeader
 
 _NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
@@ -109,6 +110,27 @@ class AdkService:
         except Exception:
             await self._service.delete_session(**ids)  # what it cannot hold whole, it does not hold in part
             raise
+
+    async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
+        """As the port, in two steps, for which ADK's interface has no other: a deletion, then :meth:`write`.
+
+        All *events* are read first. A session that the service cannot hold is removed, and the old one made
+        again, with its events and state, and the state of its user and app. A kill between both steps leaves
+        none, or one with its first events.
+        """
+        key = record.header.key
+        self._require_id(key)
+        async with spooled(events) as checked:
+            old = await self._service.get_session(**_ids(key))
+            await self._service.delete_session(**_ids(key))
+            try:
+                return await self.write(record, checked)
+            except Exception:
+                if old is not None:
+                    before = _record(key, old)
+                    await self.write(before, before.events)
+                    await self.put_shared(key.owner, before.shared)
+                raise
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, one by one."""

@@ -6,8 +6,9 @@ from typing import Any
 from google.adk.artifacts import BaseArtifactService
 from google.genai import types
 
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
+from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.report import Report
 
 ArtifactPlace = str | BaseArtifactService
@@ -37,9 +38,8 @@ class ArtifactCopies:
             for name in names:
                 if name.startswith(USER_NAMESPACE) == of_user:
                     await self._copy_one({**ids, "filename": name}, report)
-        except (InvalidInputError, StoredDataError, ValueError) as exc:
-            says = str(exc) if isinstance(exc, (InvalidInputError, StoredDataError)) else type(exc).__name__
-            report.add("failed", f"artifacts: {says}", user=key.user, session=key.session)
+        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read them
+            report.add("failed", f"artifacts: {failure_of_one(exc)}", user=key.user, session=key.session)
 
     async def _copy_one(self, which: dict[str, Any], report: Report) -> None:
         versions = sorted(await self.source.list_versions(**which))

@@ -12,6 +12,7 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
+from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.ledger import Ledger
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, open_memories
 from gcp_adk_store.moving.places import open_source, open_target, source_name
@@ -151,6 +152,10 @@ class _Copying:
         number = self.report.passes
         async for listed in self.copies.source.sessions(self.app, self.user):
             self.report.listed += 1
+            if listed.unreadable:
+                self.report.add("failed", listed.unreadable, user=listed.user_id, session=listed.session_id)
+                self.ledger.still_listed(listed.user_id, listed.session_id, listed=number)
+                continue
             if self.since is not None and listed.last_update_time < self.since:
                 continue
             known = self.ledger.entry(listed.user_id, listed.session_id)
@@ -204,11 +209,16 @@ class _Copying:
             await self.memories.of_user(key.owner, self.report)
         if self.copies.dry_run:
             return
-        shared = await self.copies.source.shared(key)
-        await self.copies.target.put_shared(key.owner, shared)
-        if self.copies.verify:
-            await self._verify_shared(key, shared)
-        self.ledger.finish_user(key.user)
+        try:
+            shared = await self.copies.source.shared(key)
+            await self.copies.target.put_shared(key.owner, shared)
+            if self.copies.verify:
+                await self._verify_shared(key, shared)
+        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read it
+            says = f"the state of the user, or of the app: {failure_of_one(exc)}"
+            self.report.add("failed", says, user=key.user)
+        else:
+            self.ledger.finish_user(key.user)
 
     async def _verify_shared(self, key: SessionKey, shared: ScopedState) -> None:
         there = await self.copies.target.shared(key)
@@ -221,7 +231,12 @@ class _Copying:
     async def _remove_deleted(self) -> None:
         for user, session, known in self.ledger.unlisted(listed=self.report.passes):
             key = SessionKey(app=self.app, user=user, session=session)
-            if await self.copies.remove(key, known):
+            try:
+                is_removed = await self.copies.remove(key, known)
+            except Exception as exc:  # noqa: BLE001  # as above
+                self.report.add("failed", failure_of_one(exc), user=user, session=session)
+                continue
+            if is_removed:
                 self.report.removed += 1
                 self.ledger.forget(user, session)
 

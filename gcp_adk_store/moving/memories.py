@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gcp_adk_store.codec.writes import Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -40,7 +41,13 @@ class MemoryCopies:
         self._dry_run = dry_run
 
     async def of_user(self, owner: UserKey, report: Report) -> None:
-        """Copy the memories of a user."""
+        """Copy the memories of a user; a failure of theirs is noted."""
+        try:
+            await self._copy(owner, report)
+        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read them
+            report.add("failed", f"memories: {failure_of_one(exc)}", user=owner.user)
+
+    async def _copy(self, owner: UserKey, report: Report) -> None:
         some: list[MemoryEntry] = []
         async for entry in self._source.memories(owner):
             some.append(entry)

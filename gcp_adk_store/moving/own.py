@@ -1,5 +1,6 @@
 """Read and write sessions of this library's stores, at one moment each, and in segments."""
 
+import math
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -8,6 +9,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.session_info import UnreadableSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.records import Listed, Record, Traits
 from gcp_adk_store.sessions.exporting import SessionExports, WholeSession
@@ -35,6 +37,15 @@ class OwnStore:
     async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions."""
         async for one in SessionExports(self._storage).sessions(app, user):
+            if isinstance(one, UnreadableSession):
+                yield Listed(
+                    user_id=one.path if one.user_id is None else one.user_id,
+                    session_id=one.session_id or "",
+                    stamp="",
+                    last_update_time=math.inf,
+                    unreadable=f"{one.reason}; look at it: {one.command}",
+                )
+                continue
             yield Listed(
                 user_id=one.key.user,
                 session_id=one.key.session,
@@ -56,6 +67,10 @@ class OwnStore:
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port: whole or not at all."""
         return await self._imports.write(record.header, events)
+
+    async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
+        """As the port, in one step: whoever reads the session finds the old one whole, or the new one."""
+        return await self._imports.write(record.header, events, replaces=True)
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, with 1 write an event."""

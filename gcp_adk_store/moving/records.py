@@ -26,6 +26,8 @@ class Listed:
     """Another text after each change of the session."""
     last_update_time: float
     """Unix time in seconds."""
+    unreadable: str = ""
+    """Why the session cannot be read; empty for one that can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,13 @@ class Target(Source, Protocol):
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """Append *events* to a session, and return their number."""
+        ...
+
+    async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
+        """Put a session with *events* in the place of the one that has its id; return their number.
+
+        The old session stays as it is until all *events* are read: an error of theirs leaves it alone.
+        """
         ...
 
     async def remove(self, key: SessionKey) -> None:

@@ -12,17 +12,21 @@ from google.adk.sessions import BaseSessionService
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_info import UnreadableSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
-from gcp_adk_store.moving.canonical import Digest, canonical_event, plain_event
+from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.own import record_of
 from gcp_adk_store.moving.places import open_target
 from gcp_adk_store.moving.records import Record, Target, elsewhere
 from gcp_adk_store.moving.report import Report
-from gcp_adk_store.sessions.exporting import SessionExports
+from gcp_adk_store.sessions.exporting import ListedSession, SessionExports
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.sessions.service import FirestoreSessionService
 
 FORMAT: Final = 1
+MAX_LINE_BYTES: Final = 1024**3
+"""The longest line that is read: one event with its content, or the state of a session."""
+
 OnConflict = Literal["skip", "overwrite", "new-id"]
 
 
@@ -35,15 +39,29 @@ class Exported:
 
 
 async def records_of(
-    service: FirestoreSessionService, app: str, user: str | None = None, session: str | None = None
+    service: FirestoreSessionService,
+    app: str,
+    user: str | None = None,
+    session: str | None = None,
+    *,
+    on_unreadable: Callable[[UnreadableSession], object] | None = None,
 ) -> AsyncIterator[Record]:
     """Yield sessions as they are at one moment: one of a user, or all of a user or an app, by name.
 
     Takes 1 query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the
     moment for an hour.
 
+    Args:
+        service: The store.
+        app: The app.
+        user: The user; by default all of the app.
+        session: One session of the user; by default all.
+        on_unreadable: Called with each session whose document cannot be read, and which is left out; by
+            default the first one is an error.
+
     Raises:
         SessionMissingError: the one *session* does not exist.
+        StoredDataError: a session cannot be read, and there is no *on_unreadable*.
     """
     async with SessionExports.now(service.storage) as exports:
         if session is not None:
@@ -53,9 +71,19 @@ async def records_of(
             yield record_of(exports, whole)
             return
         async for listed in exports.sessions(app, user):
-            whole = await exports.read(listed.key)
-            if whole is not None:
-                yield record_of(exports, whole)
+            unreadable = listed if isinstance(listed, UnreadableSession) else None
+            if isinstance(listed, ListedSession):
+                try:
+                    whole = await exports.read(listed.key)
+                except StoredDataError as exc:
+                    unreadable = exports.unreadable(listed.key, exc)
+                else:
+                    if whole is not None:
+                        yield record_of(exports, whole)
+            if unreadable is not None:
+                if on_unreadable is None:
+                    raise StoredDataError(f"{unreadable.reason}; look at it: {unreadable.command}")
+                on_unreadable(unreadable)
 
 
 async def export_jsonl(
@@ -99,43 +127,60 @@ async def import_jsonl(
 ) -> Report:
     """Read sessions that :func:`export_jsonl` wrote, and make them in *target*.
 
-    A session whose lines are damaged or incomplete is not made, and ends the import. After the sessions of a
-    user, the state of user and app gets the values of the export. In a session that gets another id or
-    another user, events that ADK's ``ToolCallIntegrityPlugin`` stamped are marked as restored: it accepts
+    A session whose lines are damaged or incomplete is not made, and ends the import; those before it stay.
+    After the sessions of a user, the state of user and app gets the values of the export. What the session
+    service refuses in a title, a label, an id or a time, it refuses, too. In a session that gets another id
+    or another user, events that ADK's ``ToolCallIntegrityPlugin`` stamped are marked as restored: it accepts
     them, and never runs their calls.
+
+    With ``on_conflict="overwrite"`` the stored session stays as it is until the new one is read to its last
+    line and checked. A store of this library then exchanges both in one commit, also if others append
+    meanwhile. ADK's other services have no such step: a temporary file holds the new session, the old one is
+    deleted, and comes back if the service cannot hold the new one. A kill in that moment leaves none, or one
+    with its first events; import the file again.
 
     Args:
         file: The lines.
         target: A service, or its URI.
         users: Other ids for users.
         on_conflict: What happens to a session whose id is taken: it is left out, it replaces the one that is
-            there, which is deleted first, or it gets another id.
+            there, or it gets another id.
         on_progress: Called with the report so far after each session.
 
     Raises:
-        InvalidInputError: a line is not one of an export; the error names its number.
+        InvalidInputError: a line is not one of an export, or longer than 1 GiB, or its session cannot be
+            stored; the error of a line has its number.
     """
     report, lines = Report(), _Lines(file)
     into = open_target(target)
     last: Record | None = None
     try:
-        for header in lines.headers():
-            record = _record(header, lines, users or {})
-            report.listed += 1
-            if last is not None and last.header.key.owner != record.header.key.owner:
-                await into.put_shared(last.header.key.owner, last.shared)
-                last = None
-            if await _put(record, into, on_conflict, report):
-                last = record
-            else:
-                lines.skip()
-            if on_progress is not None:
-                on_progress(report)
-        if last is not None:
-            await into.put_shared(last.header.key.owner, last.shared)
+        try:
+            for header in lines.headers():
+                record = _record(header, lines, users or {})
+                report.listed += 1
+                if last is not None and last.header.key.owner != record.header.key.owner:
+                    await into.put_shared(last.header.key.owner, last.shared)
+                    last = None
+                if await _put(record, into, on_conflict, report):
+                    last = record
+                else:
+                    lines.skip()
+                if on_progress is not None:
+                    on_progress(report)
+        except InvalidInputError:
+            await _put_shared(into, last)  # the sessions before the damaged one are whole
+            raise
+        await _put_shared(into, last)
     finally:
         await into.close()
     return report
+
+
+async def _put_shared(into: Target, last: Record | None) -> None:
+    """Set the state of user and app after the *last* session that was made, if any was."""
+    if last is not None:
+        await into.put_shared(last.header.key.owner, last.shared)
 
 
 async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Report) -> bool:
@@ -146,10 +191,12 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
     if taken and on_conflict == "skip":
         report.unchanged += 1
         return False
-    if taken and on_conflict == "overwrite":
-        await into.remove(key)
-        report.replaced += 1
-    elif taken:
+    if on_conflict == "overwrite":
+        report.events += await into.replace(record, record.events)
+        report.replaced += taken
+        report.copied += not taken
+        return True
+    if taken:
         key = replace(key, session=platform_uuid.new_uuid())
         report.add(
             "ids",
@@ -159,7 +206,7 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
         )
         record = elsewhere(replace(record, header=replace(record.header, key=key)))
     report.events += await into.write(record, record.events)
-    report.copied += not taken or on_conflict == "new-id"
+    report.copied += 1
     return True
 
 
@@ -187,15 +234,21 @@ def _record(header: Mapping[str, Any], lines: "_Lines", users: Mapping[str, str]
         user = header["user_id"]
         key = SessionKey(app=header["app_name"], user=users.get(user, user), session=header["session_id"])
         scopes = split_scopes(header["state"])
+        labels = header.get("labels")
         made = SessionHeader(
             key=key,
             state=scopes.session,
             initial=header.get("initial_state"),
             create_time=header.get("create_time"),
-            last_update_time=float(header["last_update_time"]),
+            last_update_time=header["last_update_time"],
             title=header.get("title"),
-            labels=header.get("labels") or {},
+            labels={} if labels is None else labels,
         )
+        made.require_valid()
+        for state in (header["state"], made.initial or {}):
+            kept_state(state)  # refuses what nests too deep
+    except InvalidInputError as exc:
+        raise lines.wrong(f"has a session that cannot be stored: {exc}", way_out="") from None
     except (KeyError, TypeError, ValueError, AttributeError):
         raise lines.wrong("lacks a field of a session, or has one of another type") from None
     shared = ScopedState(app=scopes.app, user=scopes.user)
@@ -225,13 +278,13 @@ class _Lines:
             if kind == "event":
                 try:
                     event = decode_event(json.dumps(content)).event
-                except StoredDataError:
+                except (StoredDataError, RecursionError):
                     raise self.wrong("is not an event that the installed google-adk reads") from None
                 digest.add(canonical_event(event))
                 yield event
             elif content.get("events") != digest.events:
                 raise self.wrong(f"does not fit the {digest.events} events before it")
-            elif content.get("digest", digest.of_events()) != digest.of_events():
+            elif content.get("digest") != digest.of_events():
                 raise self.wrong("has another digest than the events before it")
 
     def skip(self) -> None:
@@ -251,21 +304,25 @@ class _Lines:
                 return
 
     def _next(self) -> tuple[str, Mapping[str, Any]] | None:
-        text = self._file.readline()
+        text = self._file.readline(MAX_LINE_BYTES + 1)
         self._number += 1
         if not text:
             return None
+        if len(text) > MAX_LINE_BYTES:
+            raise self.wrong(f"has more than {MAX_LINE_BYTES} bytes, the limit of a line")
         try:
             ((kind, content),) = json.loads(text).items()
+        except RecursionError:
+            raise self.wrong("nests deeper than any event or state may") from None
         except (ValueError, AttributeError):
             raise self.wrong("is not a line of an export") from None
         if kind not in ("session", "event", "end") or not isinstance(content, dict):
             raise self.wrong("is not a line of an export")
         return kind, content
 
-    def wrong(self, says: str) -> InvalidInputError:
+    def wrong(self, says: str, *, way_out: str = "; export the sessions again") -> InvalidInputError:
         """Return the error for the line that was read last."""
-        return InvalidInputError(f"line {self._number} {says}; export the sessions again")
+        return InvalidInputError(f"line {self._number} {says}{way_out}")
 
 
 def _write(file: BinaryIO, line: Mapping[str, Any]) -> None:

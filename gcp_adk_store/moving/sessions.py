@@ -6,30 +6,12 @@ from dataclasses import dataclass, field
 
 from google.adk.events import Event
 
-from gcp_adk_store.errors import (
-    InvalidInputError,
-    PayloadMissingError,
-    SessionConflictError,
-    SessionExistsError,
-    SessionMissingError,
-    StoredDataError,
-    StoreError,
-)
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import canonical_state
 from gcp_adk_store.moving.comparing import Passing, each
+from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.ledger import Entry
 from gcp_adk_store.moving.records import Listed, Record, Source, Target
-
-_OF_ONE_SESSION = (
-    InvalidInputError,
-    PayloadMissingError,
-    SessionConflictError,
-    SessionExistsError,
-    SessionMissingError,
-    StoredDataError,
-)
-"""Errors of one session; after others no session can be copied."""
 
 _SHOWN = 3  # names of keys in a note
 
@@ -77,7 +59,10 @@ class SessionCopies:
         """Copy a session as far as the target lacks it; *known* is what this copy wrote of it before.
 
         A session of the target that does not begin as the source's does stays as it is, unless it is exactly
-        what this copy wrote.
+        what this copy wrote. One that cannot be read or written is noted.
+
+        Raises:
+            StoreError: a store failed, so that no session can be copied.
         """
         outcome = Outcome(key=None)
         try:
@@ -89,40 +74,26 @@ class SessionCopies:
                 await self._replace(outcome, outcome.key)
             elif outcome.differs:
                 outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
-        except _OF_ONE_SESSION as exc:
+        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read it
             outcome.did, outcome.entry = Did.NOTHING, None
-            outcome.notes.append(("failed", str(exc)))
-        except StoreError:
-            raise
-        except (ValueError, TypeError, KeyError) as exc:  # of a service that cannot hold or read the session
-            outcome.did, outcome.entry = Did.NOTHING, None
-            outcome.notes.append(("failed", f"a {type(exc).__name__} of the service"))
+            outcome.notes.append(("failed", failure_of_one(exc)))
         return outcome
 
-    async def _copy(self, outcome: Outcome, key: SessionKey) -> None:
+    async def _copy(self, outcome: Outcome, key: SessionKey, *, replaces: bool = False) -> None:
         in_order = not self.target.traits.sorts_by_time
         async with self.source.open(key) as record:
             if record is None:
                 outcome.notes.append(("skipped", "deleted in the source since it was listed"))
                 return
             passing = Passing(record.events, in_order=in_order)
-            missing: AsyncIterator[Event] | None = passing
-            async with self.target.open(key) as there:
-                is_there = there is not None
-                if there is not None and in_order:
-                    missing = passing if await passing.starts_with(there.events) else None
-                elif there is not None:
-                    rest = await passing.without(there.events)
-                    missing = None if rest is None else each(rest)
+            is_there, missing = (False, passing) if replaces else await self._missing(key, passing)
             if missing is None:
                 outcome.differs = True
                 return
             if self.dry_run:
                 outcome.events = len([event.id async for event in missing])
-            elif not is_there:
-                outcome.events = await self.target.write(record, missing)
-            elif (first := await anext(missing, None)) is not None:
-                outcome.events = await self.target.append(key, _beginning_with(first, missing))
+            else:
+                outcome.events = await self._write(record, missing, is_there=is_there, replaces=replaces)
             outcome.did = Did.COPIED if not is_there else Did.CONTINUED if outcome.events else Did.UNCHANGED
             self._judge(outcome, record, passing)
             if self.dry_run:
@@ -133,14 +104,43 @@ class SessionCopies:
             if self.verify:
                 await self._verify(outcome, record, passing)
 
+    async def _missing(
+        self, key: SessionKey, passing: Passing
+    ) -> tuple[bool, Passing | AsyncIterator[Event] | None]:
+        """Return whether the target has the session, and the events that it lacks of those *passing*.
+
+        ``None`` stands for a session that has others.
+        """
+        async with self.target.open(key) as there:
+            if there is None:
+                return False, passing
+            if not self.target.traits.sorts_by_time:
+                return True, passing if await passing.starts_with(there.events) else None
+            rest = await passing.without(there.events)
+            return True, None if rest is None else each(rest)
+
+    async def _write(
+        self, record: Record, missing: AsyncIterator[Event], *, is_there: bool, replaces: bool
+    ) -> int:
+        if replaces:
+            return await self.target.replace(record, missing)
+        if not is_there:
+            return await self.target.write(record, missing)
+        first = await anext(missing, None)
+        if first is None:
+            return 0
+        return await self.target.append(record.header.key, _beginning_with(first, missing))
+
     async def _replace(self, outcome: Outcome, key: SessionKey) -> None:
-        """Make a session anew that this copy wrote: in the source it changed otherwise than by appends."""
+        """Put a session in the place of the one that this copy wrote.
+
+        In the source it changed otherwise than by appends.
+        """
         outcome.differs = False
         if self.dry_run:
             outcome.did = Did.REPLACED
             return
-        await self.target.remove(key)
-        await self._copy(outcome, key)
+        await self._copy(outcome, key, replaces=True)
         if outcome.did is Did.COPIED:
             outcome.did = Did.REPLACED
 

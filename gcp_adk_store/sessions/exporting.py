@@ -10,8 +10,9 @@ from google.adk.events import Event
 from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header, read_session
 from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.completion import decoded
@@ -19,6 +20,7 @@ from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.unreadable import unreadable
 from gcp_adk_store.settings import SessionLimits
 
 _PER_PAGE: Final = 100
@@ -65,10 +67,11 @@ class SessionExports:
 
     async def sessions(
         self, app: str, user: str | None = None, *, after: SessionKey | None = None
-    ) -> AsyncIterator[ListedSession]:
+    ) -> AsyncIterator[ListedSession | UnreadableSession]:
         """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
 
-        Expired sessions are left out. With *after*, it goes on behind that session.
+        Expired sessions are left out; those that cannot be read are named. With *after*, it goes on behind
+        that session.
         """
         layout = self._storage.layout
         parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
@@ -83,11 +86,14 @@ class SessionExports:
                 page=Page(field=None, descending=False, limit=_PER_PAGE, after=at),
             )
             for document in documents:
-                stored = read_header(document, with_state=False)
+                try:
+                    stored = read_header(document, with_state=False)
+                    info = read_info(document, stored)
+                except StoredDataError as exc:
+                    yield unreadable(layout, app, document.path, exc)
+                    continue
                 if not stored.has_expired:
-                    yield ListedSession(
-                        key=stored.key, info=read_info(document, stored), update_time=document.update_time
-                    )
+                    yield ListedSession(key=stored.key, info=info, update_time=document.update_time)
             if len(documents) < _PER_PAGE:
                 return
             last = documents[-1].path
@@ -132,6 +138,11 @@ class SessionExports:
             shared=shared,
             waiting=len(stored.inbox),
         )
+
+    def unreadable(self, key: SessionKey, exc: StoredDataError) -> UnreadableSession:
+        """Return what names a session that :meth:`read` could not read."""
+        layout = self._storage.layout
+        return unreadable(layout, key.app, layout.session(key), exc)
 
     async def shared(self, owner: UserKey) -> ScopedState:
         """Return the state of an app and a user; 2 reads."""

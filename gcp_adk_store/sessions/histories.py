@@ -9,8 +9,9 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
 from gcp_adk_store.codec.stored import read_session
+from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Page
-from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.segment_numbers import is_cut
@@ -31,6 +32,7 @@ from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.iterations import IterationMethods
 from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.unreadable import place_by_update
 
 _SESSIONS_PER_READ: Final = 16
 """Session documents, of 1 MiB at most, that an iteration over a user's events holds."""
@@ -173,6 +175,8 @@ class HistoryMethods(IterationMethods):
             InvalidInputError: *after*, *cursor* or *limit* is invalid.
             SessionConflictError: another call restored a session while its events were read; go on from the
                 last cursor.
+            StoredDataError: a session is damaged, or lacks a part; the error comes after the events of all
+                others.
         """
         require_limit(limit)
         if after is not None:
@@ -186,6 +190,7 @@ class HistoryMethods(IterationMethods):
             place = time, SessionKey(app=app_name, user=user_id, session=session_id), epoch
             came_to.put(session_id, (epoch, reached))
         count = 0
+        damaged: StoredDataError | None = None
         async for last_update, stored in self._updated_sessions(user, after, place):
             session_id, epoch = stored.key.session, stored.epoch
             before = came_to.get(session_id)
@@ -204,6 +209,10 @@ class HistoryMethods(IterationMethods):
                         return
             except SessionMissingError:
                 continue  # another call deleted it, or it has expired
+            except StoredDataError as exc:
+                damaged = damaged or exc
+        if damaged is not None:
+            raise damaged
 
     async def _updated_sessions(
         self, user: UserKey, after: float | None, place: tuple[float, SessionKey, str] | None
@@ -212,9 +221,13 @@ class HistoryMethods(IterationMethods):
 
         With the *place* of a cursor, these are its session, if it has the epoch, and those after it. The time
         that comes with a session is its own, and for the session of a cursor that of the cursor.
+
+        Raises:
+            StoredDataError: a session cannot be read; it comes after all others were yielded.
         """
         documents, layout = self._storage.documents, self._storage.layout
-        last: tuple[float, str] | None = None
+        last: tuple[FieldValue, str] | None = None
+        damaged: StoredDataError | None = None
         if place is not None:
             time, key, epoch = place
             last = time, layout.session(key)
@@ -227,14 +240,20 @@ class HistoryMethods(IterationMethods):
         while True:
             found = await documents.query(layout.user(user), layout.sessions_collection, page=page)
             for document in found:
-                stored = await decoded(read_session, document)
-                last = stored.last_update_time, document.path
+                last = place_by_update(document)
+                try:
+                    stored = await decoded(read_session, document)
+                except StoredDataError as exc:
+                    damaged = damaged or exc
+                    continue
                 # The first page begins at *after* itself, with the sessions whose names are later.
                 if not stored.has_expired and (after is None or stored.last_update_time > after):
                     yield stored.last_update_time, stored
             if len(found) < page.limit:
-                return
+                break
             page = replace(page, after=last)
+        if damaged is not None:
+            raise damaged
 
     async def _later_events(
         self, stored: StoredSession, start: EventPlace | None, after: float | None

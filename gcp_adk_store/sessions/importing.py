@@ -14,15 +14,18 @@ from gcp_adk_store.codec.initial import pack_initial
 from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.summaries import description_fields
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
+from gcp_adk_store.model.session_info import require_described
 from gcp_adk_store.model.sessions import Append, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.model.summaries import Summary, Turns
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.arguments import require_time
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.making import Making
 from gcp_adk_store.sessions.reader import SessionReader
@@ -48,6 +51,24 @@ class SessionHeader:
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
+    def require_valid(self) -> None:
+        """Require of id, title, labels and times what the session service requires of them.
+
+        Values of state are required where they are encoded.
+
+        Raises:
+            InvalidInputError: one of them is malformed, or over its limit.
+        """
+        if not self.key.session:
+            raise InvalidInputError("session_id is blank: a stored session has an id; give it one")
+        require_described(self.title, self.labels)
+        if self.create_time is not None:
+            require_time("create_time", self.create_time)
+        require_time("last_update_time", self.last_update_time)
+        for name, state in (("state", self.state), ("initial", self.initial or {})):
+            if not isinstance(state, Mapping):
+                raise InvalidInputError(f"{name} must be a mapping, not {type(state).__name__}")
+
 
 class SessionImports:
     """Writes sessions below one prefix of a database."""
@@ -63,8 +84,13 @@ class SessionImports:
         self._lifecycle = SessionLifecycle(storage, self._reader)
         self._spelling = Spelling(limits, storage.payloads.place)
 
-    async def write(self, header: SessionHeader, events: AsyncIterable[Event]) -> int:
+    async def write(
+        self, header: SessionHeader, events: AsyncIterable[Event], *, replaces: bool = False
+    ) -> int:
         """Make a session with all *events*, in their order, and return their number.
+
+        With *replaces*, it takes the place of the session that has the id, whose parts are removed after it:
+        until the last of *events* is read and the last commit is stored, that one stays as it is.
 
         The session becomes visible as a whole, or not at all. Events keep ids and times. Their changes of
         user and app state are kept, and not applied. Takes 1 write for each 64 KiB of events and 1 for the
@@ -75,11 +101,13 @@ class SessionImports:
         and the others begin with their first change.
 
         Raises:
-            SessionExistsError: the id is taken; nothing is left behind.
-            InvalidInputError: an id, an event or a value cannot be stored.
+            SessionExistsError: the id is taken, and it does not replace that session; nothing is left behind.
+            InvalidInputError: an id, a title, a label, a time, an event or a value cannot be stored.
+            StoredDataError: the session to replace is damaged; it stays as it is.
             UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: as the service's
                 ``create_session``.
         """
+        header.require_valid()
         epoch = platform_uuid.new_uuid().replace("-", "")
         expiry, parts_at = None, None
         if self._ttl_s is not None:
@@ -88,7 +116,15 @@ class SessionImports:
                 await self._reader.header(header.key)  # the first answer tells Firestore's time
             expiry = Expiry.begin(self._ttl_s, now=clock.now())
             parts_at = expiry.of_new_part(clock.now())
-        making = Making(self._storage, self._reader, self._lifecycle, header.key, epoch, what="import")
+        making = Making(
+            self._storage,
+            self._reader,
+            self._lifecycle,
+            header.key,
+            epoch,
+            what="import",
+            replaces=replaces,
+        )
         writing = _Writing(self._storage, self._spelling, making, header, epoch, expiry, parts_at)
         async with making:
             async for event in events:

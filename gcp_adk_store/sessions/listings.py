@@ -13,6 +13,7 @@ from gcp_adk_store.codec.cursors import (
     decode_page_cursor,
     encode_page_cursor,
 )
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.indexes import page_index
 from gcp_adk_store.codec.session_info import INFO_FIELDS, read_info
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
@@ -22,9 +23,10 @@ from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
     PayloadMissingError,
+    StoredDataError,
 )
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_info import SessionInfo, require_labels
+from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
@@ -37,6 +39,7 @@ from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.unreadable import BY_UPDATE, place_by_update, unreadable, warn_of
 
 MAX_PAGE_SIZE: Final = 1000
 """Sessions in one page of a listing, each with its state: some megabytes."""
@@ -53,9 +56,6 @@ _COMPLETED_AT_ONCE: Final = 16
 _NO_STATE: Final[Mapping[UserKey, ScopedState]] = {}
 """Stands for state that is not wanted."""
 
-_ORDER: Final = "last_update_time"
-"""The field that pages are ordered by."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionPage:
@@ -64,6 +64,8 @@ class SessionPage:
     sessions: list[Session]
     infos: list[SessionInfo]
     """Title, labels, numbers of events and turns, times and last message of each of the *sessions*."""
+    unreadable: list[UnreadableSession]
+    """Sessions of the page that are damaged or lack a part; they are not among *sessions*."""
     next_cursor: str | None
     """The cursor of the next page; ``None`` if this page is not full, and so the last."""
 
@@ -83,9 +85,20 @@ class ListingMethods:
 
         1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
         every 500 users. The empty string is a user like any other.
+
+        A session that cannot be read is left out, because the answer has no place for it, and a warning in
+        the log names it; :meth:`list_sessions_page` returns such sessions apart.
+
+        Raises:
+            StoredDataError: none of the sessions can be read, or the state of the app, or of *user*.
         """
         documents, states = await self._found(app_name, user_id, None, fields=HEADER_FIELDS, with_state=True)
-        found = await self._complete(await self._headers(documents, with_state=True), states)
+        left_out = _LeftOut(self._storage.layout, app_name)
+        stored = await self._headers(documents, left_out, with_state=True)
+        found = await self._complete(stored, states, left_out)
+        if left_out.first is not None and not found:
+            raise left_out.first  # an empty answer would say that there are no sessions
+        warn_of(left_out.sessions)
         sessions = await paced(to_session(one) for one in found)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
         in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
@@ -111,7 +124,8 @@ class ListingMethods:
         :meth:`list_sessions`, for which ADK has no pages, reads all sessions. A session that is updated
         between two pages moves to its new place. A page omits expired sessions, so it may hold fewer than
         *page_size* and still have a successor. ``infos`` of the page has title, labels, numbers of events and
-        turns, and the last message of each session; it takes no further read.
+        turns, and the last message of each session; it takes no further read. A session that cannot be read
+        is in ``unreadable`` of the page, with what is wrong and the command that looks at it.
 
         Args:
             app_name: The app.
@@ -144,29 +158,42 @@ class ListingMethods:
             filters.append(label_filter(*next(iter(labels.items()))))
         if updated_after is not None:
             updated_after = require_time("updated_after", updated_after)
-            filters.append(Filter(field=_ORDER, operator=Operator.OVER, value=updated_after))
+            filters.append(Filter(field=BY_UPDATE, operator=Operator.OVER, value=updated_after))
         if filters:
             listing += f" {sorted((labels or {}).items())} {updated_after}"
         after = None
         if cursor is not None:
             time, key = decode_page_cursor(cursor, listing=listing, app=app_name)
             after = time, self._storage.layout.session(key)
-        page = Page(field=_ORDER, descending=order == "newest", limit=page_size, after=after, filters=filters)
+        page = Page(
+            field=BY_UPDATE, descending=order == "newest", limit=page_size, after=after, filters=filters
+        )
         names = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
         documents, states = await self._found(
             app_name, user_id, page, fields=(*names, *INFO_FIELDS), with_state=include_state
         )
-        stored = await self._headers(documents, with_state=include_state)
-        infos = dict(await paced(map(_info, documents, stored)))
+        place = None
+        while len(documents) % page_size == 0 and documents:
+            place = self._place(documents[-1])
+            if place is not None:
+                break
+            # No cursor can name the place of this damaged session, so that the page goes on behind it.
+            rest = replace(page, after=place_by_update(documents[-1]))
+            more = await self._query(app_name, user_id, rest, fields=(*names, *INFO_FIELDS))
+            documents += more
+            if not more:
+                break
+        left_out = _LeftOut(self._storage.layout, app_name)
+        infos: dict[SessionKey, SessionInfo] = {}
+        stored = await self._headers(documents, left_out, with_state=include_state, infos=infos)
         wanted = set((labels or {}).items())
         chosen = [one for one in stored if wanted <= infos[one.key].labels.items()]
-        sessions = await self._complete(chosen, states)
-        next_cursor = None
-        if len(stored) == page_size:
-            next_cursor = encode_page_cursor(listing, stored[-1].last_update_time, stored[-1].key)
+        sessions = await self._complete(chosen, states, left_out)
+        next_cursor = None if place is None else encode_page_cursor(listing, *place)
         return SessionPage(
             sessions=await paced(to_session(one) for one in sessions),
             infos=[infos[one.stored.key] for one in sessions],
+            unreadable=left_out.sessions,
             next_cursor=next_cursor,
         )
 
@@ -182,14 +209,39 @@ class ListingMethods:
         documents, shared = await beside(query, self._reader.shared_state(owner))
         return documents, {owner: shared}
 
-    async def _headers(self, documents: Sequence[Document], *, with_state: bool) -> list[StoredSession]:
-        stored: list[StoredSession] = []
+    async def _headers(
+        self,
+        documents: Sequence[Document],
+        left_out: "_LeftOut",
+        *,
+        with_state: bool,
+        infos: dict[SessionKey, SessionInfo] | None = None,
+    ) -> list[StoredSession]:
+        """Return the sessions in *documents* that can be read, and put their *infos* if they are wanted."""
+        found: list[StoredSession] = []
         pauses = Pauses()
         for document in documents:
-            stored.append(await decoded(partial(read_header, with_state=with_state), document))
+            try:
+                stored = await decoded(partial(read_header, with_state=with_state), document)
+                if infos is not None:
+                    infos[stored.key] = read_info(document, stored)
+                found.append(stored)
+            except StoredDataError as exc:
+                left_out.add(document.path, exc)
             if pauses.is_due:
                 await pauses.take()
-        return stored
+        return found
+
+    def _place(self, document: Document) -> tuple[float, SessionKey] | None:
+        """Return what a cursor says of the last session of a page; ``None`` if it can say nothing."""
+        time, path = place_by_update(document)
+        try:
+            key = self._storage.layout.session_at(path)
+        except StoredDataError:
+            key = None
+        if key is None or isinstance(time, bool) or not isinstance(time, (int, float)):
+            return None
+        return float(time), key
 
     async def _query(
         self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str]
@@ -218,12 +270,22 @@ class ListingMethods:
             raise NotProvisionedError(f"{exc}; {what} need an index: {index.command}") from exc
 
     async def _complete(
-        self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None
+        self,
+        sessions: Iterable[StoredSession],
+        states: Mapping[UserKey, ScopedState] | None,
+        left_out: "_LeftOut",
     ) -> list[Found]:
-        """Return *sessions* that have not expired with the *states* of their owners, read unless given."""
+        """Return *sessions* that have not expired with the *states* of their owners, read unless given.
+
+        Those that lack a payload, or whose user's state cannot be read, are left out.
+        """
         living = await paced((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
         if states is None:
-            states = await self._states_of([owner for _, owner in living])
+            states, damaged = await self._states_of([owner for _, owner in living])
+            for one, owner in living if damaged else ():
+                if owner in damaged:
+                    left_out.add(self._storage.layout.session(one.key), damaged[owner])
+            living = [each for each in living if each[1] not in damaged] if damaged else living
         elif states is _NO_STATE:
             states = dict.fromkeys((owner for _, owner in living), ScopedState())
         found: list[Found] = []
@@ -239,12 +301,22 @@ class ListingMethods:
                 if pauses.is_due:
                     await pauses.take()
             if any(refers(one.stored.state) for one in some):  # most sessions have no payloads
-                completed = await fan_out(self._completed(one.stored, one.shared) for one in some)
+                completed = await fan_out(self._completed(one.stored, one.shared, left_out) for one in some)
                 some = [one for one in completed if one is not None]
             found += some
         return found
 
-    async def _completed(self, stored: StoredSession, shared: ScopedState) -> Found | None:
+    async def _completed(
+        self, stored: StoredSession, shared: ScopedState, left_out: "_LeftOut"
+    ) -> Found | None:
+        """Return a session as the reader completes it; ``None`` if it is gone, or cannot be read."""
+        try:
+            return await self._reread(stored, shared)
+        except StoredDataError as exc:
+            left_out.add(self._storage.layout.session(stored.key), exc)
+            return None
+
+    async def _reread(self, stored: StoredSession, shared: ScopedState) -> Found | None:
         """Return a session as the reader completes it, reread if it changes; ``None`` if it is gone."""
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
@@ -260,32 +332,53 @@ class ListingMethods:
                 stored = now
             await rereads.again()
 
-    async def _states_of(self, owners: Sequence[UserKey]) -> dict[UserKey, ScopedState]:
-        """Return app and user state by user of one app."""
+    async def _states_of(
+        self, owners: Sequence[UserKey]
+    ) -> tuple[dict[UserKey, ScopedState], dict[UserKey, StoredDataError]]:
+        """Return app and user state by user of one app, and why that of some users cannot be read.
+
+        Raises:
+            StoredDataError: the state of the app cannot be read.
+        """
         layout = self._storage.layout
         users = list(dict.fromkeys(owners))
         states: dict[UserKey, ScopedState] = {}
+        damaged: dict[UserKey, StoredDataError] = {}
+        app: Mapping[str, Any] | None = None
+
+        async def state_of(owner: UserKey, document: Document | None) -> None:
+            try:
+                user = await self._reader.lasting_state(layout.user_payloads(owner), document)
+            except StoredDataError as exc:
+                damaged[owner] = exc
+            else:
+                states[owner] = ScopedState(app=app or {}, user=user)
+
         for start in range(0, len(users), _USERS_PER_READ):
             some = users[start : start + _USERS_PER_READ]
             # The app's state once; the payloads of all users side by side.
             paths = [layout.user(owner) for owner in some]
-            if not states:
+            if app is None:
                 paths.append(layout.app(some[0].app))
             documents = await self._storage.documents.get(paths)
-            if not states:
+            if app is None:
                 app = await self._reader.lasting_state(layout.app_payloads(some[0].app), documents.pop())
-            found = await fan_out(
-                self._reader.lasting_state(layout.user_payloads(owner), document)
-                for owner, document in zip(some, documents, strict=True)
-            )
-            states |= {
-                owner: ScopedState(app=app, user=user) for owner, user in zip(some, found, strict=True)
-            }
-        return states
+            await fan_out(state_of(owner, document) for owner, document in zip(some, documents, strict=True))
+        return states, damaged
 
 
-def _info(document: Document, stored: StoredSession) -> tuple[SessionKey, SessionInfo]:
-    return stored.key, read_info(document, stored)
+class _LeftOut:
+    """Sessions of a listing that cannot be read."""
+
+    def __init__(self, layout: Layout, app: str) -> None:
+        self._layout = layout
+        self._app = app
+        self.sessions: list[UnreadableSession] = []
+        self.first: StoredDataError | None = None
+
+    def add(self, path: str, exc: StoredDataError) -> None:
+        self.first = self.first or exc
+        self.sessions.append(unreadable(self._layout, self._app, path, exc))
 
 
 def _own(shared: ScopedState) -> ScopedState:

@@ -9,11 +9,13 @@ from typing import Self
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.forks import note_removal, note_write
 from gcp_adk_store.codec.notes import read_deletions
-from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.codec.writes import Delete, Must, Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError, UnavailableError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.reader import SessionReader
@@ -40,8 +42,12 @@ class Making:
         *,
         what: str,
         remove_copies: RemoveCopies | None = None,
+        replaces: bool = False,
     ) -> None:
-        """Prepare; *what* is made is for errors. *remove_copies* removes artifacts, if any are copied."""
+        """Prepare; *what* is made is for errors. *remove_copies* removes artifacts, if any are copied.
+
+        The session *replaces* the one that has its id, in the commit that completes it.
+        """
         self._storage = storage
         self._reader = reader
         self._lifecycle = lifecycle
@@ -49,6 +55,7 @@ class Making:
         self._epoch = epoch
         self._what = what
         self._remove_copies = remove_copies
+        self._replaces = replaces
         self._note: Deletion | None = None
         self.spilled = frozenset[PayloadPlace]()
         """Places of the payloads that are written so far."""
@@ -80,7 +87,7 @@ class Making:
             SessionExistsError: another session has the id.
             UnavailableError: a collector removed the parts of this session.
         """
-        if self._note is None:
+        if self._note is None and not self._replaces:
             await self._require_free()
         note = self._note
         if sealed is None:
@@ -123,6 +130,8 @@ class Making:
         """
         documents, layout, note = self._storage.documents, self._storage.layout, self._note
         removal = [note_removal(layout, self._key, self._epoch, before=note.update_time)] if note else []
+        if self._replaces:
+            return await self._replace(writes[0], [*writes[1:], *removal])
 
         async def commit() -> list[Written]:
             try:
@@ -141,6 +150,64 @@ class Making:
                 raise self._removed() from refused
 
         return await self._lifecycle.commit_new(self._key, commit, epoch=self._epoch, revision=revision)
+
+    async def _replace(self, header: Write, others: Sequence[Write | Delete]) -> str:
+        """Commit the session document *header* in the place of the one that is there, with *others*.
+
+        The commit notes which parts of the old session remain, and they go after it.
+        """
+        documents, layout = self._storage.documents, self._storage.layout
+        refused = RefusedError()
+        was_refused = False
+        before: StoredSession | None = None
+        rereads = Rereads(documents.deadline_s)
+        while True:
+            with settling(refused):
+                now = await self._reader.stored(self._key)
+            if now is not None and now.epoch == self._epoch:
+                update_time = now.update_time  # the answer to the commit was lost
+                break
+            if refused.perhaps_own and (now and now.epoch) != (before and before.epoch):
+                raise OutcomeUnknownError(
+                    "sent and not answered, and then another call deleted or replaced the session; read it "
+                    "before repeating this"
+                ) from refused
+            if was_refused:
+                await self._require_note(refused)
+            must = Must.BE_ABSENT if now is None else now.update_time
+            note = [] if now is None else layout.delete(now)[1:]
+            try:
+                written = await documents.commit(
+                    [replace(header, must=must), *note, *others], repeatable_when_unanswered=True
+                )
+            except (
+                RefusedError
+            ) as exc:  # an append came between, or the answer to an earlier attempt was lost
+                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
+                refused, was_refused, before = exc, True, now
+                with settling(refused):
+                    await rereads.again(refused)
+                continue
+            update_time, before = written[0].update_time, now
+            break
+        if before is not None:
+            ended = Deletion(epoch=before.epoch, sealed=before.sealed, spilled=before.spilled)
+            try:
+                await self._lifecycle.finish_deletions(self._key, [ended])
+            except StoreError as exc:
+                # The new session is whole. The note names the parts that are left, for the collector.
+                telemetry.warn(logger, "parts of a session that was replaced are left", exc)
+        return update_time
+
+    async def _require_note(self, refused: RefusedError) -> None:
+        """Require that no collector took the parts, after the commit was *refused*."""
+        if self._note is None:
+            return
+        with settling(refused):
+            path = self._storage.layout.note(self._key, self._epoch)
+            (found,) = await self._storage.documents.get([path])
+        if found is None or found.update_time != self._note.update_time:
+            raise self._removed() from refused
 
     async def _require_free(self) -> None:
         now = await self._reader.header(self._key)

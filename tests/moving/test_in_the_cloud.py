@@ -150,3 +150,28 @@ async def test_a_round_over_all_stores_is_exact(tmp_path: Path, project: str, ad
         assert was is not None
         assert found is not None
         assert (was.events, was.state) == (found.events, found.state)
+
+
+def nested(levels: int) -> Any:
+    """Return a value of lists within lists."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_a_session_that_the_target_cannot_hold_is_reported_and_the_others_go_on(project: str) -> None:
+    """Whatever its service raises: an event, or the state of a user, that nests deeper than it takes."""
+    source = InMemorySessionService()
+    deep = event("deep", delta={"d": nested(180)})
+    await fill(source, [("ada", "s1", many(2)), ("ada", "s2", [deep]), ("ada", "s3", many(2))])
+    await fill(source, [("bob", "s1", many(2))], **{"user:d": nested(180)})
+    await fill(source, [("eve", "s1", many(2))])
+    target = f"adk-firestore://{project}"
+    report = await copy(source, target, app_name=APP, verify=True)
+    again = await copy(source, target, app_name=APP, verify=True)
+
+    failed = [(note.user_id, note.session_id) for note in report.notes if note.kind == "failed"]
+    assert (("ada", "s2"), False) == (failed[0], report.is_complete)
+    assert {"ada", "bob"} == {user for user, _ in failed}
+    assert (3, 3) == (report.verified, again.verified)

@@ -1,0 +1,211 @@
+"""An import over a stored session: the new one is whole and checked before the old one goes, in one step."""
+
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService, Session
+
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.codec import forks
+from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store.testing.conformance.session_examples import event
+from tests.moving.hardest import APP, fill, hardest, many
+from tests.moving.test_every_write import Life, opened
+from tests.support.lengths import at_length
+
+WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
+
+
+async def lines_of(events: list[Event]) -> list[bytes]:
+    """Return the lines of an export of one session."""
+    async with Store.local(":memory:") as store:
+        await fill(store.sessions, [("ada", "s1", events)])
+        await store.sessions.update_session_info(**WHO, title="new", labels={"of": "file"})
+        file = io.BytesIO()
+        await export_jsonl(records_of(store.sessions, APP), file, place={}, on_event=lambda _: None)
+    return file.getvalue().splitlines(keepends=True)
+
+
+def new_events() -> list[Event]:
+    """Return events of a session in a file, with payloads and for several segments."""
+    return [*many(12, at=1_800_000_000.0), *hardest(at=1_800_000_100.0)]
+
+
+def broken(lines: list[bytes]) -> dict[str, bytes]:
+    """Return files that each lack something, or have something wrong."""
+    *kept, end = lines
+    return {
+        "no end": b"".join(kept),
+        "cut in a line": b"".join(lines)[:-700],
+        "no events": lines[0],
+        "an event less": b"".join([*kept[:3], *kept[4:], end]),
+        "an event changed": b"".join(lines).replace(b"event 7", b"event X", 1),
+        "an event twice": b"".join([*kept[:3], kept[2], *kept[3:], end]),
+        "events exchanged": b"".join([lines[0], lines[2], lines[1], *lines[3:]]),
+        "no digest": b"".join([*kept, b'{"end": {"events": 20}}\n']),
+        "a line of something else": b"".join([*kept, b"hello\n", end]),
+        "another session in it": b"".join([*kept, lines[0], end]),
+        "an event that nests too deep": b"".join([*kept, b'{"event": ' + b"[" * 100_000 + b"\n", end]),
+    }
+
+
+async def read(store: Any) -> Session | None:
+    """Return the session without what only a handle knows."""
+    found = await store.get_session(**WHO)
+    if found is not None:
+        found._storage_update_marker = None  # ADK has no public access to it
+    return found  # type: ignore[no-any-return]
+
+
+BROKEN = sorted(broken([b"{}\n"] * 8))
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+@pytest.mark.parametrize("place", ["folder", "memory of ADK"])
+async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
+    tmp_path: Path, place: str, kind: str
+) -> None:
+    """Every event of it, its state and its title; nothing of the new one is left, either."""
+    text = broken(await lines_of(new_events()))[kind]
+    async with Store.local(tmp_path) as store:
+        service: Any = store.sessions if place == "folder" else InMemorySessionService()
+        await fill(service, [("ada", "s1", many(5))])
+        before = await read(service)
+        assert before is not None
+        with pytest.raises(InvalidInputError, match="line"):
+            await import_jsonl(io.BytesIO(text), service, on_conflict="overwrite")
+        listed = await service.list_sessions(app_name=APP, user_id="ada")
+
+        assert before == await read(service)
+        assert ["s1"] == [one.id for one in listed.sessions]
+        assert [] == [fault.code async for fault in store.check(app_name=APP, full=True)]
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_after_a_kill_at_any_write_one_of_both_is_there_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool
+) -> None:
+    """And the import can be run again: then the new one is there, and nothing of the old one."""
+    monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 2)
+    text = b"".join(await lines_of(new_events()))
+    olds, news = set[int](), set[int]()
+    for at in itertools.count(1, at_length(2, 1)):
+        folder = tmp_path / f"{at}"
+        async with opened(folder, Life(10**6, after=False)) as store:
+            await fill(store.sessions, [("ada", "s1", [*many(9), *hardest()])])
+            old = await read(store.sessions)
+        life = Life(at, after=after)
+        was_killed = False
+        async with opened(folder, life) as store:
+            try:
+                await import_jsonl(io.BytesIO(text), store.sessions, on_conflict="overwrite")
+            except BaseException:  # noqa: BLE001  # a group around it
+                was_killed = True
+        async with opened(folder, Life(10**6, after=False)) as store:
+            found = await read(store.sessions)
+            assert found is not None
+            is_new = len(found.events) == len(new_events())
+            (news if is_new else olds).add(at)
+            assert is_new or found == old
+            await import_jsonl(io.BytesIO(text), store.sessions, on_conflict="overwrite")
+            whole = await read(store.sessions)
+            info = await store.sessions.get_session_info(**WHO)
+            faults = [fault.code async for fault in store.check(app_name=APP, full=True)]
+
+            assert whole is not None
+            assert info is not None
+            assert (20, "new", 20) == (len(whole.events), info.title, info.events)
+            print(at, faults)
+        if not was_killed:
+            assert olds
+            assert news
+            assert max(olds) < min(news)
+            return
+
+
+async def test_appends_that_come_between_do_not_keep_a_session_from_being_replaced(tmp_path: Path) -> None:
+    """Handles of the old session find that it is gone; they never write into the new one."""
+    lines = await lines_of(new_events())
+    async with Store.local(tmp_path) as store:
+        await fill(store.sessions, [("ada", "s1", many(5))])
+        handle = await store.sessions.get_session(**WHO)
+        assert handle is not None
+
+        class Appending(io.BytesIO):
+            """Lines during whose import another caller appends."""
+
+        await store.sessions.append_event(handle, event("late"))
+        report = await import_jsonl(Appending(b"".join(lines)), store.sessions, on_conflict="overwrite")
+        with pytest.raises(Exception, match="session not found"):
+            await store.sessions.append_event(handle, event("later"))
+        found = await store.sessions.get_session(**WHO)
+
+        assert (1, 0, 20) == (report.replaced, report.copied, report.events)
+        assert found is not None
+        assert [one.id for one in new_events()] == [one.id for one in found.events]
+
+
+class Failing(InMemorySessionService):
+    """Cannot hold an event of one text."""
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Fail at that event."""
+        if event.id == "e7" and event.timestamp > 1_750_000_000:
+            raise OverflowError
+        return await super().append_event(session, event)
+
+
+async def test_a_service_of_adk_that_cannot_hold_the_new_session_has_the_old_one_again() -> None:
+    """With its events and the state of all scopes."""
+    lines = await lines_of(new_events())
+    service = Failing()
+    old = [event("a", delta={"user:name": "Eve", "k": 1}), event("b", delta={"k": 2})]
+    await fill(service, [("ada", "s1", old)])
+    await fill(service, [("ada", "s2", [event("c", delta={"user:name": "Ada"})])])
+    before = await service.get_session(**WHO)
+    with pytest.raises(OverflowError):
+        await import_jsonl(io.BytesIO(b"".join(lines)), service, on_conflict="overwrite")
+    after = await service.get_session(**WHO)
+
+    assert before is not None
+    assert after is not None
+    assert (before.events, before.state) == (after.events, after.state)
+
+
+async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None:
+    """A reader of the target finds the session at any time."""
+    source = InMemorySessionService()
+    await fill(source, [("ada", "s1", many(9))])
+    async with Store.local(tmp_path / "store") as store:
+        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+        await copy(source, store.sessions, **given)
+        await source.delete_session(**WHO)
+        await fill(source, [("ada", "s1", many(4, at=1_800_000_000.0))])
+        documents = store.sessions.storage.documents
+        path = store.sessions.storage.layout.session(_key())
+        seen: list[bool] = []
+        commit = documents.commit
+
+        async def watched(*given: Any, **options: Any) -> Any:
+            done = await commit(*given, **options)
+            seen.append((await documents.get([path]))[0] is not None)
+            return done
+
+        documents.commit = watched  # type: ignore[method-assign]
+        report = await copy(source, store.sessions, **given, verify=True)
+        found = await store.sessions.get_session(**WHO)
+
+    assert (1, 1, True) == (report.replaced, report.verified, report.is_complete)
+    assert found is not None
+    assert 4 == len(found.events)
+    assert all(seen)
+
+
+def _key() -> Any:
+    from gcp_adk_store.model.keys import SessionKey  # noqa: PLC0415  # beside its one use
+
+    return SessionKey(app=APP, user="ada", session="s1")
