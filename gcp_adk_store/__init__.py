@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.redactions import Redaction
     from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.rotation import RotationReport
-    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
+    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin, UnreadableSession
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.content_hooks import RedactedCallWarning
     from gcp_adk_store.sessions.histories import UserEvent
@@ -150,6 +150,7 @@ __all__ = [
     "TurnLostError",
     "TurnUsage",
     "UnavailableError",
+    "UnreadableSession",
     "UploadMissingError",
     "UserEvent",
     "inject_session_state",
@@ -194,7 +195,7 @@ __getattr__ = importer(
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Erasure", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
-        "model.session_info": ("SessionInfo", "SessionOrigin"),
+        "model.session_info": ("SessionInfo", "SessionOrigin", "UnreadableSession"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.content_hooks": ("RedactedCallWarning",),
         "sessions.histories": ("UserEvent",),

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gcp_adk_store.artifacts.copies import Which
 from gcp_adk_store.model.history import Point
-from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession
 
 
 class _Fields(BaseModel):
@@ -103,6 +103,8 @@ class SessionsPage(BaseModel):
     """Sessions of a user, by their last update."""
 
     sessions: Sequence[SessionInfo]
+    unreadable: Sequence[UnreadableSession]
+    """Sessions of the page that are damaged; an operator looks at them."""
     next_cursor: str | None
     """For the next page; ``null`` on the last one."""
 

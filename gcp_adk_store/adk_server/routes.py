@@ -165,7 +165,7 @@ class _Routes:
             labels={name: value for name, _, value in pairs},
             updated_after=updated_after,
         )
-        return SessionsPage(sessions=page.infos, next_cursor=page.next_cursor)
+        return SessionsPage(sessions=page.infos, unreadable=page.unreadable, next_cursor=page.next_cursor)
 
     async def get_session_info(self, app_name: str, user_id: str, session_id: str) -> SessionInfo:
         """Tell what a session is, without its events."""

@@ -14,12 +14,13 @@ import click
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.options import given_id, json_option
 from gcp_adk_store.cli.output import called, opened_file
-from gcp_adk_store.cli.place import OpenStore, at_store, told_with_remedy
+from gcp_adk_store.cli.place import OpenStore, at_store, looking_at, told_with_remedy
 from gcp_adk_store.cli.screen import Result, finish, progress
 from gcp_adk_store.cli.terminal import in_one_line
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from gcp_adk_store.model.session_info import UnreadableSession
     from gcp_adk_store.moving import Report
 
 _COUNTS: Final = (
@@ -110,16 +111,18 @@ def copy_(
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 async def export(
     at: OpenStore, /, *, app_name: str, user_id: str | None, form: Literal["jsonl", "parquet"], out: Path
-) -> None:
+) -> Result:
     """Write all sessions of an app, or of one user, as they are at one moment.
 
     Events are whole, with the metadata that only ADK may write, such as stamps of tool calls.
 
-    The file OUT, or standard output for "-", appears when all of it is written.
+    The file OUT, or standard output for "-", appears when all of it is written. Ends with 1 if a session
+    cannot be read: it names such sessions, and leaves them out.
     """
     from gcp_adk_store.moving import export_jsonl, export_parquet, records_of  # noqa: PLC0415  # half of ADK
 
-    records = records_of(at.store.sessions, app_name, user_id)
+    left_out: list[UnreadableSession] = []
+    records = records_of(at.store.sessions, app_name, user_id, on_unreadable=left_out.append)
     with progress("exporting: events") as move_to:
         if form == "parquet":
             try:
@@ -129,7 +132,11 @@ async def export(
         else:
             async with opened_file(out) as file:
                 found = await export_jsonl(records, file, place=at.place, on_event=move_to)
+    for each in left_out:
+        says = f"left out: {in_one_line(each.reason)}; see: {looking_at(each)}"
+        click.echo(says, err=True)
     click.echo(f"sessions: {found.sessions:,}, events: {found.events:,}, written to {called(out)}", err=True)
+    return Result(None, [], status=int(bool(left_out)))
 
 
 @click.command("import")

@@ -27,6 +27,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 if TYPE_CHECKING:
+    from gcp_adk_store.model.session_info import UnreadableSession
     from gcp_adk_store.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -236,6 +237,13 @@ def command_line(path: str | None = None, *, only: Iterable[str] | None = None, 
         else:
             words += [parameter.opts[0], quoted(str(value))]
     return " ".join([*words, *arguments])
+
+
+def looking_at(session: "UnreadableSession") -> str:
+    """Return the command that looks at a session that cannot be read, in the place of this command."""
+    ids = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
+    options = [f" --{name} {quoted(id_)}" for name, id_ in ids.items() if id_ is not None]
+    return command_line("fsck", only=()) + "".join(options)
 
 
 async def _with_project(settings: StoreSettings) -> StoreSettings:

@@ -12,7 +12,7 @@ from rich.table import Table
 from gcp_adk_store.cli.event_lines import event_lines, json_lines
 from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
 from gcp_adk_store.cli.output import called, opened_file
-from gcp_adk_store.cli.place import OpenStore, at_store, command_line
+from gcp_adk_store.cli.place import OpenStore, at_store, command_line, looking_at
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
 from gcp_adk_store.cli.session_redaction import redact
 from gcp_adk_store.cli.session_turns import turn
@@ -81,7 +81,8 @@ async def list_(
 ) -> Result:
     """List the sessions of an app or of one user, a page at a time.
 
-    Reads only the sessions of the page. Ends with 0, also for an empty page, or with 2 if it cannot look.
+    Reads only the sessions of the page. It names those that cannot be read, and the command that looks at
+    them. Ends with 0, also for an empty page, or with 2 if it cannot look.
     """
     page = await at.store.sessions.list_sessions_page(
         **asked,
@@ -91,6 +92,7 @@ async def list_(
         updated_after=None if updated_after is None else updated_after.replace(tzinfo=UTC).timestamp(),
     )
     listed = [asdict(each) for each in page.infos]
+    unreadable = [{**asdict(each), "command": looking_at(each)} for each in page.unreadable]
     table = Table("user", "session", "title", "labels", "turns", "last update", box=None)
     for each in page.infos:
         table.add_row(
@@ -103,8 +105,13 @@ async def list_(
         )
     following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
     return Result(
-        {**at.place, "sessions": listed, "next_cursor": page.next_cursor},
-        [at.where, table if listed else "no sessions on this page", *([following] if following else [])],
+        {**at.place, "sessions": listed, "unreadable": unreadable, "next_cursor": page.next_cursor},
+        [
+            at.where,
+            table if listed else "no sessions on this page",
+            *(f"unreadable: {in_one_line(each['reason'])}; see: {each['command']}" for each in unreadable),
+            *([following] if following else []),
+        ],
     )
 
 

@@ -29,7 +29,7 @@ class PartView:
     index: int
     """Its place in the event."""
     name: str = ""
-    """The name of a tool, a file, or a kind of part."""
+    """The name of a tool or of a kind of part; of a file only if content is shown."""
     id: str = ""
     """The id of a call."""
     body: Shown | None = None
@@ -119,10 +119,12 @@ def part_view(part: types.Part, index: int, mask: Mask) -> PartView:
         view |= {"kind": "response", "name": response.name or "", "id": response.id or "", "body": body}
     elif blob := part.inline_data:
         data, mime_type = blob.data or b"", blob.mime_type or ""
-        view |= {"kind": "blob", "name": blob.display_name or "", "mime_type": mime_type, "size": len(data)}
+        name = (blob.display_name or "") if mask.lifted else ""
+        view |= {"kind": "blob", "name": name, "mime_type": mime_type, "size": len(data)}
         view["preview"] = preview_of(mime_type, data[:64])
     elif file := part.file_data:
-        view |= {"kind": "uri", "name": file.display_name or "", "mime_type": file.mime_type or ""}
+        name = (file.display_name or "") if mask.lifted else ""
+        view |= {"kind": "uri", "name": name, "mime_type": file.mime_type or ""}
         view["body"] = mask.over(file.file_uri or "")
     elif code := part.executable_code:
         view |= {"kind": "code", "name": str(code.language or ""), "body": mask.over(code.code or "")}

@@ -45,6 +45,7 @@ async def sessions(visit: Visit) -> Response:
     return visit.page(
         "sessions.html",
         rows=[_row(info, visit.mask) for info in page.infos],
+        unreadable=page.unreadable,
         next_cursor=page.next_cursor,
         labels=labels_text,
         since=since,
@@ -75,7 +76,7 @@ async def memories(visit: Visit) -> Response:
     rows = [
         {
             "id": memory.id or "",
-            "author": memory.author or "",
+            "author": mask.over(memory.author) if memory.author else None,
             "time": memory.timestamp or "",
             "score": score,
             "session": session,

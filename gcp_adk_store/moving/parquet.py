@@ -211,5 +211,9 @@ def _text(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
+def _time(seconds: float) -> datetime | None:
+    """Return Unix time in seconds; ``None`` for one that the column cannot hold."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,7 +1,7 @@
 """Write sessions as JSON lines, and read them: the session, its events in order, and their number."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, Literal
 
@@ -160,12 +160,12 @@ async def import_jsonl(
                 record = _record(header, lines, users or {})
                 report.listed += 1
                 if last is not None and last.header.key.owner != record.header.key.owner:
-                    await into.put_shared(last.header.key.owner, last.shared)
+                    await _put_shared(into, last)
                     last = None
                 if await _put(record, into, on_conflict, report):
                     last = record
                 else:
-                    lines.skip()
+                    await _drain(record.events)
                 if on_progress is not None:
                     on_progress(report)
         except InvalidInputError:
@@ -175,6 +175,12 @@ async def import_jsonl(
     finally:
         await into.close()
     return report
+
+
+async def _drain(events: AsyncIterable[Event]) -> None:
+    """Read and check the lines of a session that is left out."""
+    async for _ in events:
+        pass
 
 
 async def _put_shared(into: Target, last: Record | None) -> None:
@@ -286,11 +292,6 @@ class _Lines:
                 raise self.wrong(f"does not fit the {digest.events} events before it")
             elif content.get("digest") != digest.of_events():
                 raise self.wrong("has another digest than the events before it")
-
-    def skip(self) -> None:
-        """Read on to the end of a session."""
-        for _ in self._of_session():
-            pass
 
     def _of_session(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         while True:

@@ -11,9 +11,11 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
+from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import create_app, session_pages, site
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.timeline import TURNS_PER_PAGE
+from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
 
 
@@ -66,6 +68,26 @@ async def test_sessions_are_listed_with_what_describes_them(store: Store, app: F
     assert "other" in page.text
     assert "other" not in filtered.text
     assert "This page has no sessions." in later.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_damaged_session_is_listed_with_what_looks_at_it(store: Store, masked: FastAPI) -> None:
+    """The others are listed as ever; its documents are a link away."""
+    await store.sessions.create_session(app_name="support", user_id="ada", session_id="<broken>")
+    path = store.sessions.storage.layout.session(SessionKey(app="support", user="ada", session="<broken>"))
+    write = Write(path=path, fields={"rev": "secret"}, mask=[("rev",)])
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+    page = await seen(masked, "sessions", {"app": "support", "user": "ada"})
+    (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/raw?")]
+    async with client_of(masked) as client:
+        documents = await client.get(link)
+
+    assert "s1" in page.text
+    assert "Sessions that cannot be read <broken>" in page.text
+    assert "has a field of a wrong kind: rev is str" in page.text
+    assert "gcp-adk-store fsck --app support --user ada --session '<broken>'" in page.text
+    assert "secret" not in page.text
+    assert 200 == documents.status_code
 
 
 async def test_a_conversation_shows_each_kind_of_part(calm: Session, app: FastAPI) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
+from google.genai import types
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -185,6 +188,31 @@ async def test_masked_content_does_not_leave_the_server(masked: FastAPI) -> None
         assert [] == [secret for secret in secrets if secret in answer.text], answer.request.url.path
     assert "masked, 18 characters" in conversation.text
     assert (403, 403) == (answers[-3].status_code, part.status_code)
+
+
+async def test_names_that_people_gave_are_content(store: Store, calm: Session) -> None:
+    """Who a memory is of, and how a user called a file: masked pages have neither."""
+    parts = [
+        types.Part(inline_data=types.Blob(mime_type="text/plain", data=b"x", display_name="diagnosis.pdf")),
+        types.Part(file_data=types.FileData(file_uri="gs://b/f", mime_type="a/b", display_name="will.doc")),
+    ]
+    await store.sessions.append_event(calm, Event(author="user", content=types.Content(parts=parts)))
+    entry = MemoryEntry(author="Grandma Ada", content=types.Content(parts=[types.Part(text="pie")]))
+    await store.memory.add_memory(app_name="support", user_id="ada", memories=[entry])
+    names = ("Grandma", "diagnosis", "will.doc")
+    pages: list[tuple[str, Mapping[str, Any]]] = [
+        ("session", {**CALM_PLACE, "order": "newest"}),
+        ("memories", {"app": "support", "user": "ada"}),
+        ("memories", {"app": "support", "user": "ada", "q": "pie"}),
+    ]
+    found = {}
+    for reveal in ("never", "always"):
+        async with client_of(create_app(store, authorize=allow, reveal=reveal)) as client:
+            answers = [await client.get(f"/{path}", params=dict(given)) for path, given in pages]
+        text = " ".join(answer.text for answer in answers)
+        found[reveal] = [name for name in names if name in text]
+
+    assert {"never": [], "always": [*names]} == found
 
 
 @pytest.mark.usefixtures("calm")

@@ -9,10 +9,12 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.codec import forks
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.session_examples import event
+from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.moving.test_every_write import Life, opened
 from tests.support.lengths import at_length
@@ -119,7 +121,7 @@ async def test_after_a_kill_at_any_write_one_of_both_is_there_whole(
             assert whole is not None
             assert info is not None
             assert (20, "new", 20) == (len(whole.events), info.title, info.events)
-            print(at, faults)
+            assert [] == faults
         if not was_killed:
             assert olds
             assert news
@@ -127,26 +129,57 @@ async def test_after_a_kill_at_any_write_one_of_both_is_there_whole(
             return
 
 
-async def test_appends_that_come_between_do_not_keep_a_session_from_being_replaced(tmp_path: Path) -> None:
-    """Handles of the old session find that it is gone; they never write into the new one."""
+async def test_an_append_that_comes_between_does_not_keep_a_session_from_being_replaced(
+    tmp_path: Path,
+) -> None:
+    """Its handle finds that the old session is gone, and never writes into the new one."""
     lines = await lines_of(new_events())
     async with Store.local(tmp_path) as store:
         await fill(store.sessions, [("ada", "s1", many(5))])
         handle = await store.sessions.get_session(**WHO)
         assert handle is not None
+        documents = store.sessions.storage.documents
+        commit, commits = documents.commit, []
 
-        class Appending(io.BytesIO):
-            """Lines during whose import another caller appends."""
+        async def late(writes: Any, **options: Any) -> Any:
+            commits.append(writes)
+            if len(commits) == 1:
+                await store.sessions.append_event(handle, event("late"))
+            return await commit(writes, **options)
 
-        await store.sessions.append_event(handle, event("late"))
-        report = await import_jsonl(Appending(b"".join(lines)), store.sessions, on_conflict="overwrite")
-        with pytest.raises(Exception, match="session not found"):
+        documents.commit = late  # type: ignore[method-assign]
+        report = await import_jsonl(io.BytesIO(b"".join(lines)), store.sessions, on_conflict="overwrite")
+        with pytest.raises(SessionMissingError):
             await store.sessions.append_event(handle, event("later"))
         found = await store.sessions.get_session(**WHO)
 
-        assert (1, 0, 20) == (report.replaced, report.copied, report.events)
-        assert found is not None
-        assert [one.id for one in new_events()] == [one.id for one in found.events]
+    assert (1, 0, 20) == (report.replaced, report.copied, report.events)
+    assert len(commits) > 2
+    assert found is not None
+    assert [one.id for one in new_events()] == [one.id for one in found.events]
+
+
+async def test_a_session_of_an_encrypted_store_is_replaced_and_read(tmp_path: Path) -> None:
+    """Content is bound to the new session, not to the one that had the document before."""
+    lines = await lines_of(new_events())
+    async with Store.local(tmp_path, encryption=envelope()) as store:
+        await fill(store.sessions, [("ada", "s1", [*many(5), *hardest()])])
+        await import_jsonl(io.BytesIO(b"".join(lines)), store.sessions, on_conflict="overwrite")
+        found = await store.sessions.get_session(**WHO)
+        info = await store.sessions.get_session_info(**WHO)
+
+    assert found is not None
+    assert info is not None
+    assert ([one.id for one in new_events()], "new") == ([one.id for one in found.events], info.title)
+
+
+async def test_a_session_that_nobody_has_is_made_by_an_import_that_overwrites() -> None:
+    """And counts as a copy."""
+    lines = await lines_of(many(3))
+    async with Store.local(":memory:") as store:
+        report = await import_jsonl(io.BytesIO(b"".join(lines)), store.sessions, on_conflict="overwrite")
+
+    assert (1, 0, 3) == (report.copied, report.replaced, report.events)
 
 
 class Failing(InMemorySessionService):
@@ -186,7 +219,7 @@ async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None
         await source.delete_session(**WHO)
         await fill(source, [("ada", "s1", many(4, at=1_800_000_000.0))])
         documents = store.sessions.storage.documents
-        path = store.sessions.storage.layout.session(_key())
+        path = store.sessions.storage.layout.session(SessionKey(app=APP, user="ada", session="s1"))
         seen: list[bool] = []
         commit = documents.commit
 
@@ -203,9 +236,3 @@ async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None
     assert found is not None
     assert 4 == len(found.events)
     assert all(seen)
-
-
-def _key() -> Any:
-    from gcp_adk_store.model.keys import SessionKey  # noqa: PLC0415  # beside its one use
-
-    return SessionKey(app=APP, user="ada", session="s1")
