@@ -11,7 +11,7 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local.contents import Content
 
 _FORBIDDEN_PREFIX: Final = ".well-known/acme-challenge/"
@@ -38,12 +38,19 @@ class Row:
 
     @classmethod
     def of(cls, columns: Sequence[object]) -> Self:
-        """Return the object of a row."""
+        """Return the object of a row.
+
+        Raises:
+            StoredDataError: its metadata is damaged.
+        """
         values: list[object] = list(columns)
         name, metadata = values[0], values[8]
         assert isinstance(name, bytes)  # noqa: S101  # as the schema says
         assert isinstance(metadata, str)  # noqa: S101  # as the schema says
-        values[0], values[8] = name.decode(), json.loads(metadata)
+        try:
+            values[0], values[8] = name.decode(), json.loads(metadata)
+        except (ValueError, RecursionError) as exc:
+            raise StoredDataError(f"the row of object {name!r:.200} is damaged: restore a backup") from exc
         return cls(*values)  # type: ignore[arg-type]  # as the schema says
 
     def stored(self, *, hashes: bool = True) -> StoredObject:

@@ -98,7 +98,7 @@ def read(spelled: Spelled, *, what: str) -> dict[str, Any]:
         fields = _read_fields(spelled.fields)
         if spelled.pieces is not None and spelled.content is not None:
             _read_pieces(json.loads(spelled.pieces), spelled.content, fields)
-    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise StoredDataError(f"{what} is stored in a form unknown to this release") from exc
     return fields
 
@@ -122,7 +122,13 @@ def holds_content(spelled: Spelled, paths: Sequence[FieldPath] | None) -> bool:
     """Return whether *paths* need the content that the row keeps apart."""
     if spelled.pieces is None:
         return False
-    return paths is None or any(path[0] in json.loads(spelled.pieces) for path in paths)
+    if paths is None:
+        return True
+    try:
+        names = {*json.loads(spelled.pieces)}
+    except (ValueError, TypeError, RecursionError):
+        return True  # :func:`read` says that it is damaged
+    return any(path[0] in names for path in paths)
 
 
 def _filled(text: AnyStr, filler: AnyStr, step: int) -> AnyStr:

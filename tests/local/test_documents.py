@@ -409,8 +409,8 @@ async def test_a_commit_of_over_10_mib_is_refused(documents: LocalDocuments) -> 
 async def test_a_damaged_row_is_named(documents: LocalDocuments, path: Path) -> None:
     """With its path, without its content."""
     damages = {
-        "fields": ["{", "[]", "null", '{"a":{"__time__":[]}}'],
-        "pieces": ["{", '{"t":["a",[9]]}', '{"t":["b",[6]]}'],
+        "fields": ["{", "[]", "null", '{"a":{"__time__":[]}}', "[" * 100_000],
+        "pieces": ["{", '{"t":["a",[9]]}', '{"t":["b",[6]]}', "[" * 100_000, "[[1]]", "5"],
     }
     for column, texts in damages.items():
         for text in texts:
@@ -420,3 +420,5 @@ async def test_a_damaged_row_is_named(documents: LocalDocuments, path: Path) -> 
             with pytest.raises(StoredDataError, match=ONE) as caught:
                 await documents.get([ONE])
             assert "secret" not in str(caught.value)
+            with pytest.raises(StoredDataError, match=ONE):
+                await documents.get([ONE], fields=["t"])

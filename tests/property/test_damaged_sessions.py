@@ -1,6 +1,7 @@
 """Damage what a session service stored, at random, and call everything that reads it."""
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
@@ -245,7 +246,8 @@ def require_whole(found: dict[str, Any], original: Session, *, events: int, orde
     for name in ("list_sessions", "list_all", *(("page", "page_without_state") if ordered else ())):
         result = found[name]
         if not isinstance(result, StoreError) and found["header"] is not None:
-            assert ["session"] == [one.id for one in result.sessions]
+            unreadable = [one.session_id for one in getattr(result, "unreadable", [])]
+            assert ["session"] == [*(one.id for one in result.sessions), *unreadable]
 
 
 def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part(stored: Stored) -> None:
@@ -285,21 +287,29 @@ def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part(stored: Stored
     damage_one()
 
 
-def test_a_damaged_session_does_not_vanish_from_a_listing(stored: Stored) -> None:
-    """The listing ends with an error that names it; a session beside it is read as before."""
+def test_a_damaged_session_takes_no_other_out_of_a_listing(
+    stored: Stored, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A page names it, ADK's lists leave it out with a warning, and where no other is they are errors."""
     (path,) = (p for p in stored.documents if p.split("/")[-2] == "adk_sessions")
-    stored.run(stored.service.create_session(**{**WHO, "session_id": "other"}))
     stored.client.document(path).update({"state": GeoPoint(1.0, 2.0)})
-    listings: list[Coroutine[Any, Any, Any]] = [
-        stored.service.list_sessions(**USER),
-        stored.service.list_sessions(app_name="app"),
-        stored.service.list_sessions_page(**USER),
-    ]
-    for listing in listings:
-        with pytest.raises(StoredDataError) as caught:
-            stored.run(listing)
+    says = f"{path} has a field of a wrong kind: state is geo_point_value"
+    with pytest.raises(StoredDataError) as caught:
+        stored.run(stored.service.list_sessions(**USER))
+    assert str(caught.value).endswith(f": {says}")
 
-        assert str(caught.value).endswith(f": {path} has a field of a wrong kind: state is geo_point_value")
+    stored.run(stored.service.create_session(**{**WHO, "session_id": "other"}))
+    with caplog.at_level(logging.WARNING):
+        for listing in (
+            stored.service.list_sessions(**USER),
+            stored.service.list_sessions(app_name="app"),
+        ):
+            assert ["other"] == [one.id for one in stored.run(listing).sessions]
+    page = stored.run(stored.service.list_sessions_page(**USER))
+
+    assert 2 == sum(says in record.getMessage() for record in caplog.records)
+    assert ["other"] == [one.session_id for one in page.infos]
+    assert [(path, says)] == [(one.path, one.reason) for one in page.unreadable]
     assert stored.run(stored.service.get_session(**{**WHO, "session_id": "other"})) is not None
 
 

@@ -207,7 +207,7 @@ def _response(reply: Any, number: int) -> LlmResponse:
         for call in reply.get("calls") or ():
             made = types.FunctionCall(name=str(call["name"]), args=dict(call.get("args") or {}))
             parts.append(types.Part(function_call=made))
-    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise InvalidInputError(f"reply {number} of the script is not valid: {str(exc)[:300]}") from exc
     return LlmResponse(content=types.Content(role="model", parts=parts))
 

@@ -349,6 +349,6 @@ def _response(reply: Reply) -> dict[str, Any]:
         return {"error": f"{reply.status_code} {reply.reason}: {reply.text}"}
     try:
         body = json.loads(reply.text)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = reply.text
     return body if isinstance(body, dict) else {"result": body}

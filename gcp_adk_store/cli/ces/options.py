@@ -131,8 +131,10 @@ class Chosen:
             name, _, value = each.partition("=")
             try:
                 given[name] = json.loads(value)
-            except ValueError as exc:
-                raise CannotLookError(f"--setting {each}: write NAME=JSON, such as coerce_args=true") from exc
+            except (ValueError, RecursionError) as exc:
+                raise CannotLookError(
+                    f"--setting {each[:80]}: write NAME=JSON, such as coerce_args=true"
+                ) from exc
         try:
             guest = RunSettings.of(given)
         except RequestError as exc:

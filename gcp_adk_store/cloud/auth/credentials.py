@@ -46,7 +46,10 @@ _KINDS: Final[Sequence[tuple[type[Any], str]]] = (
     (external_account.Credentials, "workload identity federation"),
     (compute_engine.Credentials, "metadata server"),
 )
-_MALFORMED: Final = (auth.GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError)
+_MALFORMED: Final = (
+    *(auth.GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError),
+    RecursionError,  # of JSON that nests too deep
+)
 """Exceptions of Google's library for a file that is missing, is not JSON, or lacks a field."""
 
 

@@ -92,7 +92,7 @@ def parse_json(body: bytes) -> JsonObject:
         return {}
     try:
         value = json.loads(body)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise bad_request("Parse Error") from exc
     if not isinstance(value, dict):
         raise bad_request("Parse Error: a JSON object is expected")

@@ -290,6 +290,7 @@ def test_a_copy_has_what_the_session_has(
         (["run-tool", "tools/half.py", "--session", "a/b/c", "--variables", "{}"], "add --create"),
         (["run-tool", "tools/half.py", "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
         (["run-tool", "tools/half.py", "--setting", "strict"], "write NAME=JSON"),
+        (["run-tool", "tools/half.py", "--setting", "strict=" + "[" * 20_000], "write NAME=JSON"),
         (["run-tool", "tools/half.py", "--setting", "strict=true"], "unknown settings: strict"),
         (["run-tool", "tools/half.py", "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
         (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -539,3 +541,13 @@ class TestObjects:
         store, _, name = uri.partition("#")
         assert {"local": str(folder)} == artifact_service_arguments(store)
         assert "app/a%20user/s/user:n%231%25.txt/0" == name
+
+
+@pytest.mark.parametrize("metadata", ["{", "", "[" * 100_000])
+async def test_a_damaged_row_of_an_object_is_named(on_disk: Kept, folder: Path, metadata: str) -> None:
+    """A typed error, without the metadata."""
+    await on_disk.objects.create("one", FIELDS)
+    with closing(sqlite3.connect(folder / "store.sqlite3")) as sql, sql:
+        sql.execute("UPDATE objects SET metadata = ?", (metadata,))
+    with pytest.raises(StoredDataError, match="'one' is damaged: restore a backup"):
+        await on_disk.objects.info("one")
