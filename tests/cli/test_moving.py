@@ -14,6 +14,8 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.keys import SessionKey
 from tests.moving.hardest import APP, fill, hardest, many
 
 
@@ -172,3 +174,68 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
     )
     assert (2, 1) == tuple(json.loads(back.stdout)[name] for name in ("copied", "unchanged"))
     assert "pass OLD=NEW" in wrong.stderr
+
+
+def damage(folder: Path, session: str) -> None:
+    """Damage the document of a session of bob."""
+
+    async def write() -> None:
+        async with Store.local(folder) as store:
+            storage = store.sessions.storage
+            path = storage.layout.session(SessionKey(app=APP, user="bob", session=session))
+            done = Write(path=path, fields={"rev": "secret"}, mask=[("rev",)])
+            await storage.documents.commit([done], repeatable_when_unanswered=False)
+
+    asyncio.run(write())
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_path: Path) -> None:
+    """By copies and exports, which end with 1, and by listings; each with the command that looks at it."""
+    damage(folder, "s1")
+    place = ("--local", str(folder))
+    says = "has a field of a wrong kind: rev is str"
+    looking = f"gcp-adk-store fsck --local {folder} --app app --user bob --session s1"
+    lines = run("export", *place, "--app", APP, str(tmp_path / "app.jsonl"))
+    back = run("import", *place, str(tmp_path / "app.jsonl"))
+    copied = run("copy", uri(folder), uri(tmp_path / "two"), "--app", APP, "--json")
+    listed = run("sessions", "list", *place, "--app", APP)
+    told = run("sessions", "list", *place, "--app", APP, "--json")
+    looked = run(*looking.split()[1:])
+
+    assert [1, 0, 1, 0, 0, 1] == [each.exit_code for each in (lines, back, copied, listed, told, looked)], (
+        lines.output
+    )
+    assert f"{says}; see: {looking}" in lines.stderr
+    assert "sessions: 2, events: 8, written to" in lines.stderr
+    report = json.loads(copied.stdout)
+    assert (2, 1) == (report["copied"], report["wrong"])
+    assert f"{says}; look at it: gcp-adk-store fsck --app app" in report["notes"][0]["says"]
+    assert f"{says}; see: {looking}" in listed.stdout
+    assert (2, [looking]) == (
+        len(json.loads(told.stdout)["sessions"]),
+        [each["command"] for each in json.loads(told.stdout)["unreadable"]],
+    )
+    assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, told, looked))
+
+
+@pytest.mark.parametrize("conflict", ["skip", "overwrite", "new-id"])
+@pytest.mark.parametrize("kind", ["cut", "changed", "deep", "header"])
+def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path, kind: str, conflict: str) -> None:
+    """Whatever becomes of a session that is there; the message has the line's number, and no traceback."""
+    file = tmp_path / "app.jsonl"
+    run("export", "--local", str(folder), "--app", APP, "--user", "bob", str(file))
+    lines = file.read_bytes().splitlines(keepends=True)
+    damaged = {
+        "cut": lines[:5],
+        "changed": [each.replace(b"event 7", b"event X") for each in lines],
+        "deep": [*lines[:5], b"[" * 100_000 + b"\n", *lines[5:]],
+        "header": [lines[0].replace(b'"title": null', b'"title": 7'), *lines[1:]],
+    }
+    file.write_bytes(b"".join(damaged[kind]))
+    before = run("export", "--local", str(folder), "--app", APP, "-")
+    result = run("import", "--local", str(folder), str(file), "--on-conflict", conflict)
+    after = run("export", "--local", str(folder), "--app", APP, "-")
+
+    assert (2, True) == (result.exit_code, "line " in result.stderr), result.output
+    assert isinstance(result.exception, SystemExit)
+    assert before.stdout == after.stdout

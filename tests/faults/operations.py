@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import io
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from a2a.types import Artifact, ListTasksRequest, Part, Task, TaskPushNotificationConfig
@@ -32,6 +32,7 @@ from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.ports.embedders import Embedder
+from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.turns import Turns
@@ -469,6 +470,53 @@ class Fork(Operation):
         assert session.model_dump() == (await store.sessions.get_session(**who)).model_dump()
 
 
+class Importing:
+    """Imports, whose replacement of a session is a call."""
+
+    def __init__(self, service: FirestoreSessionService) -> None:
+        self._imports = SessionImports(service.storage, service.limits)
+        self.bounds = service.bounds
+
+    @operation
+    async def replace(self, events: list[Event], *, app_name: str, user_id: str, session_id: str) -> int:
+        """Put a session of *events* in the place of the one that is there."""
+
+        async def each() -> AsyncIterator[Event]:
+            for one in events:
+                yield one
+
+        header = SessionHeader(
+            key=SessionKey(app=app_name, user=user_id, session=session_id),
+            state={"new": "n" * 200},
+            create_time=NOW,
+            last_update_time=NOW,
+            title="new",
+        )
+        return await self._imports.write(header, each(), replaces=True)
+
+
+class Replace(Operation):
+    """An import over a session that is there."""
+
+    def __init__(self, events: int, **options: Any) -> None:
+        self._events = events
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make a session with segments and payloads."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        held = await service.create_session(**WHO, state={"mine": "m" * 200})
+        for number in range(2):
+            await service.append_event(held, event(number, picture=True))
+
+    async def attach(self, world: World) -> Any:
+        return Importing(world.sessions(acting=True, limits={"seal_tail_bytes": 1}, **self._options))
+
+    async def act(self, held: Any) -> Any:
+        events = [event(10 + number, picture=number == 0) for number in range(self._events)]
+        return await held.replace(events, **WHO)
+
+
 class EraseUser(Operation):
     """``erase_user``, of a session with segments and payloads, perhaps with artifacts."""
 
@@ -823,6 +871,8 @@ OPERATIONS: dict[str, Operation] = {
     "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
     "fork in several commits": Fork(3, large=False),
     "fork with artifacts": Fork(1, artifacts=True, large=False),
+    "replace by an import": Replace(1),
+    "replace by an import in several commits": Replace(5, bucket=True),
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
     "redact": Redact(bucket=True),

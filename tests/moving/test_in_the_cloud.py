@@ -12,7 +12,7 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
+from gcp_adk_store import FirestoreSessionService, InvalidInputError, SessionLimits, Store
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.session_examples import event
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
@@ -174,4 +174,37 @@ async def test_a_session_that_the_target_cannot_hold_is_reported_and_the_others_
     failed = [(note.user_id, note.session_id) for note in report.notes if note.kind == "failed"]
     assert (("ada", "s2"), False) == (failed[0], report.is_complete)
     assert {"ada", "bob"} == {user for user, _ in failed}
-    assert (3, 3) == (report.verified, again.verified)
+    assert (4, 4) == (report.verified, again.verified)
+
+
+async def test_an_import_replaces_a_session_in_one_commit(meter: FirestoreMeter, project: str) -> None:
+    """After a damaged file left it as it was; the parts of the old one go after it, and nothing is left."""
+    limits = SessionLimits(seal_tail_bytes=4000, segment_cache_bytes=0)
+    who: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
+    async with Store.local(":memory:") as source:
+        await fill(source.sessions, [("ada", "s1", many(70))])
+        file = io.BytesIO()
+        await export_jsonl(records_of(source.sessions, APP), file, place={}, on_event=lambda _: None)
+    whole = file.getvalue().splitlines(keepends=True)
+    async with Store.connect(project=project, session_limits=limits) as store:
+        await fill(store.sessions, [("ada", "s1", many(40, at=1.0))])
+        before = await store.sessions.get_session(**who)
+        with pytest.raises(InvalidInputError, match="is missing: the file ends within a session"):
+            await import_jsonl(io.BytesIO(b"".join(whole[:-1])), store.sessions, on_conflict="overwrite")
+        left = await store.sessions.get_session(**who)
+        meter.take()
+        file.seek(0)
+        report = await import_jsonl(file, store.sessions, on_conflict="overwrite")
+        replaced = meter.take()
+        after = await store.sessions.get_session(**who)
+        segments = await segments_of(store.sessions)
+        faults = [fault.code async for fault in store.check(app_name=APP, full=True)]
+
+    assert before is not None
+    assert left is not None
+    assert (before.events, before.state) == (left.events, left.state)
+    assert after is not None
+    assert (1, 70, []) == (report.replaced, len(after.events), faults)
+    # One for the new session, its segments and a note of what the old one had, and one for that.
+    assert 2 == replaced.rpcs["Commit"]
+    assert (segments + 2, 2 + 1) == (replaced.writes, replaced.deletes), segments
