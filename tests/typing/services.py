@@ -49,6 +49,7 @@ from gcp_adk_store import (
     StoreCredentials,
     StoredArtifactVersion,
     StoreSettings,
+    UnreadableSession,
     UserEvent,
     register,
 )
@@ -96,6 +97,7 @@ async def sessions_are_adks(sessions: FirestoreSessionService) -> None:
     assert_type(await sessions.get_user_state(app_name="a", user_id="u"), dict[str, Any])
     page = await sessions.list_sessions_page(app_name="a", order="oldest", labels={"team": "x"})
     assert_type(page, SessionPage)
+    assert_type(page.unreadable, list[UnreadableSession])
     assert_type(page.sessions, list[Session])
     assert_type(page.infos, list[SessionInfo])
     assert_type(page.next_cursor, str | None)
