@@ -35,7 +35,8 @@ def require_time(name: str, given: object) -> float:
     """
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
         return float(given)
-    found = f"{given!r:.40}" if isinstance(given, float) else f"of the type {type(given).__name__}"
+    is_number = isinstance(given, int | float)
+    found = f"{given!r:.40}" if is_number else f"of the type {type(given).__name__}"
     raise InvalidInputError(f"{name} is {found}, it must be Unix time in seconds, or None")
 
 

@@ -2,7 +2,10 @@
 
 import io
 import itertools
+import os
+import stat
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -12,7 +15,9 @@ from google.adk.sessions import InMemorySessionService, Session
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.codec import forks
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of, spool
+from gcp_adk_store.moving.canonical import canonical_event
+from gcp_adk_store.moving.comparing import each
 from gcp_adk_store.testing.conformance.session_examples import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
@@ -236,3 +241,27 @@ async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None
     assert found is not None
     assert 4 == len(found.events)
     assert all(seen)
+
+
+async def test_what_is_spooled_is_for_this_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the umask: mode 0600, no name, and closed after the block; the events come back equal."""
+    files: list[Any] = []
+
+    def opened_file() -> Any:
+        files.append(TemporaryFile(dir=tmp_path))  # noqa: SIM115  # the code under test closes it
+        return files[-1]
+
+    monkeypatch.setattr(spool, "TemporaryFile", opened_file)
+    umask = os.umask(0)
+    try:
+        async with spool.spooled(each(new_events())) as events:
+            mode = stat.S_IMODE(os.fstat(files[0].fileno()).st_mode)
+            names = os.listdir(tmp_path)  # noqa: PTH208  # waits for nothing
+            found = [one async for one in events]
+    finally:
+        os.umask(umask)
+
+    assert (0o600, [], True) == (mode, names, files[0].closed)
+    assert [canonical_event(one) for one in new_events()] == [canonical_event(one) for one in found]
