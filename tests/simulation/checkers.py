@@ -56,12 +56,35 @@ def _check_read(
 
 
 def check_windows(stored: Sequence[str], reads: Iterable[Call]) -> None:
-    """Check that each read of the newest events saw a run of them without a gap."""
+    """Check that each read of the newest events saw a run of them without a gap, as long as it asked for."""
     places = {one: place for place, one in enumerate(stored)}
     for read in reads:
         if read.outcome is Outcome.DONE and read.result:
             first = places[read.result[0]]
             assert list(read.result) == list(stored[first : first + len(read.result)]), "a gap in a window"
+            assert first == 0 or len(read.result) == read.given, "a window is too short"
+
+
+def check_handles(stored: Sequence[str], appends: Iterable[Call]) -> None:
+    """Check that a handle equals what is stored after its append: it missed no event of others.
+
+    ``result`` is the ids that the handle has, which was read with all events.
+    """
+    for call in appends:
+        if call.outcome is Outcome.DONE and call.result is not None:
+            seen = list(call.result)
+            assert seen == list(stored[: len(seen)]), f"the handle of {call.given} is not what is stored"
+
+
+def check_patience(calls: Iterable[Call], *, deadline_s: float) -> None:
+    """Check that what is refused for now is tried again until the deadline.
+
+    A process whose clock runs 1 % fast gives up so much earlier.
+    """
+    for call in calls:
+        if call.error == "UnavailableError":
+            took_s = call.ended - call.begun
+            assert took_s > deadline_s * 0.9, f"{call.kind} {call.given} gave up after {took_s:.1f} s"
 
 
 def check_followed(stored: Sequence[str], follows: Iterable[Sequence[str]]) -> None:

@@ -12,7 +12,7 @@ from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
-from tests.simulation.checkers import check_list, check_windows
+from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
 
@@ -54,6 +54,7 @@ async def handle_of(actor: Actor, session: str, config: GetSessionConfig | None 
         kind,
         session,
         lambda: actor.store.sessions.get_session(**key(session), config=config),
+        given=None if config is None else config.num_recent_events,
         seen=lambda found: None if found is None else [event.id for event in found.events],
     )
 
@@ -67,7 +68,8 @@ async def act(actor: Actor, step: int) -> None:
         await handle_of(actor, session)
     elif action == "window":
         config = GetSessionConfig(num_recent_events=random.choice([0, 1, 5]))
-        actor.memory[session] = await handle_of(actor, session, config)
+        held = actor.memory[session] = await handle_of(actor, session, config)
+        actor.memory.setdefault("windows", {})[id(held)] = held
     elif action == "list":
         listed = await actor.journal.call(
             actor.name,
@@ -90,9 +92,8 @@ async def act(actor: Actor, step: int) -> None:
             held = actor.memory[session] = await handle_of(actor, session)
         if held is not None:
             parts = ["a", "b", "c"] if action == "group" else [""]
-            await asyncio.gather(
-                *(append(actor, held, event_of(actor, step, random, part)) for part in parts)
-            )
+            events = [event_of(actor, step, random, part) for part in parts]
+            await asyncio.gather(*(append(actor, held, event) for event in events))
 
 
 async def append(actor: Actor, held: Session, event: Event) -> None:
@@ -101,13 +102,18 @@ async def append(actor: Actor, held: Session, event: Event) -> None:
     async def work() -> Event:
         return await actor.store.sessions.append_event(held, event)
 
-    done = await actor.journal.call(actor.name, "append", held.id, work, given=event.id)
+    is_whole = id(held) not in actor.memory.get("windows", ())
+    done = await actor.journal.call(
+        actor.name, "append", held.id, work, given=event.id,
+        seen=lambda _: [one.id for one in held.events] if is_whole else None,
+    )  # fmt: skip
     if done is None:
         actor.memory.pop(held.id, None)
 
 
 async def check(fleet: Fleet, plain: Store) -> None:
     """Check each session: its order, its state, its segments and its chain."""
+    check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
     shared: dict[str, str] = {}
     for session in SESSIONS:
         stored = await plain.sessions.get_session(**key(session))
@@ -116,6 +122,7 @@ async def check(fleet: Fleet, plain: Store) -> None:
         journal = fleet.journal
         check_list(ids, journal.of("append", session), journal.of("read", session))
         check_windows(ids, journal.of("window", session))
+        check_handles(ids, journal.of("append", session))
         state: dict[str, Any] = {}
         for event in stored.events:
             state |= {name: value for name, value in event.actions.state_delta.items() if ":" not in name}
