@@ -1,11 +1,12 @@
 """Spell the documents of segments."""
 
+from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.fields import FORMAT, of_part, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Must, Write
 from gcp_adk_store.model.redactions import digests_of
-from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.model.sessions import Segment, StoredSession
 
 
 def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
@@ -24,6 +25,22 @@ def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write
             **of_part(parts_at),
         },
         must=Must.BE_ABSENT,
+    )
+
+
+def sealed_tail(stored: StoredSession) -> Segment:
+    """Return the segment that the tail of *stored* becomes."""
+    timestamps = [event_timestamp(text) for text in stored.tail]
+    if stored.sealed_max is not None:
+        timestamps.append(stored.sealed_max)
+    head = stored.marker.head
+    return Segment(
+        texts=stored.tail,
+        running_max=max(timestamps),
+        chain_begin=stored.chain_sealed or head,
+        chain_end=head,
+        initial=None if stored.live else stored.initial,
+        digests=stored.digests,
     )
 
 

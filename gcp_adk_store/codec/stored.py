@@ -7,7 +7,7 @@ Reads migrate older documents. Format 2 adds fields to sessions and segments, wh
 The next append or seal of a session in format 1 adds them; its segments stay as they are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -68,6 +68,9 @@ HEADER_FIELDS: Final = (
     "redactions",
 )
 """The part of a session that a listing reads: everything but its events."""
+
+HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "tail_bytes", "digests", "chain_from")
+"""What a read of a session without its events needs for later appends."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
@@ -158,10 +161,13 @@ class _Head(DocumentFields):
         return tuple(range(run.start, run.to + 1) for run in self.cut)
 
 
-class _SealedHead(DocumentFields):
+class _TailDigests(DocumentFields):
     newest = FORMAT
 
     digests: Annotated[list[Digest], Field(default_factory=list)]
+
+
+class _SealedHead(_TailDigests):
     chain_sealed: Head
     chain_from: Count = 0
     restore_id: str | None = None
@@ -255,6 +261,14 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
         return _session(document, read_fields(_Header, document), {})
     fields = read_fields(_HeaderWithState, document)
     return _session(document, fields, fields.state)
+
+
+def read_tail_digests(document: Document) -> Sequence[bytes] | None:
+    """Return the digests of the tail in a document that was read without it; ``None`` if they lack some."""
+    if not has_chain(document) or "chain_from" in document.fields:
+        return None
+    digests = read_fields(_TailDigests, document).digests
+    return digests if bool(digests) == bool(document.fields.get("tail_bytes")) else None
 
 
 def read_state(document: Document | None) -> dict[str, Any]:

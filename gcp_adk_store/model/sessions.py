@@ -302,6 +302,8 @@ class Settlement(enum.Enum):
     RETRY = "it is not stored, and nothing stands against sending it again"
     STALE = "it is not stored, and another writer was first"
     LOST = "it is not stored, and its turn has ended"
+    HELD = "it was stored before, and the session is as the handle knows it"
+    PARTLY = "some of its events were stored before, by another delivery"
     RESTORED = "it is not stored, and the session was restored to an earlier point"
 
 
@@ -315,24 +317,27 @@ def settle(
 ) -> Settlement:
     """Return the outcome of *append*, which required *marker*, from the session as it is *stored* now.
 
-    *newest* are its newest events, in append order: at least as many as :func:`events_to_settle` says. A
-    session that does not exist is ``None``. *turn* is the epoch and the fence of the turn that the append is
-    part of, if any.
+    *newest* are its newest events, in append order: all of its tail, and as many as
+    :func:`events_to_settle` says. A session that does not exist is ``None``. *turn* is the epoch and the
+    fence of the turn that the append is part of, if any.
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
     is_lost = turn is not None and turn != (stored.epoch, stored.marker.fence)
     count = len(append.texts)
-    outcome = Settlement.STALE
+    held = [holds(newest, text) for text in append.texts]
     if stored.restores != marker.restores:  # revisions before and after it do not compare
-        outcome = Settlement.OVERTAKEN if holds(newest, append.texts[0]) else Settlement.RESTORED
-    elif stored.revision == marker.revision:
-        outcome = Settlement.RETRY  # another process only sealed the tail
+        # One commit stores all of them or none; the restore may have cut off the later ones.
+        outcome = Settlement.OVERTAKEN if held[0] else Settlement.RESTORED
     elif stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
         outcome = Settlement.LANDED
-    elif holds(newest, append.texts[0]):  # one commit stores all of them or none
-        outcome = Settlement.OVERTAKEN
-    has_landed = outcome in (Settlement.LANDED, Settlement.OVERTAKEN)
+    elif all(held):
+        outcome = Settlement.HELD if stored.revision == marker.revision else Settlement.OVERTAKEN
+    elif any(held):
+        outcome = Settlement.PARTLY
+    else:  # of the same revision, another process only sealed the tail
+        outcome = Settlement.RETRY if stored.revision == marker.revision else Settlement.STALE
+    has_landed = outcome in (Settlement.LANDED, Settlement.OVERTAKEN, Settlement.HELD)
     return Settlement.LOST if is_lost and not has_landed else outcome
 
 

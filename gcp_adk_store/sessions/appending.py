@@ -11,7 +11,6 @@ from google.adk.sessions import BaseSessionService, Session
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
@@ -23,13 +22,14 @@ from gcp_adk_store.sessions.appends import (
     UnderWay,
     learn,
     report_unawaited,
+    rewound,
 )
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.content_hooks import ContentHooks
 from gcp_adk_store.sessions.handle import mark, marker_of
 from gcp_adk_store.sessions.queues import Behind, Queues, Waiting, again
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.recorder import Appended, PartlyHeldError, SessionRecorder
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.turn import held
 from gcp_adk_store.settings import SessionLimits
@@ -142,7 +142,7 @@ class AppendMethods(BaseSessionService):
         if not (mine.is_rewind or answers):
             self._apply_temp_state(session, event)
             mine.spelled = await self._spelling.of_event(event)
-        if mine.spelled is None or self._is_known(key, mine):
+        if mine.spelled is None or self._is_known(key, mine) or self._is_in_tail(mine):
             await self._behind.stored(lambda other, _: other == key)
             self._behind.require_whole(session)
             self._queues.add(key, mine)
@@ -165,6 +165,13 @@ class AppendMethods(BaseSessionService):
             return False
         waiting.is_in_handle = self._held.holds(waiting.session, waiting.event.id)
         return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))
+
+    def _is_in_tail(self, waiting: Waiting) -> bool:
+        """Return whether the tail that the handle knows may hold the event, also if it is unknown."""
+        base = marker_of(waiting.session)
+        if base is None or waiting.spelled is None:
+            return True
+        return self._reader.tails.may_hold(base, waiting.spelled.append)
 
     async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
         """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
@@ -201,7 +208,7 @@ class AppendMethods(BaseSessionService):
         if known and await self._recorder.holds(key, spelled.append):
             return self._trim_temp_delta_state(first.event)
         if first.is_rewind:
-            spelled = await self._spelling.of_event(await self._rewound(key, first.event))
+            spelled = await self._spelling.of_event(await rewound(self._reader, key, first.event))
             if known and await self._recorder.holds(key, spelled.append):
                 return self._trim_temp_delta_state(first.event)
         first.spelled = spelled
@@ -279,7 +286,7 @@ class AppendMethods(BaseSessionService):
         """
         try:
             await self._commit(key, group)
-        except InvalidInputError:
+        except (InvalidInputError, PartlyHeldError):
             if len(group) == 1:
                 raise
         else:
@@ -301,14 +308,33 @@ class AppendMethods(BaseSessionService):
         spelled = [member.spelled for member in group if member.spelled is not None]
         append = reduce(Append.and_then, (one.append for one in spelled))
         handles = list({id(member.session): member.session for member in group}.values())
-        markers = [marker_of(handle) for handle in handles]
         merging = self._on_conflict == "merge"
         hold = group[0].hold
         if hold is not None:
             hold.commits([member.event.id for member in group])
         appended = await self._recorder.append(
-            key, append, markers[0], spelled[0].change, merging=merging, hold=hold
+            key, append, marker_of(handles[0]), spelled[0].change, merging=merging, hold=hold
         )
+        if appended.was_held:
+            mark(handles[0], appended.marker)
+            self._end_held(key, group)
+            return
+        await self._follow(key, group, spelled, handles, appended)
+        if hold is not None:
+            hold.follow(marker_of(handles[0]))
+        for member in group:
+            member.end()
+
+    async def _follow(
+        self,
+        key: SessionKey,
+        group: Sequence[Waiting],
+        spelled: Sequence[SpelledEvent],
+        handles: Sequence[Session],
+        appended: Appended,
+    ) -> None:
+        """Let the *handles* follow a commit of *group*."""
+        markers = [marker_of(handle) for handle in handles]
         after = [appended.marker]
         missed: list[Found | None] = [None]
         if appended.merged or len(handles) > 1:
@@ -328,9 +354,14 @@ class AppendMethods(BaseSessionService):
         self._tell(group)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
-        if hold is not None:
-            hold.follow(marker_of(handles[0]))
+
+    def _end_held(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+        """End appends whose events were stored before."""
         for member in group:
+            self._delivered.put((key, member.event.id), value=True)
+            member.is_stored = True
+            if member.held is None:
+                member.event = self._trim_temp_delta_state(member.event)
             member.end()
 
     def _tell(self, group: Sequence[Waiting]) -> None:
@@ -364,16 +395,3 @@ class AppendMethods(BaseSessionService):
             session.events.append(held)
         session.last_update_time = spelled.append.timestamp
         member.event, member.held = event, held
-
-    async def _rewound(self, key: SessionKey, event: Event) -> Event:
-        """Return an event of ADK's rewind that sets the session's own state to what it was.
-
-        ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
-        """
-        found = await self._reader.find_before(key, event.actions.rewind_before_invocation_id or "")
-        if found is None:
-            return event
-        mine = split_scopes(event.actions.state_delta).session
-        delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
-        delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})

@@ -15,6 +15,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
@@ -25,6 +26,7 @@ from gcp_adk_store.operations.limiter import Limiter, Permit
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.handle import mark
+from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
@@ -117,6 +119,20 @@ def learn(session: Session, found: Found, mine: Sequence[Event], unstored: Seque
         session.state.update(event.actions.state_delta)
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
+
+
+async def rewound(reader: SessionReader, key: SessionKey, event: Event) -> Event:
+    """Return an event of ADK's rewind that sets the session's own state to what it was.
+
+    ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
+    """
+    found = await reader.find_before(key, event.actions.rewind_before_invocation_id or "")
+    if found is None:
+        return event
+    mine = split_scopes(event.actions.state_delta).session
+    delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
+    delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
+    return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})
 
 
 class Follower(Protocol):

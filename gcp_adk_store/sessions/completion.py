@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from google.adk.events import Event
 
 from gcp_adk_store.codec.event_payloads import WHOLE
-from gcp_adk_store.codec.events import StoredEvent, complete_event
+from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
 from gcp_adk_store.codec.writes import Document, has_few_keys
@@ -29,7 +29,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -194,6 +194,26 @@ def with_warning(event: StoredEvent) -> StoredEvent:
             "a newer google-adk wrote an event; left out: %s", event.left_out, extra=telemetry.log_fields()
         )
     return event
+
+
+async def decode_events(
+    texts: Sequence[str], *, where: str, pauses: Pauses, first: int = 0
+) -> list[StoredEvent]:
+    """Return the events of *texts* with pauses: a thousand events take tens of milliseconds.
+
+    Raises:
+        StoredDataError: one cannot be read; the message names the document *where* they are, and the place of
+            the event, counted from *first*.
+    """
+    events: list[StoredEvent] = []
+    try:
+        for text in texts:
+            events.append(with_warning(decode_event(text)))
+            if pauses.is_due:  # an event can have 256 KB of JSON
+                await pauses.take()
+    except StoredDataError as exc:
+        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+    return events
 
 
 async def decoded(read: Callable[[Document], T], document: Document) -> T:

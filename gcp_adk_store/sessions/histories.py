@@ -27,10 +27,10 @@ from gcp_adk_store.sessions.arguments import (
     require_place,
     require_time,
 )
-from gcp_adk_store.sessions.completion import decoded
+from gcp_adk_store.sessions.completion import decode_events, decoded
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.iterations import IterationMethods
-from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
+from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.unreadable import place_by_update
 

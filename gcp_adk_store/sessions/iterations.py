@@ -16,8 +16,9 @@ from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.pauses import Pauses
 from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
+from gcp_adk_store.sessions.completion import decode_events
 from gcp_adk_store.sessions.following import end_of, place_after, versions
-from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, decode_events, segment_missing
+from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _SEGMENTS_AT_ONCE: Final = 8

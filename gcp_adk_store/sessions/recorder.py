@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from gcp_adk_store.codec.events import event_timestamp
+from gcp_adk_store.codec.segments import sealed_tail
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
@@ -22,7 +22,6 @@ from gcp_adk_store.model.redactions import holds
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
-    Segment,
     Settlement,
     StoredSession,
     events_to_settle,
@@ -50,6 +49,12 @@ class Appended:
     """Bytes of events in the session document now; 0 if unknown."""
     merged: bool = False
     """Whether others appended before it that the handle has not seen."""
+    was_held: bool = False
+    """Whether the tail held it before, so that nothing was written."""
+
+
+class PartlyHeldError(Exception):
+    """Some events of an append are stored already: nothing was written, and each has to go alone."""
 
 
 class SessionRecorder:
@@ -79,11 +84,12 @@ class SessionRecorder:
             SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
             TurnLostError: the turn has ended; nothing was written.
             InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
+            PartlyHeldError: the tail holds some of the events.
             UnavailableError: Firestore refused until the deadline; nothing was written.
         """
         base = marker
         if base is None:
-            seen = await self._reader.header(key)
+            seen = await self._reader.stored(key)
             if seen is None:
                 raise SessionMissingError(NOT_FOUND)
             base, merging = seen.marker, True
@@ -122,20 +128,19 @@ class SessionRecorder:
         """Commit until the append is stored, or another write conflicts with it."""
         rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
+        looked_at: Marker | None = None
         base = base if hold is None else hold.newest(base)
         while True:
             expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
             writes = await self._spell(key, append, base, expiry, hold)
             try:
-                if not base.update_time:  # a server may take time 0 for that of a missing document
-                    raise ConditionFailedError("the handle does not know the session's update time")
-                if hold is not None:
-                    hold.require(base)
+                self._require_known(base, append, hold, is_read=base == looked_at)
                 # The update time moves with the write, so a second run is refused and settled.
                 written, *_ = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
             except RefusedError as exc:  # the document is not as *base* says, perhaps by this commit itself
                 refused = exc
             else:
+                self._reader.tails.appended(base, append)
                 marker = base.advanced(append, written.update_time, expiry)
                 if hold is not None:
                     hold.appended(marker)
@@ -152,8 +157,22 @@ class SessionRecorder:
             merged = merged or settlement is Settlement.STALE
             with settling(refused):
                 await _after_redactions(base, resolved, put_again)
-            base = resolved
+            base = looked_at = resolved
             await rereads.again(refused)
+
+    def _require_known(self, base: Marker, append: Append, hold: Hold | None, *, is_read: bool) -> None:
+        """Require that a commit which stands on *base* needs no look at the session, unless it *is_read*.
+
+        Raises:
+            ConditionFailedError: it does.
+        """
+        if not base.update_time:  # a server may take time 0 for that of a missing document
+            raise ConditionFailedError("the handle does not know the session's update time")
+        if hold is not None:
+            hold.require(base)
+        if not is_read and self._reader.tails.may_hold(base, append):
+            # Firestore adds an equal event to the tail once, and the commit would count it twice.
+            raise ConditionFailedError("the tail is unknown, or holds an event of the append")
 
     async def _settle(
         self, key: SessionKey, append: Append, base: Marker, hold: Hold | None
@@ -214,7 +233,7 @@ class SessionRecorder:
             if stored is None or not stored.tail:
                 return marker
             written = await self._storage.documents.commit(
-                self._storage.layout.seal(stored, _sealed_tail(stored), now=now),
+                self._storage.layout.seal(stored, sealed_tail(stored), now=now),
                 repeatable_when_unanswered=True,
             )
         except RefusedError:
@@ -225,6 +244,7 @@ class SessionRecorder:
             # The append before it is stored, so it must not fail.
             telemetry.warn(logger, "sealing is put off", exc)
             return marker
+        self._reader.tails.sealed(stored.marker)
         if marker != stored.marker:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
@@ -330,6 +350,7 @@ def resolve(
         SessionMissingError: the session is gone; nothing was written.
         SessionConflictError: another writer was first, and *merging* is false, or the session was restored;
             the session does not have the event.
+        PartlyHeldError: it has some of the events.
         OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
             before that.
     """
@@ -340,8 +361,10 @@ def resolve(
                 "sent and not answered, and then the session was gone; read before repeating it"
             ) from refused
         raise SessionMissingError(NOT_FOUND) from refused
-    if settlement is Settlement.LANDED:
-        return Appended(marker=stored.marker, tail_bytes=0)
+    if settlement in (Settlement.LANDED, Settlement.HELD):
+        return Appended(marker=stored.marker, tail_bytes=0, was_held=settlement is Settlement.HELD)
+    if settlement is Settlement.PARTLY:
+        raise PartlyHeldError
     if settlement is Settlement.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
         return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
@@ -363,18 +386,3 @@ def resolve(
     # The next commit requires exactly this document: it meets no other session, and storage refuses an
     # earlier commit that arrives late.
     return stored.marker
-
-
-def _sealed_tail(stored: StoredSession) -> Segment:
-    timestamps = [event_timestamp(text) for text in stored.tail]
-    if stored.sealed_max is not None:
-        timestamps.append(stored.sealed_max)
-    head = stored.marker.head
-    return Segment(
-        texts=stored.tail,
-        running_max=max(timestamps),
-        chain_begin=stored.chain_sealed or head,
-        chain_end=head,
-        initial=None if stored.live else stored.initial,
-        digests=stored.digests,
-    )

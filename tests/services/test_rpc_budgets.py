@@ -537,6 +537,42 @@ async def test_a_handle_without_a_marker_looks_first(
     assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0) == cost(meter.take())
 
 
+@pytest.mark.parametrize("recent", [None, 3, 0])
+async def test_an_append_after_a_filtered_read_needs_no_look(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str, recent: int | None
+) -> None:
+    """The read takes what tells the events of the tail, also of those that it does not return."""
+    held = await service.create_session(**WHO)
+    for _ in range(5):
+        await service.append_event(held, event())
+    other = FirestoreSessionService(project=project)
+    meter.take()
+    read = await other.get_session(**WHO, config=GetSessionConfig(num_recent_events=recent))
+    assert read is not None
+    await other.append_event(read, event())
+    await other.append_event(read, event())
+    await other.close()
+
+    assert ({"BatchGetDocuments": 1, "Commit": 2}, 3, 2, 0) == cost(meter.take())
+
+
+async def test_a_handle_of_another_process_looks_first(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """1 read before its first commit: nothing in this process tells which events the tail holds."""
+    held = await service.create_session(**WHO)
+    await service.append_event(held, event())
+    other = FirestoreSessionService(project=project)
+    meter.take()
+    await other.append_event(held, event())
+    first = cost(meter.take())
+    await other.append_event(held, event())
+    await other.close()
+
+    assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0) == first
+    assert ({"Commit": 1}, 0, 1, 0) == cost(meter.take())
+
+
 async def test_delete_and_user_state(service: FirestoreSessionService, meter: FirestoreMeter) -> None:
     """A session is one read beside a look for unfinished deletions, then a commit; user state is one read."""
     await service.create_session(**WHO)

@@ -27,7 +27,7 @@ from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.weights import is_unicode
 from gcp_adk_store.operations.pauses import Pauses
-from gcp_adk_store.sessions.reader import decode_events
+from gcp_adk_store.sessions.completion import decode_events
 from tests.support import damage
 from tests.support.damage import HUSH, damaged
 

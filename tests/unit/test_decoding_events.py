@@ -8,7 +8,7 @@ from google.genai import types
 
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.operations.pauses import Pauses
-from gcp_adk_store.sessions.reader import decode_events
+from gcp_adk_store.sessions.completion import decode_events
 
 SAID = Event(author="user", timestamp=1.5).model_dump_json()
 
