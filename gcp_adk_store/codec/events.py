@@ -31,6 +31,7 @@ from gcp_adk_store.codec.event_payloads import (
     without_bytes,
 )
 from gcp_adk_store.codec.large_maps import LargeMaps
+from gcp_adk_store.codec.markers import require_marker
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
@@ -127,8 +128,10 @@ def decode_event(text: str) -> StoredEvent:
     a restored event: ADK does not run the call.
 
     Raises:
-        StoredDataError: the installed ADK cannot read *text* as an event.
+        StoredDataError: the installed ADK cannot read *text* as an event, or *text* ends as the marker of a
+            redaction and contains more than a marker may.
     """
+    require_marker(text)
     large = LargeMaps()
     text = large.take_from_json(text)
     left_out = ""

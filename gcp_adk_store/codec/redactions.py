@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
+from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import referring
 from gcp_adk_store.codec.events import EncodedEvent, encode_event
 from gcp_adk_store.codec.fields import first_heads, update
+from gcp_adk_store.codec.markers import REMOVED, TEXT
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Document, Write
@@ -24,22 +26,33 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.settings import SessionLimits
 
-TEXT: Final = "[this event was redacted]"
-"""The text that a reader finds in place of a redacted event's content."""
-
 AUTHOR: Final = "gcp_adk_store"
 """The author of the event that tells of a redaction."""
 
 _AUDIT: Final = "adk_store_redaction"
-_REMOVED: Final = "adk_store_removed"
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An event that a redaction replaces: its number in the session, and its hash."""
+    """An event that a redaction replaces."""
 
     position: int
+    """Its number in the session, from 0."""
     sha256: str
+    """Its hash, in hex digits."""
+    marker: str | None
+    """The SHA-256 of the marker in its place, in hex digits; ``None`` if a release before 0.2 redacted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the event of a redaction tells."""
+
+    event_id: str
+    reason: str
+    events: Sequence[Replaced]
+    state_keys: Sequence[str]
+    """The keys of the state that it set to null."""
 
 
 def marker_of(
@@ -77,7 +90,7 @@ def marker_of(
         if getattr(event, name, None) is not None:
             setattr(kept, name, getattr(event, name))
     encoded = _encoded(kept, dict.fromkeys(event.actions.state_delta), limits).text
-    named = referring(encoded, {(number,): ref for number, ref in enumerate(refs)}, key=_REMOVED)
+    named = referring(encoded, {(number,): ref for number, ref in enumerate(refs)}, key=REMOVED)
     return as_marker(named, hash_of(text))
 
 
@@ -95,7 +108,11 @@ def audit_of(
     told = {
         "event_id": event_id,
         "reason": reason,
-        "events": [{"position": one.position, "sha256": one.sha256} for one in replaced],
+        "events": [
+            {"position": one.position, "sha256": one.sha256}
+            | ({} if one.marker is None else {"marker": one.marker})
+            for one in replaced
+        ],
         "state_keys": [*state],
     }
     event = Event(id=audit_id, author=AUTHOR, timestamp=time, custom_metadata={_AUDIT: told})
@@ -110,20 +127,65 @@ def removed_refs(text: str) -> list[PayloadRef]:
     """
     what = f"a marker of {len(text)} characters"
     try:
-        return [decode_ref(entry, what=what) for entry in json.loads(text).get(_REMOVED, [])]
+        return [decode_ref(entry, what=what) for entry in json.loads(text).get(REMOVED, [])]
     except (TypeError, ValueError, AttributeError, RecursionError) as exc:
         raise StoredDataError(f"{what} names payloads in an unknown way") from exc
 
 
-def audited(text: str) -> list[Replaced]:
-    """Return the events of whose redaction the event *text* tells; none for any other event."""
+def told_by(text: str) -> Told | None:
+    """Return what the event *text* tells of a redaction; ``None`` for any other event."""
     if f'"{_AUDIT}"' not in text or replaced_by(text) is not None:
-        return []
+        return None
     try:
-        events = json.loads(text)["custom_metadata"][_AUDIT]["events"]
-        return [Replaced(one["position"], one["sha256"]) for one in events]
-    except (TypeError, ValueError, KeyError, RecursionError):
-        return []  # what an app wrote
+        event = json.loads(text)
+        told = event["custom_metadata"][_AUDIT]
+        if event["author"] != AUTHOR:
+            return None
+        return Told(
+            event_id=str(told["event_id"]),
+            reason=str(told["reason"]),
+            events=[Replaced(one["position"], one["sha256"], one.get("marker")) for one in told["events"]],
+            state_keys=[*told["state_keys"]],
+        )
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
+        return None  # what an app wrote
+
+
+def lost_audits(texts: Sequence[str], kept: int) -> list[Told]:
+    """Return what the first *kept* of *texts* have to be told again: redactions that only later events tell.
+
+    A marker without any such event stays without one.
+    """
+    markers = {(place, hash_of(text).hex()) for place, text in enumerate(texts[:kept]) if replaced_by(text)}
+    if not markers:
+        return []
+    for text in texts[:kept]:
+        told = told_by(text)
+        markers -= {(one.position, one.sha256) for one in (told.events if told else ())}
+    found = []
+    for text in texts[kept:]:
+        told = told_by(text)
+        events = [one for one in (told.events if told else ()) if (one.position, one.sha256) in markers]
+        if told is not None and events:
+            markers -= {(one.position, one.sha256) for one in events}
+            found.append(replace(told, events=events, state_keys=()))
+    return found
+
+
+def audits_again(told: Iterable[Told], *, time: float, limits: SessionLimits) -> list[EncodedEvent]:
+    """Return the events that tell again of redactions, and change no state."""
+    return [
+        audit_of(
+            one.event_id,
+            one.events,
+            audit_id=platform_uuid.new_uuid(),
+            reason=one.reason,
+            time=time,
+            state={},
+            limits=limits,
+        )
+        for one in told
+    ]
 
 
 def is_redacted(event: Event) -> bool:

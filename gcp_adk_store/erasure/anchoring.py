@@ -13,7 +13,7 @@ from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.proofs import Anchor, AnchorReport
+from gcp_adk_store.model.proofs import Anchor, AnchorReport, binding_of
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
@@ -26,14 +26,14 @@ OnAnchored = Callable[[AnchorReport], object]
 """Called with the counts so far."""
 
 _AT_ONCE: Final = 100
-_NAME: Final = re.compile(r"(?P<revision>[0-9]{18})-(?P<head>[0-9a-f]{64})")
+_NAME: Final = re.compile(r"(?P<revision>[0-9]{18})-(?P<head>[0-9a-f]{64})(?:-(?P<binding>[0-9a-f]{64}))?")
 
 
 class Anchors:
     """The anchors of one store in one bucket.
 
-    Their names and their bytes have a session's epoch, which is random, its ``rev`` and its head: they name
-    neither the session nor the user, so an erasure can leave them.
+    Their names and their bytes have a session's epoch, which is random, its ``rev``, its head, and a hash of
+    the epoch and the ids: they name neither the session nor the user, so an erasure can leave them.
     """
 
     def __init__(self, sessions: FirestoreSessionService, objects: Objects) -> None:
@@ -49,15 +49,29 @@ class Anchors:
         )
 
     async def of(self, epoch: str) -> list[Anchor]:
-        """Return the anchors of the session that *epoch* identifies; 1 listing."""
+        """Return the anchors of the session that *epoch* identifies; 1 listing.
+
+        Raises:
+            StoredDataError: an object among them is no anchor that this release reads.
+        """
         folder = self._folder(epoch)
-        names = await self._objects.names(folder, delimiter=None)
-        found = [_NAME.fullmatch(name.removeprefix(folder)) for name in names]
-        return [
-            Anchor(epoch=epoch, revision=int(each["revision"]), head=each["head"])
-            for each in found
-            if each is not None
-        ]
+        found = []
+        for name in await self._objects.names(folder, delimiter=None):
+            each = _NAME.fullmatch(name.removeprefix(folder))
+            if each is None:
+                raise StoredDataError(
+                    f"{name[:300]} is no anchor that this release reads; upgrade gcp-adk-store, and look who "
+                    "writes the bucket"
+                )
+            found.append(
+                Anchor(
+                    epoch=epoch,
+                    revision=int(each["revision"]),
+                    head=each["head"],
+                    binding=each["binding"],
+                )
+            )
+        return found
 
     @operation
     async def anchor(
@@ -110,12 +124,20 @@ class Anchors:
         if stored.chain is None:
             return "unchained"
         head = stored.chain.hex()
-        told = {"format": 1, "epoch": stored.epoch, "rev": stored.revision, "head": head}
+        binding = binding_of(stored.key, stored.epoch)
+        told = {
+            "format": 2,
+            "epoch": stored.epoch,
+            "rev": stored.revision,
+            "head": head,
+            "binding": binding,
+        }
         fields = ObjectFields(
             content_type="application/json", metadata={}, data=json.dumps(told, sort_keys=True).encode()
         )
         with suppress(ObjectExistsError):
-            await self._objects.create(f"{self._folder(stored.epoch)}{stored.revision:018d}-{head}", fields)
+            name = f"{self._folder(stored.epoch)}{stored.revision:018d}-{head}-{binding}"
+            await self._objects.create(name, fields)
             return "written"
         return None
 

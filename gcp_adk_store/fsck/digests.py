@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.faults import Fault, setting
-from gcp_adk_store.fsck.history import repeated
 from gcp_adk_store.model.history import fold
 from gcp_adk_store.model.redactions import digests_of
 
@@ -28,7 +27,7 @@ def digest_faults(
         return []
     told = 0 if found is None else len(found)
     covered = texts[max(0, len(texts) - told) :] if only_newest else texts
-    if fold(begin, covered) != end and repeated(begin, covered, end) is None:
+    if fold(begin, covered) != end:
         newest = (texts[start:] for start in range(len(texts) + 1)) if only_newest else ()
         proven = next((some for some in newest if fold(begin, some) == end), None)
         if proven is None:

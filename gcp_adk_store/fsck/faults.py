@@ -38,8 +38,8 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK101": Code(
         "a session document has a known format, all its fields, and each of its kind", Help.UPGRADE
     ),
-    "FSCK102": Code("`rev` counts the events, and those that were appended again", Help.REPAIR),
-    "FSCK103": Code("`tail_bytes` is the size of what was appended to the tail", Help.REPAIR),
+    "FSCK102": Code("`rev` is the number of events", Help.REPAIR),
+    "FSCK103": Code("`tail_bytes` is the size of the tail", Help.REPAIR),
     "FSCK104": Code("`last_update_time` is the timestamp of the last event, or `create_time`", Help.REPAIR),
     "FSCK105": Code("`sealed_max` is `running_max` of the newest segment", Help.REPAIR),
     "FSCK106": Code("`state` is the initial state with the events' changes", Help.REPAIR),
@@ -71,6 +71,9 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "FSCK119": Code(
         "each message in `inbox` can be read, is there once, and all are within their limits", Help.PERSON
+    ),
+    "FSCK120": Code(
+        "each marker of a redaction is the one that a later event of the chain tells of", Help.PERSON
     ),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),

@@ -54,6 +54,10 @@ class Header:
         """The numbers of its segments, oldest first."""
         return [number for number in range(self.stored.sealed) if number not in self.cut]
 
+    def counts_repeats(self, history: History) -> bool:
+        """Return whether format 1, which had no chain, counted an event again that a tail held once."""
+        return self.is_from_format_1 and bool(self.raw["rev"] > history.events)
+
     def fault(
         self,
         code: str,
@@ -266,16 +270,23 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
     """Return what contradicts the events; *last_max* is ``running_max`` of the newest segment, if known."""
     stored, fields = header.stored, header.raw
     revision: int = fields["rev"]
-    found, right = history.ended(revision, restored=header.restored)
-    with_repeats = history.may_have_repeats(revision)
+    found, right = history.ended(revision)
+    found = [*found]
+    is_broken = bool(found)  # then nothing follows from the events
     if header.stored.chain is None and revision >= history.events:
         right = None
     if right is not None:
-        is_proven = not found and header.stored.chain is not None and not header.restored
+        is_proven = header.stored.chain is not None and history.unchained <= header.chain_from
         says = f"is {revision}, the events say {right}"
-        found.append(header.fault("FSCK102", "rev", says, {"rev": right} if is_proven else None))
-    found += _tail_faults(header, history, with_repeats=with_repeats)
-    found += summary_faults(header, history)
+        repair: dict[str, FieldValue] | None = {"rev": right} if is_proven and not is_broken else None
+        found.append(header.fault("FSCK102", "rev", says, repair))
+    counts_repeats = header.counts_repeats(history)
+    found += _tail_faults(header, counts_repeats=counts_repeats, is_broken=is_broken)
+    found += summary_faults(header, history, is_broken=is_broken)
+    for marker, judged in history.judged_markers():
+        if judged.says and marker.is_fixed:  # otherwise it cannot be read as an event
+            item = f"event {marker.position}"
+            found.append(Fault(code="FSCK120", path=marker.path, item=item, says=judged.says))
     if last_max is not None and fields["sealed_max"] is not None and fields["sealed_max"] != last_max:
         says = f"is {fields['sealed_max']}, the newest segment says {last_max}"
         found.append(header.fault("FSCK105", "sealed_max", says, {"sealed_max": last_max}))
@@ -285,23 +296,23 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
         if last != create_time:
             says = f"is {last}, create_time is {create_time}, and the session has no event"
             found.append(header.fault("FSCK104", "last_update_time", says))
-    elif history.last is not None and not history.may_end_at(last, with_repeats=with_repeats):
-        repair: dict[str, FieldValue] | None = {"last_update_time": history.last}
+    elif history.last is not None and last != history.last and not counts_repeats:
         says = f"is {last}, the last event says {history.last}"
-        found.append(header.fault("FSCK104", "last_update_time", says, None if with_repeats else repair))
+        repair = None if is_broken else {"last_update_time": history.last}
+        found.append(header.fault("FSCK104", "last_update_time", says, repair))
     return found
 
 
-def summary_faults(header: Header, history: History) -> list[Fault]:
+def summary_faults(header: Header, history: History, *, is_broken: bool) -> list[Fault]:
     """Return what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
     raw, found = header.raw, []
-    if history.state_is_known and not history.may_have_repeats(raw["rev"]):
+    if history.state_is_known and not header.counts_repeats(history):
         right: dict[str, FieldValue] = {"turns": history.turns.count, "last_turn": history.turns.last}
         if "turns" in raw and {name: raw.get(name) for name in right} != right:
             says = f"is {raw['turns']}, the events say {history.turns.count}"
-            found.append(header.fault("FSCK112", "turns", says, right))
+            found.append(header.fault("FSCK112", "turns", says, None if is_broken else right))
         if "last_text" in raw and raw["last_text"] != history.last_text:
-            fields = {"last_text": history.last_text}
+            fields: dict[str, FieldValue] | None = None if is_broken else {"last_text": history.last_text}
             found.append(header.fault("FSCK112", "last_text", "is not that of the events", fields))
     labels = raw.get("labels")
     texts = [f"{name}={value}" for name, value in labels.items()] if isinstance(labels, dict) else []
@@ -311,23 +322,13 @@ def summary_faults(header: Header, history: History) -> list[Fault]:
     return found
 
 
-def _tail_faults(header: Header, history: History, *, with_repeats: bool) -> list[Fault]:
+def _tail_faults(header: Header, *, counts_repeats: bool, is_broken: bool) -> list[Fault]:
     size = sum(len(text.encode()) for text in header.stored.tail)
     found: int = header.raw["tail_bytes"]
-    more = found - size
-    expected = history.repeat_bytes
-    if more == 0 or not header.stored.tail:
-        is_right = more == 0
-    elif expected is None:
-        is_right = more > 0 and with_repeats
-    else:
-        is_right = more == expected
-    if is_right:
+    if found == size or (counts_repeats and header.stored.tail and found > size):
         return []
-    repair: dict[str, FieldValue] | None = (
-        None if expected is None and with_repeats else {"tail_bytes": size + (expected or 0)}
-    )
-    return [header.fault("FSCK103", "tail_bytes", f"is {found}, the tail takes {size}", repair)]
+    fields: dict[str, FieldValue] | None = None if is_broken else {"tail_bytes": size}
+    return [header.fault("FSCK103", "tail_bytes", f"is {found}, the tail takes {size}", fields)]
 
 
 def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:

@@ -1,10 +1,15 @@
 """Decide and describe whether the events of a session are those that were appended."""
 
 import enum
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.redactions import digests_of
+
+_BINDING: Final = b"gcp-adk-store/anchor/2\0"
 
 
 class HistoryChange(enum.StrEnum):
@@ -18,11 +23,13 @@ class HistoryChange(enum.StrEnum):
     ADDED = "added"
     """It was never appended."""
     REDACTED = "redacted"
-    """A marker stands in its place, and no event tells of a redaction."""
+    """A marker stands in its place that no redaction in the chain explains."""
     MISSING = "missing"
     """Its segment is gone, or cannot be read."""
     REWRITTEN = "rewritten"
     """Its chain is another one than the one that was kept elsewhere."""
+    MOVED = "moved"
+    """Its anchors are those of a session of another app, user or id."""
     UNKNOWN = "unknown"
     """It is among the events of the run; their digests were changed, too."""
 
@@ -55,7 +62,11 @@ class RedactedEvent:
     sha256: str
     """Hash of the event that stood there, in hex digits."""
     is_audited: bool
-    """Whether a later event tells of the redaction; a restore or a fork may have left it out."""
+    """Whether a later event of the chain tells of the redaction, as the marker has it."""
+    is_bound: bool
+    """Whether that event has the hash of the marker; those of release 0.1 have not."""
+    is_anchored: bool | None = None
+    """Whether an anchor proves that event; ``None`` if the history was compared with none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +91,9 @@ class HistoryProof:
     """Number of anchors that the history was compared with; ``None`` if it was compared with none."""
     anchored: int | None = None
     """Number of the first events that the newest anchor proves; ``None`` if it was compared with none."""
+    unbound: int | None = None
+    """How many of the anchors do not say whose session they are of: those of release 0.1. ``None`` if it was
+    compared with none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +106,17 @@ class Anchor:
     """The value of ``rev`` then."""
     head: str
     """The head then, in hex digits."""
+    binding: str | None
+    """:func:`binding_of` the session, in hex digits; ``None`` if release 0.1 made the anchor."""
+
+
+def binding_of(key: SessionKey, epoch: str) -> str:
+    """Return what an anchor keeps of whose session it is of: a hash of the ids and the random *epoch*.
+
+    It names nobody by itself. Whoever guesses all ids can tell that the guess is right.
+    """
+    ids = (text.encode("utf-8", "surrogatepass") for text in (epoch, key.app, key.user, key.session))
+    return hashlib.sha256(_BINDING + b"".join(b"%d\0%b" % (len(one), one) for one in ids)).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +161,7 @@ def first_difference(
 
 
 def unfit_anchor(anchors: Sequence[Anchor], heads: Mapping[str, int]) -> tuple[Anchor | None, int]:
-    """Return the first anchor whose head the history does not have, and how many events the others prove.
+    """Return the first anchor whose head a history does not have, and how many events those before prove.
 
     *heads* are all heads of the chain, each with the number of events before it.
     """

@@ -1,7 +1,7 @@
 """Decide what the fields of a session become when it goes back to a point."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gcp_adk_store.model.history import fold, genesis
@@ -26,6 +26,16 @@ class Rewound:
     """The numbers of the segments that this restore cuts off."""
     initial: Mapping[str, Any] | PayloadRef | None
     """The initial state, if the document takes it back from a segment."""
+
+
+def behind(rewound: Rewound, texts: Sequence[str]) -> Rewound:
+    """Return *rewound* with the events *texts* after its last one."""
+    return replace(
+        rewound,
+        revision=rewound.revision + len(texts),
+        chain=fold(rewound.chain, texts),
+        tail=[*rewound.tail, *texts],
+    )
 
 
 def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> Rewound:

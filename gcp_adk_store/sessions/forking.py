@@ -6,6 +6,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Protocol
 
+from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
@@ -14,6 +15,7 @@ from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.forks import fork_writes, in_commits
 from gcp_adk_store.codec.internal_metadata import payload_elsewhere, text_elsewhere
+from gcp_adk_store.codec.redactions import audits_again, lost_audits
 from gcp_adk_store.codec.spilling import spill_state
 from gcp_adk_store.errors import (
     PayloadMissingError,
@@ -82,6 +84,8 @@ class _Fork:
     payloads: Sequence[Payload]
     """Payloads to write: of values that the state had at the point, and has no more."""
     parts_at: int | None
+    audits: Sequence[Event]
+    """What tells again of redactions before the point."""
 
 
 class SessionForks:
@@ -139,7 +143,9 @@ class SessionForks:
                 await rereads.again()  # another call replaced a value, and a collector removed its payload
                 continue
             update_time = await self._store(made, past, artifacts)
-            return _session(replace(made.stored, update_time=update_time), seen)
+            self._reader.tails.saw(made.stored)
+            told = replace(seen, events=[*seen.events, *made.audits])
+            return _session(replace(made.stored, update_time=update_time), told)
 
     async def _copied(
         self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
@@ -168,8 +174,13 @@ class SessionForks:
         taken, rest = kept_segments(past.segments, whole.tail, count)
         changed, anew = await self._elsewhere(whole, past.events[:count], taken, rest)
         segments, tail = with_texts(taken, rest, changed)
+        audits = audits_again(
+            lost_audits(past.texts, count), time=self._storage.documents.clock.now(), limits=self._limits
+        )
+        tail = [*tail, *(audit.text for audit in audits)]
+        events = [*islice(past.events, count), *(StoredEvent(event=one.event, missing={}) for one in audits)]
         if sum(len(text.encode()) for text in tail) >= self._limits.seal_tail_bytes:
-            times = [one.timestamp for one in islice(past.events, count - len(tail), count)]
+            times = [one.timestamp for one in events[len(events) - len(tail) :]]
             times += [segment.running_max for segment in segments[-1:]]
             segments.append(Segment(texts=tail, running_max=max(times)))
             tail = []
@@ -201,14 +212,13 @@ class SessionForks:
             parts_at = expiry.of_new_part(clock.now())
             expiry = expiry.with_part_until(parts_at if spilled or segments else None)
         time = platform_time.get_time()
-        kept = [one.event for one in past.events[:count]]
-        summary = await apart(lambda: Summary.of(kept), light=count <= _LIGHT_EVENTS)
+        summary = await apart(lambda: Summary.of([one.event for one in events]), light=count <= _LIGHT_EVENTS)
         sealed_head = segments[-1].chain_end if segments else genesis(epoch)
         stored = StoredSession(
             key=target,
             epoch=epoch,
-            revision=count,
-            last_update_time=past.events[count - 1].timestamp if count else time,
+            revision=len(events),
+            last_update_time=events[-1].timestamp if events else time,
             state=state,
             tail=tail,
             sealed=len(segments),
@@ -237,6 +247,7 @@ class SessionForks:
             refs=frozenset(refs),
             payloads=payloads,
             parts_at=parts_at,
+            audits=[audit.event for audit in audits],
         )
 
     async def _elsewhere(

@@ -77,6 +77,11 @@ class Past:
     changed: frozenset[str]
     """The keys of its state that events after the point changed."""
 
+    @property
+    def texts(self) -> list[str]:
+        """All its events as they are stored."""
+        return [*(text for segment in self.segments for text in segment.texts), *self.stored.tail]
+
 
 class SessionReader(CompletingReader):
     """The sessions below one prefix of a database."""

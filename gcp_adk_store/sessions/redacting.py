@@ -9,6 +9,7 @@ from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.events import StoredEvent, decode_event
+from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.redactions import (
     Replaced,
@@ -147,8 +148,7 @@ class Redactor:
             if await self._reader.lost(stored) is None:
                 raise segment_missing(stored)
             return None
-        texts = [*(text for segment in past.segments for text in segment.texts), *stored.tail]
-        return _Seen(stored=stored, title=title, shared=shared, past=past, texts=texts)
+        return _Seen(stored=stored, title=title, shared=shared, past=past, texts=past.texts)
 
     async def _plan(self, seen: _Seen, event_id: str, audit_id: str, *, reason: str, state: bool) -> _Planned:
         """Return what the commit writes; nothing if the event was redacted before.
@@ -214,7 +214,10 @@ class Redactor:
             return _Planned(redaction=redaction, writes=(), payloads=payloads)
         audit = audit_of(
             event_id,
-            [Replaced(number, hash_of(seen.texts[number]).hex()) for number in new],
+            [
+                Replaced(number, hash_of(seen.texts[number]).hex(), hash_of_marker(markers[number]))
+                for number in new
+            ],
             audit_id=audit_id,
             reason=reason,
             time=time,

@@ -10,6 +10,7 @@ from google.adk.sessions import Session
 from gcp_adk_store import machine
 from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.notes import read_restores
+from gcp_adk_store.codec.redactions import audits_again, lost_audits, told_by
 from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import (
@@ -25,7 +26,7 @@ from gcp_adk_store.model.garbage import StoredPayload
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
-from gcp_adk_store.model.restores import rewound
+from gcp_adk_store.model.restores import behind, rewound
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations import telemetry
@@ -41,6 +42,7 @@ from gcp_adk_store.sessions.histories import HistoryMethods
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
 from gcp_adk_store.sessions.recorder import Lifetimes
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
 
@@ -65,10 +67,13 @@ class _Planned:
 class Restorer:
     """Restores the sessions below one prefix of a database."""
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, spelling: Spelling) -> None:
+    def __init__(
+        self, storage: SessionStorage, reader: SessionReader, spelling: Spelling, limits: SessionLimits
+    ) -> None:
         self._storage = storage
         self._reader = reader
         self._spelling = spelling
+        self._limits = limits
         self._lifetimes = Lifetimes(storage, reader)
 
     async def restore(
@@ -107,8 +112,8 @@ class Restorer:
                         f"the session has {len(past.events)} events now, and {only_of_events} were kept; "
                         "another call appended: delete what was kept, or choose another id, and call again"
                     )
-                if past is not None and past.count == len(past.events):
-                    return  # nothing is after the point
+                if past is not None and _is_at_point(past):
+                    return
                 if past is not None:
                     planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
                     # A second run is refused, because the update time moves, and recognised by the id.
@@ -156,8 +161,14 @@ class Restorer:
         )
         state = {name: value for name, value in at_point.state.items() if isinstance(value, PayloadRef)}
         state.update(change.state.session)
-        back = await apart(lambda: rewound(stored, past.segments, past.count), light=False)
-        kept = [one.event for one in past.events[: past.count]]
+        audits = audits_again(
+            lost_audits(past.texts, past.count), time=self._storage.documents.clock.now(), limits=self._limits
+        )
+        back = await apart(
+            lambda: behind(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
+            light=False,
+        )
+        kept = [*(one.event for one in past.events[: past.count]), *(audit.event for audit in audits)]
         summary = await apart(lambda: Summary.of(kept), light=False)
         left = Restore(
             epoch=stored.epoch,
@@ -175,7 +186,7 @@ class Restorer:
                 left,
                 summary,
                 state=state,
-                last_update_time=at_point.last_update_time,
+                last_update_time=audits[-1].event.timestamp if audits else at_point.last_update_time,
                 expiry=expiry,
             )
 
@@ -197,10 +208,9 @@ class Restorer:
 
         If another call puts one again, it changes, and so it stays.
         """
-        texts = [*(text for segment in past.segments for text in segment.texts), *stored.tail]
         named = [
             {*references(text).values(), *event.missing.values()}
-            for text, event in zip(texts, past.events, strict=True)
+            for text, event in zip(past.texts, past.events, strict=True)
         ]
         unused = refs_in(stored.state).union(*named[past.count :])
         unused -= refs_in(state).union(*named[: past.count])
@@ -324,6 +334,17 @@ def require_not_restored(
             "sent and not answered, and then another call restored or deleted the session; read it before "
             "repeating this"
         ) from refused
+
+
+def _is_at_point(past: Past) -> bool:
+    """Return whether nothing is after the point but events that tell again of redactions before it."""
+    later = [told_by(text) for text in past.texts[past.count :]]
+    if any(told is None or told.state_keys for told in later):
+        return False
+    events = [one for told in later if told is not None for one in told.events]
+    return all(one.position < past.count for one in events) and len(events) == sum(
+        len(told.events) for told in lost_audits(past.texts, past.count)
+    )
 
 
 def _artifacts_at(past: Past) -> ArtifactsAt:

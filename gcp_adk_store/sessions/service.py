@@ -201,7 +201,7 @@ class FirestoreSessionService(
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
-        self._restorer = Restorer(self._storage, self._reader, self._spelling)
+        self._restorer = Restorer(self._storage, self._reader, self._spelling, self._limits)
         self._redactor = Redactor(self._storage, self._reader, self._spelling, self._limits)
         self._forks = SessionForks(
             self._storage,

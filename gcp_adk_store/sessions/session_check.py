@@ -211,13 +211,12 @@ class SessionLook:
         for value in header.stored.state.values():
             if isinstance(value, PayloadRef):
                 history.references[value] = header.path
-        if not is_whole:
+        if not is_whole or header.counts_repeats(history):
             return
-        with_repeats = history.may_have_repeats(header.raw["rev"])
         is_proven = header.stored.chain is not None and not any(
             fault.code in {"FSCK107", "FSCK205"} for fault in self.faults
         )
-        for difference in history.differences(header.stored.state, initial, with_repeats=with_repeats):
+        for difference in history.differences(header.stored.state, initial):
             if difference.ref is not None:
                 data = await self._reading.get(difference.ref, header.path)
                 if data is None:
@@ -227,7 +226,7 @@ class SessionLook:
                 except StoredDataError as exc:
                     self._reading.damaged(difference.ref, header.path, exc)
                     continue
-                if digest(value) in difference.accepted:
+                if digest(value) == difference.right:
                     continue
             self.faults.append(sessions.state_fault(header, difference, is_proven=is_proven))
 

@@ -1,16 +1,15 @@
 """Verify that the events of a session are those that were appended, by its hash chain."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from gcp_adk_store.codec.events import decode_event
-from gcp_adk_store.codec.redactions import audited
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.fsck.history import History, Run
-from gcp_adk_store.model.history import fold, step
+from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.proofs import (
     Anchor,
@@ -18,10 +17,10 @@ from gcp_adk_store.model.proofs import (
     HistoryChange,
     HistoryProof,
     RedactedEvent,
+    binding_of,
     first_difference,
     unfit_anchor,
 )
-from gcp_adk_store.model.redactions import replaced_by
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.pauses import apart
@@ -62,7 +61,8 @@ class VerifyMethods:
 
         A break names the first event that is not the one that was appended in its place; all events before it
         are proven. If the digests of its document were changed, too, it names the events of that document.
-        A redacted event is proven by the hash in its marker, if a later event tells of the redaction.
+        A redacted event is proven by the hash in its marker, if a later event of the chain tells of the
+        redaction and has the hash of the marker.
 
         Whoever can write the database can write a whole new chain, too: against that, keep ``events`` and
         ``head`` of an earlier proof elsewhere, and pass them, or let ``Store.anchor`` keep heads. Reads the
@@ -108,13 +108,10 @@ class _Verification:
         known: tuple[int, bytes] | None,
         anchors: Sequence[Anchor] | None,
     ) -> None:
-        self._anchors = anchors
-        self._anchored: int | None = None
-        self._markers: list[RedactedEvent] = []
-        self._audited: set[tuple[int, str]] = set()
         self._storage = storage
         self._stored = stored
         self._known = known
+        self._anchors = anchors
         self._path = storage.layout.session(stored.key)
         self._history = History(epoch=stored.epoch, chain_from=stored.chain_from)
         self._runs: list[tuple[Run, int]] = []
@@ -122,24 +119,35 @@ class _Verification:
 
     async def proof(self) -> HistoryProof:
         broken = await self._segments()
-        if broken is None:
+        is_whole = broken is None
+        if is_whole:
             stored = self._stored
             begin = stored.chain_sealed if stored.chain is not None else None
             tail = Run(self._path, stored.tail, [], begin, stored.chain, "tail", digests=stored.digests)
             await self._add(tail)
-            broken = self._judged() or self._unaudited() or self._unfit()
-        history, key = self._history, self._stored.key
+        heads = await apart(self._heads, light=False)
+        unfit, anchored = unfit_anchor(self._anchors or (), heads)
+        if is_whole:
+            broken = (
+                self._judged()
+                or self._unexplained()
+                or self._differs_from_known(heads)
+                or self._moved()
+                or self._unfit(unfit, anchored)
+            )
+        history, key, anchors = self._history, self._stored.key, self._anchors
         return HistoryProof(
             app_name=key.app,
             user_id=key.user,
             session_id=key.session,
             events=history.events,
-            unchained=history.events - history.chained if self._stored.chain else history.events,
+            unchained=history.unchained,
             head=self._stored.chain.hex() if self._stored.chain else "",
             broken=broken,
-            redacted=tuple(self._with_audits()),
-            anchors=None if self._anchors is None else len(self._anchors),
-            anchored=self._anchored,
+            redacted=tuple(self._redacted(None if anchors is None else anchored)),
+            anchors=None if anchors is None else len(anchors),
+            anchored=None if anchors is None else anchored,
+            unbound=None if anchors is None else sum(anchor.binding is None for anchor in anchors),
         )
 
     async def _segments(self) -> HistoryBreak | None:
@@ -163,105 +171,99 @@ class _Verification:
 
     async def _add(self, run: Run) -> None:
         self._runs.append((run, self._history.events))
-        await apart(partial(self._look, run, self._history.events), light=False)
         await apart(partial(self._history.add, run), light=False)
 
-    def _look(self, run: Run, first: int) -> None:
-        """Note the markers of *run*, and of which redactions its events tell."""
-        for number, text in enumerate(run.texts, start=first):
-            replaced = replaced_by(text)
-            if replaced is not None:
-                marker = RedactedEvent(
-                    position=number, event_id=_id_of(text), sha256=replaced.hex(), is_audited=False
-                )
-                self._markers.append(marker)
-            self._audited.update((one.position, one.sha256) for one in audited(text) if one.position < number)
-
     def _judged(self) -> HistoryBreak | None:
+        """Return the first run that the chain does not prove."""
         stored = self._stored
-        faults, revision = self._history.ended(stored.revision, restored=bool(stored.restores))
-        if stored.chain is not None and faults:
+        if stored.chain is None:
+            return None
+        faults, revision = self._history.ended(stored.revision)
+        if faults:
             broken = {fault.path: fault for fault in faults}
             run, first = next(each for each in self._runs if each[0].path in broken)
             return self._break(run, first, broken[run.path].says)
-        if revision is not None and stored.chain is not None:
+        if revision is not None:
             run, first = self._runs[-1]
             says = f"{stored.revision} events were appended, and {self._history.events} are there"
             return self._break(run, first, says)
-        return self._differs_from_known()
-
-    def _with_audits(self) -> list[RedactedEvent]:
-        return [replace(one, is_audited=(one.position, one.sha256) in self._audited) for one in self._markers]
-
-    def _unaudited(self) -> HistoryBreak | None:
-        """Return the first marker that no event tells of; restores and forks may have left that event out."""
-        stored = self._stored
-        taken_over = stored.origin.position if stored.origin is not None else 0
-        for one in self._with_audits():
-            if one.is_audited or stored.restores or one.position < taken_over:
-                continue
-            run, first = next(each for each in reversed(self._runs) if each[1] <= one.position)
-            found = self._break(run, first, "")
-            says = "a marker stands here, and no later event tells of a redaction"
-            return replace(
-                found,
-                position=one.position,
-                last=one.position,
-                event_id=one.event_id,
-                change=HistoryChange.REDACTED,
-                says=says,
-            )
         return None
 
-    def _unfit(self) -> HistoryBreak | None:
-        """Compare the history with its anchors."""
-        if self._anchors is None:
+    def _unexplained(self) -> HistoryBreak | None:
+        """Return the first marker that is not that of a redaction in the chain."""
+        for marker, judged in self._history.judged_markers():
+            if judged.says:
+                return HistoryBreak(
+                    position=marker.position,
+                    last=marker.position,
+                    event_id=marker.event_id,
+                    path=marker.path,
+                    change=HistoryChange.REDACTED,
+                    says=judged.says,
+                )
+        return None
+
+    def _redacted(self, anchored: int | None) -> Iterator[RedactedEvent]:
+        for marker, judged in self._history.judged_markers():
+            yield RedactedEvent(
+                position=marker.position,
+                event_id=marker.event_id,
+                sha256=marker.sha256,
+                is_audited=not judged.says,
+                is_bound=judged.is_bound and not judged.says,
+                is_anchored=None if anchored is None else any(audit < anchored for audit in judged.audits),
+            )
+
+    def _heads(self) -> dict[str, int]:
+        """Return all heads of the chain, as the texts alone say, each with the number of events before it."""
+        if self._stored.chain is None:
+            return {}
+        start = number = self._history.unchained
+        head = genesis(self._stored.epoch, after=self._stored.chain_from)
+        heads = {head.hex(): start}
+        for run, first in self._runs:
+            for text in run.texts[max(0, start - first) :]:
+                head = step(head, text)
+                number += 1
+                heads[head.hex()] = number
+        return heads
+
+    def _differs_from_known(self, heads: Mapping[str, int]) -> HistoryBreak | None:
+        """Compare the first events with an earlier proof."""
+        if self._known is None or heads.get(self._known[1].hex()) == self._known[0]:
             return None
-        unfit, self._anchored = unfit_anchor(self._anchors, self._heads())
+        events, there = self._known[0], self._history.events
+        if events > there:
+            return self._rewritten(0, f"the proof has {events} events, and {there} are there")
+        found = self._rewritten(0, f"the first {events} events are not those of the proof")
+        return replace(found, last=max(events - 1, 0))
+
+    def _moved(self) -> HistoryBreak | None:
+        """Return a break if an anchor is of a session with other ids."""
+        binding = binding_of(self._stored.key, self._stored.epoch)
+        if all(anchor.binding in (binding, None) for anchor in self._anchors or ()):
+            return None
+        says = "its anchors were made of a session of another app, user or id"
+        return replace(self._rewritten(0, says), change=HistoryChange.MOVED)
+
+    def _unfit(self, unfit: Anchor | None, anchored: int) -> HistoryBreak | None:
+        """Return a break if no event leads to the head of an anchor."""
         if unfit is None:
             return None
         restored = f"; it was restored {self._stored.restores} times" if self._stored.restores else ""
-        run, first = self._runs[-1]
-        return replace(
-            self._break(run, first, ""),
-            position=self._anchored,
+        says = f"no event leads to the head that was anchored at revision {unfit.revision}{restored}"
+        return self._rewritten(anchored, says)
+
+    def _rewritten(self, position: int, says: str) -> HistoryBreak:
+        """Return the break of a history whose events from *position* on are not those kept elsewhere."""
+        return HistoryBreak(
+            position=position,
             last=self._history.events - 1,
             event_id="",
+            path=self._path,
             change=HistoryChange.REWRITTEN,
-            says=f"no event leads to the head that was anchored at revision {unfit.revision}{restored}",
+            says=says,
         )
-
-    def _heads(self) -> dict[str, int]:
-        """Return all heads of the chain, each with the number of events before it."""
-        heads: dict[str, int] = {}
-        for run, first in self._runs:
-            if run.begin is None or run.end is None:
-                continue
-            start = max(0, len(run.texts) - len(run.texts if run.digests is None else run.digests))
-            head = run.begin
-            heads[head.hex()] = first + start
-            for number, text in enumerate(run.texts[start:], start=first + start + 1):
-                head = step(head, text)
-                heads[head.hex()] = number
-            heads.setdefault(run.end.hex(), first + len(run.texts))
-        return heads
-
-    def _differs_from_known(self) -> HistoryBreak | None:
-        """Compare the first events with an earlier proof."""
-        if self._known is None:
-            return None
-        events, head = self._known
-        for run, first in self._runs:
-            count = events - first
-            if 0 <= count <= len(run.texts) and run.begin is not None:
-                if fold(run.begin, run.texts[:count]) == head:
-                    return None
-                says = f"the first {events} events are not those of the proof"
-                whole = self._break(self._runs[0][0], 0, says)
-                return replace(whole, last=max(events - 1, 0), change=HistoryChange.REWRITTEN)
-        run, first = self._runs[-1]
-        says = f"the proof has {events} events, and {self._history.events} are there"
-        return replace(self._break(run, first, says), change=HistoryChange.REWRITTEN)
 
     def _break(self, run: Run, first: int, says: str) -> HistoryBreak:
         return _break(run, first, says, only_newest=bool(self._stored.chain_from))

@@ -8,7 +8,7 @@ import pytest
 from google.adk.events import Event
 
 from gcp_adk_store import KmsEnvelope, Point, Store
-from gcp_adk_store.codec.redactions import TEXT
+from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.model.redactions import digests_of
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said

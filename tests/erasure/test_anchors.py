@@ -167,4 +167,4 @@ async def test_a_bucket_of_google_keeps_anchors(
     (blob,) = client.list_blobs(adk_store_bucket)
 
     assert (2, 1) == (proof.anchored, blob.metageneration)
-    assert {"format", "epoch", "rev", "head"} == json.loads(blob.download_as_bytes()).keys()
+    assert {"format", "epoch", "rev", "head", "binding"} == json.loads(blob.download_as_bytes()).keys()

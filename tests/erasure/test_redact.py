@@ -22,7 +22,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.codec.fields import update
-from gcp_adk_store.codec.redactions import TEXT
+from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.codec.writes import Write
 from tests.erasure.conftest import LIMITS, Stored, said
 from tests.support.stores import sessions_in
@@ -254,7 +254,7 @@ async def test_a_process_that_read_the_segment_before_reads_the_marker(tmp_path:
 
 
 async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: Store) -> None:
-    """A fork before the audit event has none; the proof says so, and is no failure."""
+    """A fork and a restore to before the audit event tell of the redaction again, behind the point."""
     await fill(store)
     await store.redact_event(**WHO, event_id="e1", **WHY)
     await store.fork_session(**WHO, to_session_id="fork", at=Point.position(5))
@@ -269,7 +269,8 @@ async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: 
         assert "x" * 150 in events[2].model_dump_json()
     for proof in (fork, restored):
         assert proof.broken is None
-        assert [(1, False)] == [(one.position, one.is_audited) for one in proof.redacted]
+        assert [(1, True, True)] == [(one.position, one.is_audited, one.is_bound) for one in proof.redacted]
+    assert (6, 5) == (fork.events, restored.events)
     assert [] == [fault async for fault in store.check()]
 
 

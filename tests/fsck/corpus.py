@@ -196,16 +196,11 @@ async def brought_up() -> Stored:
     return stored
 
 
-async def repeated() -> Stored:
-    """One event of the tail was appended twice, by two processes."""
-    stored = Stored.empty(SessionLimits())
-    first = await stored.service.create_session(**WHO, state={"kept": "a", "changed": 1})
-    other = stored.other(on_conflict="merge")
-    stale = await other.get_session(**WHO)
-    assert stale is not None
-    for number in range(3):
-        await stored.service.append_event(first, event(number, changed=number))
-    await other.append_event(stale, event(1, changed=1))
+async def redacted() -> Stored:
+    """Markers, and the events that tell of them."""
+    stored = await sealed()
+    for number in (1, 8):
+        await stored.service.redact_event(**WHO, event_id=f"e{number}", reason="ticket 7")
     return stored
 
 
@@ -332,7 +327,7 @@ CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "expiring": expiring,
     "format 1": format_1,
     "brought up": brought_up,
-    "repeated": repeated,
+    "redacted": redacted,
     "deleted": deleted,
     "restored": restored,
     "restored format 1": restored_format_1,

@@ -184,7 +184,7 @@ async def test_nothing_is_mended_that_a_person_must_decide() -> None:
 
     faults = await stored.faults()
 
-    assert {"FSCK106", "FSCK107"} == {fault.code for fault in faults}
+    assert {"FSCK106", "FSCK107", "FSCK112"} == {fault.code for fault in faults}
     assert all(not fault.repair for fault in faults)
     assert {"person"} == {fault.help.value for fault in faults}
 

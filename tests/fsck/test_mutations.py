@@ -85,9 +85,7 @@ _SEALED: Final = {
     **each("segment 0.initial: changed ", _CHANGED, _OVERWRITTEN),
 }
 _NONE: Final = "absent means none, and there is none"
-_REPEATS: Final = "events that were appended again, and cut off, may count"
 _TAKEN_BACK: Final = {
-    "session.rev: one more": _REPEATS,
     "session.restores: one more": "each of two restores may have cut off some of the numbers",
 }
 _RESTORED: Final = {**_SEALED, **_TAKEN_BACK}
@@ -164,10 +162,9 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **_FORMAT_1,
         "session.last_text: dropped": "absent means unknown",
     },
-    "repeated": {
-        **_SESSION,
-        **_ALONE,
-        **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
+    "redacted": {
+        **_SEALED,
+        **each("session.redactions: ", "dropped, one less, one more", "only ages what readers remember"),
     },
     "deleted": {
         **_SESSION,
@@ -188,7 +185,6 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **each("segment 0.body: ", "another change, two events swapped", _NO_CHAIN),
         **each("segment.body: ", "another change, two events swapped", _NO_CHAIN),
         **_UNCOUNTED,
-        "session.rev: one more": _REPEATS,
         "session.digests: dropped": _NONE,
     },
     "restore note": {
