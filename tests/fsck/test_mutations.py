@@ -164,7 +164,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
     },
     "redacted": {
         **_SEALED,
-        **each("session.redactions: ", "dropped, one less, one more", "only ages what readers remember"),
+        **each("session.redactions: ", "0, dropped, one less, one more", "only ages what readers remember"),
     },
     "deleted": {
         **_SESSION,
