@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos defects simulate turns emulators python clean
+.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest attack coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos defects simulate turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -74,6 +74,10 @@ test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
 	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns tests/integrity/test_ways_out.py --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
+
+# Attacks on stored histories, each with who names it: the table of docs/erasure.md.
+attack: python
+	$(BIN)/python $(PYTEST) --dist loadfile tests/attack
 
 # How much of the package the tests of `make quick` run, by lines and branches; pyproject.toml has the least that is
 # accepted. `make coverage TESTS=tests` counts with all tests that need no emulator.

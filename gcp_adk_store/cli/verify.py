@@ -8,6 +8,7 @@ from gcp_adk_store.cli.options import given_id, json_option, user_options
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result
 from gcp_adk_store.cli.terminal import in_one_line
+from gcp_adk_store.model.proofs import RedactedEvent
 
 
 @click.command()
@@ -36,7 +37,7 @@ async def verify(
     """Verify by its hash chain that no event of a session was changed, dropped, swapped or cut off.
 
     Ends with 1 if the events are not those that were appended, the session does not exist, or --anchors has
-    no anchor of it, with 2 if it cannot look.
+    no anchor of it, with 2 if it cannot look or cannot read the session.
     """
     proof = await at.store.verify_session(
         app_name=app_name,
@@ -62,8 +63,7 @@ async def verify(
             f"in {in_one_line(broken.path)}",
         ]
     told += [
-        f"redacted: event {one.position}, {in_one_line(one.event_id)}, hash {one.sha256}"
-        + ("" if one.is_audited else "; no event tells of it")
+        f"redacted: event {one.position}, {in_one_line(one.event_id)}, hash {one.sha256}; {_known_of(one)}"
         for one in proof.redacted
     ]
     if proof.anchors is not None:
@@ -72,5 +72,21 @@ async def verify(
             if proof.anchors
             else "no anchor of this session: it is newer than the last run of anchor, or another session"
         )
+    if proof.unbound:
+        told.append(
+            f"{proof.unbound:,} of the anchors are of release 0.1 and do not say whose they are; run anchor"
+        )
     is_bad = broken is not None or proof.anchors == 0
     return Result({**at.place, **asdict(proof)}, [at.where, *told], status=int(is_bad))
+
+
+def _known_of(redacted: RedactedEvent) -> str:
+    """Return what proves a redaction."""
+    if not redacted.is_audited:
+        return "no event of the chain tells of it"
+    told = "an event of the chain tells of it"
+    if not redacted.is_bound:
+        told += ", without the hash of the marker"
+    if redacted.is_anchored is None:
+        return told
+    return told + (", and an anchor proves that" if redacted.is_anchored else "; no anchor proves that yet")

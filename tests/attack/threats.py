@@ -1,0 +1,693 @@
+"""What attackers hold and do, and who names it: the rows of the table in docs/erasure.md, each as code."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gcp_adk_store import Point
+from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.fields import update
+from gcp_adk_store.codec.markers import hash_of_marker
+from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.codec.packing import pack_segment, unpack_segment
+from gcp_adk_store.codec.redactions import Replaced, audit_of, marker_of
+from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.redactions import digests_of, hash_of
+from tests.attack.world import (
+    ADA,
+    BOB,
+    FORK,
+    LIMITS,
+    PICTURE_BYTES,
+    REDACTED,
+    Raw,
+    Who,
+    World,
+    moved,
+    path_of,
+    said,
+    written_anew,
+)
+
+DATABASE: Final = "the database"
+KEYLESS: Final = "an encrypted database, no keys"
+KEYS: Final = "an encrypted database, and the keys"
+BACKUP: Final = "the database, and a backup"
+BUCKET: Final = "the anchors' bucket"
+
+EVERYBODY: Final = frozenset({"verify", "anchors", "proof", "fsck"})
+CHAIN: Final = EVERYBODY
+READ: Final = EVERYBODY | {"read"}
+KEPT: Final = frozenset({"anchors", "proof"})
+PROOF: Final = frozenset({"proof"})
+NOBODY: Final = frozenset[str]()
+FSCK: Final = frozenset({"fsck"})
+
+
+@dataclass(frozen=True)
+class Threat:
+    """One row of the table."""
+
+    holds: str
+    does: str
+    attack: Callable[[World], Awaitable[None]]
+    named: frozenset[str]
+    """Who names it: ``verify``, with ``anchors``, with an earlier ``proof``, ``fsck``, and a ``read``."""
+    of: Who
+    """The session that is looked at."""
+
+
+THREATS: Final[list[Threat]] = []
+
+
+def threat(
+    does: str, named: frozenset[str], *, holds: str = DATABASE, of: Who = ADA
+) -> Callable[[Callable[[World], Awaitable[None]]], Callable[[World], Awaitable[None]]]:
+    """Let a function be the attack of the next row."""
+
+    def add(attack: Callable[[World], Awaitable[None]]) -> Callable[[World], Awaitable[None]]:
+        THREATS.append(Threat(holds, does, attack, named, of))
+        return attack
+
+    return add
+
+
+def forged(texts: list[str], place: int = 0) -> list[str]:
+    """Return *texts* with another word in one of them."""
+    return [text.replace("event", "forged") if at == place else text for at, text in enumerate(texts)]
+
+
+def swapped(texts: list[str]) -> list[str]:
+    """Return *texts* with the first two exchanged."""
+    return [texts[1], texts[0], *texts[2:]]
+
+
+# Events
+
+
+@threat("changes an event of the tail, with its digest", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(forged)
+
+
+@threat("changes an event of a segment, with its digest", CHAIN)
+async def _(world: World) -> None:
+    await world.edit_segment(forged)
+
+
+for _more in (1, 2, 5, 50):
+
+    @threat(f"changes an event of the tail, and raises `rev` by {_more}, as if others came again", CHAIN)
+    async def _(world: World, more: int = _more) -> None:
+        await world.edit(forged, more=more)
+
+    @threat(f"changes an event of a segment, and raises `rev` by {_more}", CHAIN)
+    async def _(world: World, more: int = _more) -> None:
+        await world.edit_segment(forged, more=more)
+
+
+@threat("drops the last event", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(lambda texts: texts[:-1])
+
+
+@threat("drops the last event, and lowers `rev` by 1", READ)
+async def _(world: World) -> None:
+    await world.edit(lambda texts: texts[:-1], more=-1)
+
+
+@threat("drops an event of a segment, and lowers `rev` by 1", READ)
+async def _(world: World) -> None:
+    await world.edit_segment(lambda texts: texts[1:], more=-1)
+
+
+@threat("swaps two events of the tail, with their digests", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(swapped)
+
+
+@threat("swaps two events of a segment, with their digests", CHAIN)
+async def _(world: World) -> None:
+    await world.edit_segment(swapped)
+
+
+@threat("adds an event to the tail, and raises `rev`", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(lambda texts: [*texts, *forged(texts[:1])], more=1)
+
+
+@threat("doubles an event, and raises `rev`", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(lambda texts: [*texts, texts[-1]], more=1)
+
+
+@threat("raises `rev` alone", CHAIN)
+async def _(world: World) -> None:
+    await world.edit(list, more=2)
+
+
+@threat("empties the tail, and keeps the head", READ)
+async def _(world: World) -> None:
+    await world.edit(lambda _: [])
+
+
+@threat("replaces the head of the chain", CHAIN)
+async def _(world: World) -> None:
+    await world.alter(chain=bytes(32))
+
+
+@threat("swaps the digests of two events", FSCK)
+async def _(world: World) -> None:
+    digests = (await world.raw())[path_of(ADA)]["digests"]
+    await world.alter(digests=[*reversed(digests)])
+
+
+@threat("replaces the content that an event keeps apart", FSCK | {"read"}, of=FORK)
+async def _(world: World) -> None:
+    for path in (world.folder / "store").rglob("*"):
+        if path.is_file() and path.read_bytes() == PICTURE_BYTES:
+            path.chmod(0o600)
+            path.write_bytes(PICTURE_BYTES.replace(b"picture", b"forgery"))
+
+
+# Segments
+
+
+@threat("removes a segment", READ)
+async def _(world: World) -> None:
+    _, _, path, *_ = await world.raw()
+    await world.put({path: None})
+
+
+@threat("exchanges two segments", CHAIN)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    one, other = [*documents][2:4]
+    await world.put({one: documents[other], other: documents[one]})
+
+
+@threat("puts the segment of another session there", CHAIN)
+async def _(world: World) -> None:
+    path, theirs = [*await world.raw()][2], [*(await world.raw(BOB)).values()][2]
+    await world.put({path: theirs})
+
+
+@threat("puts the segment of an earlier session of the same id there", CHAIN)
+async def _(world: World) -> None:
+    earlier = written_anew(moved(await world.raw(), ADA, epoch="earlier"))
+    path = [*await world.raw()][2]
+    await world.put({path: [*earlier.values()][2]})
+
+
+@threat("gives a segment the old format, without heads", CHAIN)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    path, fields = [*documents.items()][2]
+    plain = {name: value for name, value in fields.items() if not name.startswith(("chain", "digests"))}
+    await world.put({path: {**plain, "format": 1}})
+
+
+@threat("names a segment in `cut`", CHAIN)
+async def _(world: World) -> None:
+    await world.alter(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32)
+
+
+@threat("names a segment in `cut`, and lowers `rev` by its events", READ)
+async def _(world: World) -> None:
+    await world.alter(cut=[{"from": 1, "to": 1}], restores=1, restore_id="0" * 32, rev=11)
+
+
+@threat("lowers `sealed`, which hides the last segment", READ)
+async def _(world: World) -> None:
+    await world.alter(sealed=3)
+
+
+@threat("raises `sealed`", READ)
+async def _(world: World) -> None:
+    await world.alter(sealed=5)
+
+
+# The whole history
+
+
+async def _without_end(world: World, count: int) -> None:
+    """Write what a restore writes that takes the last events."""
+    documents = await world.raw()
+    (path, session), *segments = documents.items()
+    assert count <= len(session["tail"]) or count == len(session["tail"]) + 6
+    tail = list(session["tail"])[: max(0, len(session["tail"]) - count)]
+    if count > len(session["tail"]):
+        segments = segments[:-2]
+    fields: dict[str, Any] = {
+        "tail": tail,
+        "cut": [{"from": len(segments), "to": session["sealed"]}],
+        "sealed": session["sealed"] + 1,
+        "sealed_max": segments[-1][1]["running_max"],
+        "restores": 1,
+        "restore_id": "0" * 32,
+    }
+    fields |= await _following(tail, segments)
+    gone = {each: None for each in documents if each not in {path, *(name for name, _ in segments)}}
+    await world.put({**written_anew({path: {**session, **fields}, **dict(segments)}), **gone})
+
+
+async def _following(tail: list[str], segments: list[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Return the fields of a session that follow from its events, but for its chain."""
+    texts = [text for _, fields in segments for text in unpack_segment(fields["body"])] + tail
+    last = json.loads(texts[-1])
+    return {
+        "last_update_time": last["timestamp"],
+        "state": {"first": "value", "number": last["actions"]["state_delta"]["number"]},
+        "turns": len(texts),
+        "last_turn": _turn(last["invocation_id"]),
+        "last_text": last["content"]["parts"][0]["text"],
+    }
+
+
+def _turn(invocation_id: str) -> str:
+    return hashlib.sha256(invocation_id.encode()).hexdigest()[:16]
+
+
+@threat("forges a restore that takes events which no anchor proves", PROOF)
+async def _(world: World) -> None:
+    await _without_end(world, 2)
+
+
+@threat("forges a restore that takes anchored events", KEPT)
+async def _(world: World) -> None:
+    await _without_end(world, 8)
+
+
+@threat("writes the whole history anew, with its chain", KEPT)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    path = path_of(ADA)
+    for segment, fields in [*documents.items()][1:]:
+        texts = [text.replace("event", "other") for text in unpack_segment(fields["body"])]
+        documents[segment] = {**fields, "body": pack_segment(texts)}
+    tail = [text.replace("event", "other") for text in documents[path]["tail"]]
+    last = documents[path]["last_text"].replace("event", "other")
+    await world.put(written_anew(documents, tail=tail, last_text=last))
+
+
+@threat("changes an event that no anchor proves, with the chain behind it", PROOF)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    path = path_of(ADA)
+    tail = forged(documents[path]["tail"])
+    await world.put(written_anew(documents, tail=tail))
+
+
+@threat("appends an event, as any writer does", NOBODY)
+async def _(world: World) -> None:
+    async with world.open() as store:
+        session = await store.sessions.get_session(**ADA)
+        assert session is not None
+        await store.sessions.append_event(session, said(99, "mallory"))
+
+
+@threat("exchanges the sessions of two users", KEPT)
+async def _(world: World) -> None:
+    mine, theirs = await world.raw(), await world.raw(BOB)
+    await world.put({**dict.fromkeys([*mine, *theirs]), **moved(mine, BOB), **moved(theirs, ADA)})
+
+
+@threat("copies a session to another user", frozenset({"anchors"}), of=ADA | {"user_id": "eve"})
+async def _(world: World) -> None:
+    eve = ADA | {"user_id": "eve"}
+    await world.put({**moved(await world.raw(), eve)})
+    world.proofs[path_of(eve)] = world.proofs[path_of(ADA)]
+
+
+@threat("gives a session another id", frozenset({"anchors"}), of=ADA | {"session_id": "renamed"})
+async def _(world: World) -> None:
+    renamed = ADA | {"session_id": "renamed"}
+    await world.put({**dict.fromkeys(await world.raw()), **moved(await world.raw(), renamed)})
+    world.proofs[path_of(renamed)] = world.proofs[path_of(ADA)]
+
+
+@threat("makes a new session with the events, under a new epoch", KEPT)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    gone = dict.fromkeys(documents)
+    await world.put({**gone, **written_anew(moved(documents, ADA, epoch="forged"))})
+
+
+@threat("gives the session the old format, which has no chain", KEPT)
+async def _(world: World) -> None:
+    later = ("chain", "digests", "initial", "turns", "last_t", "redact")
+    documents: Raw = {}
+    for path, fields in (await world.raw()).items():
+        old = {name: value for name, value in fields.items() if not name.startswith(later)}
+        documents[path] = {**old, "format": 1}
+    await world.put(documents)
+
+
+@threat("raises `chain_from`, so that the chain covers less", KEPT)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    path = path_of(ADA)
+    session = documents[path]
+    head = genesis(session["epoch"], after=12)
+    for segment, fields in [*documents.items()][1:]:
+        old = {name: value for name, value in fields.items() if not name.startswith(("chain", "digests"))}
+        documents[segment] = {**old, "format": 1}
+    tail = forged(session["tail"])
+    size = sum(len(text.encode()) for text in tail)
+    documents[path] = {
+        **session,
+        "tail": tail,
+        "digests": digests_of(tail),
+        "tail_bytes": size,
+        "chain_from": 12,
+        "chain_sealed": head,
+        "chain": fold(head, tail),
+    }
+    await world.put(documents)
+
+
+@threat("deletes the session", READ - {"fsck"})
+async def _(world: World) -> None:
+    async with world.open() as store:
+        await store.sessions.delete_session(**ADA)
+
+
+@threat("lets the session expire", READ - {"fsck"})
+async def _(world: World) -> None:
+    await world.alter(ttl_s=0, expire_at=datetime.fromtimestamp(1000, UTC))
+
+
+@threat("puts a copy from before the newest anchor back", KEPT, holds=BACKUP)
+async def _(world: World) -> None:
+    gone = dict.fromkeys(await world.raw())
+    await world.put({**gone, **world.backups[path_of(ADA)][0]})
+
+
+@threat("puts a copy from after the newest anchor back", PROOF, holds=BACKUP)
+async def _(world: World) -> None:
+    gone = dict.fromkeys(await world.raw())
+    await world.put({**gone, **world.backups[path_of(ADA)][2]})
+
+
+# Redactions
+
+
+async def _marked(world: World, *, words: str = "", audit: bool = True) -> None:
+    """Put a marker in place of an anchored event, and append the event that tells of a redaction."""
+    documents = await world.raw()
+    path = path_of(ADA)
+    segment, fields = [*documents.items()][2]
+    texts = unpack_segment(fields["body"])
+    event = decode_event(texts[1]).event
+    marker = marker_of(texts[1], event, [], reason="none", time=1.0, limits=LIMITS)
+    if words:
+        marker = marker.replace("[this event was redacted]", words)
+    documents[segment] = {**fields, "body": pack_segment([texts[0], marker, *texts[2:]])}
+    if audit:
+        replaced = Replaced(4, hash_of(texts[1]).hex(), hash_of_marker(marker))
+        told = audit_of(
+            event.id, [replaced], audit_id="audit", reason="none", time=1.0, state={}, limits=LIMITS
+        )
+        session = documents[path]
+        documents = written_anew(
+            documents, tail=[*session["tail"], told.text], last_update_time=1.0, redactions=1
+        )
+    await world.put(documents)
+
+
+@threat("puts a marker in place of an event", CHAIN)
+async def _(world: World) -> None:
+    await _marked(world, audit=False)
+
+
+@threat("puts a marker with own words in place of an event, and appends an event that tells of it", READ)
+async def _(world: World) -> None:
+    await _marked(world, words="I CONFESS")
+
+
+@threat("redacts an event: a marker, and an event that tells of it, which no anchor proves", NOBODY)
+async def _(world: World) -> None:
+    await _marked(world)
+
+
+async def _alter_marker(world: World, change: Callable[[list[str]], list[str]], who: Who = REDACTED) -> None:
+    documents = await world.raw(who)
+    segment, fields = [*documents.items()][1]
+    await world.put({segment: {**fields, "body": pack_segment(change(unpack_segment(fields["body"])))}})
+
+
+@threat("gives a marker other words", READ, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(world, lambda texts: [text.replace("this event", "my word") for text in texts])
+
+
+@threat("gives a marker another author", CHAIN, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(
+        world, lambda texts: [texts[0], texts[1].replace('"author":"user"', '"author":"boss"'), texts[2]]
+    )
+
+
+@threat("gives a redaction another reason", CHAIN, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(world, lambda texts: [text.replace("ticket 7", "ticket 8") for text in texts])
+
+
+@threat("changes what a marker kept, and appends another event that tells of it", CHAIN, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(world, lambda texts: [text.replace('"e1"', '"e1-forged"') for text in texts])
+    documents = await world.raw(REDACTED)
+    marker = unpack_segment([*documents.values()][1]["body"])[1]
+    for sha256 in (hash_of_marker(marker), None):
+        replaced = Replaced(1, hash_of(marker).hex(), sha256)
+        told = audit_of("e1", [replaced], audit_id="a", reason="none", time=1.0, state={}, limits=LIMITS)
+        tail = [*documents[path_of(REDACTED)]["tail"], told.text]
+        documents = written_anew(documents, tail=tail, last_update_time=1.0)
+    await world.put(documents)
+
+
+@threat("adds metadata to a marker", READ, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(
+        world,
+        lambda texts: [text.replace('"custom_metadata":{', '"custom_metadata":{"a":"b",') for text in texts],
+    )
+
+
+@threat("moves a marker to another event", CHAIN, of=REDACTED)
+async def _(world: World) -> None:
+    await _alter_marker(world, lambda texts: [texts[0], texts[2], texts[1]])
+
+
+@threat("puts a second marker, for which another event's redaction is to count", CHAIN, of=REDACTED)
+async def _(world: World) -> None:
+    def twice(texts: list[str]) -> list[str]:
+        sha256 = hash_of(texts[2]).hex()
+        return [texts[0], texts[1], texts[1].replace(hash_of(texts[1]).hex(), sha256)]
+
+    await _alter_marker(world, twice)
+
+
+@threat("drops the event that tells of a redaction, with the chain behind it", EVERYBODY, of=REDACTED)
+async def _(world: World) -> None:
+    documents = await world.raw(REDACTED)
+    segment, fields = [*documents.items()][4]
+    texts = [text for text in unpack_segment(fields["body"]) if '"adk_store_redaction"' not in text]
+    documents[segment] = {**fields, "body": pack_segment(texts)}
+    await world.put(written_anew(documents))
+
+
+@threat("takes the event that tells of another session's redaction for its own", EVERYBODY)
+async def _(world: World) -> None:
+    await _marked(world, audit=False)
+    documents = await world.raw()
+    told = next(
+        text
+        for fields in [*(await world.raw(REDACTED)).values()][1:]
+        for text in unpack_segment(fields["body"])
+        if '"adk_store_redaction"' in text
+    )
+    session = documents[path_of(ADA)]
+    await world.put(written_anew(documents, tail=[*session["tail"], told]))
+
+
+@threat("drops it, and says that the session was restored", EVERYBODY, of=REDACTED)
+async def _(world: World) -> None:
+    documents = await world.raw(REDACTED)
+    segment, fields = [*documents.items()][4]
+    texts = [text for text in unpack_segment(fields["body"]) if '"adk_store_redaction"' not in text]
+    documents[segment] = {**fields, "body": pack_segment(texts)}
+    session = documents[path_of(REDACTED)]
+    cut = {
+        "restores": 1,
+        "restore_id": "0" * 32,
+        "cut": [{"from": session["sealed"], "to": session["sealed"]}],
+    }
+    await world.put(written_anew(documents, **cut, sealed=session["sealed"] + 1))
+
+
+@threat("puts a marker in place of an event of a session, and says that it is a fork", CHAIN)
+async def _(world: World) -> None:
+    await _marked(world, audit=False)
+    origin = {"app": "app", "user": "ada", "session": "gone", "epoch": "gone", "position": 14}
+    await world.alter(origin=origin)
+
+
+@threat("lowers `redactions`", NOBODY, of=REDACTED)
+async def _(world: World) -> None:
+    await world.alter(REDACTED, redactions=...)
+
+
+# What is no event
+
+
+@threat("changes the state", FSCK)
+async def _(world: World) -> None:
+    await world.alter(state={"first": "value", "number": 7})
+
+
+@threat("adds a key to the state", FSCK)
+async def _(world: World) -> None:
+    await world.alter(state={"first": "value", "number": 13, "more": 1})
+
+
+@threat("changes the state of the user", NOBODY)
+async def _(world: World) -> None:
+    await world.put({"adk_apps/app/adk_users/ada": {"format": 1, "state": {"name": "Eve"}}})
+
+
+@threat("changes the title and the labels", NOBODY)
+async def _(world: World) -> None:
+    await world.alter(title="A crime", labels={"team": "y"}, label_set=["team=y"])
+
+
+@threat("changes the labels that listings show, and not those that they find", FSCK)
+async def _(world: World) -> None:
+    await world.alter(labels={"team": "y"})
+
+
+@threat("changes the last message that listings show", FSCK)
+async def _(world: World) -> None:
+    await world.alter(last_text="I confess")
+
+
+@threat("says that the session was restored", FSCK)
+async def _(world: World) -> None:
+    await world.alter(restores=3)
+
+
+@threat("gives a fork another origin", NOBODY, of=FORK)
+async def _(world: World) -> None:
+    origin = (await world.raw(FORK))[path_of(FORK)]["origin"]
+    await world.alter(FORK, origin={**origin, "session": "another"})
+
+
+@threat("puts a message into the inbox, which the next turn answers", NOBODY)
+async def _(world: World) -> None:
+    await world.alter(inbox=['{"id":"m1","time":1.0,"state_delta":{},"message":{"role":"user","parts":[]}}'])
+
+
+@threat("changes when the session ends, to later", FSCK)
+async def _(world: World) -> None:
+    await world.alter(ttl_s=10**8, expire_at=datetime.fromtimestamp(4 * 10**9, UTC))
+
+
+# The bucket of anchors
+
+
+@threat("adds the anchor of a history that never was", frozenset({"anchors"}), holds=BUCKET)
+async def _(world: World) -> None:
+    await _add_anchor(world, f"{11:018d}-{'ab' * 32}-{'cd' * 32}")
+
+
+@threat("adds an anchor without the ids, of a history that never was", frozenset({"anchors"}), holds=BUCKET)
+async def _(world: World) -> None:
+    await _add_anchor(world, f"{11:018d}-{'ab' * 32}")
+
+
+@threat("adds an object that is no anchor, or one of a newer release", frozenset({"anchors"}), holds=BUCKET)
+async def _(world: World) -> None:
+    await _add_anchor(world, f"3-{11:018d}-{'ab' * 32}")
+
+
+async def _add_anchor(world: World, name: str) -> None:
+    epoch = (await world.raw())[path_of(ADA)]["epoch"]
+    async with world.open() as store, store._anchors_in(world.anchors) as anchors:
+        fields = ObjectFields(content_type="application/json", metadata={}, data=b"{}")
+        await anchors._objects.create(f"adk-anchors/{epoch}/{name}", fields)
+
+
+@threat(
+    "removes all anchors, after the retention or without a locked policy",
+    frozenset({"anchors"}),
+    holds=BUCKET,
+)
+async def _(world: World) -> None:
+    shutil.rmtree(world.anchors)
+
+
+@threat(
+    "removes the newest anchor, and takes back what it proved",
+    PROOF,
+    holds="the database, and an anchors' bucket that is not locked",
+)
+async def _(world: World) -> None:
+    async with world.open() as store:
+        await store.restore_session(**ADA, at=Point.position(13))
+        await store.anchor(app_name="app", anchors=world.anchors)
+
+
+# With encryption
+
+
+@threat("changes an event", READ, holds=KEYLESS)
+async def _(world: World) -> None:
+    path, fields = [*(await world.raw()).items()][2]
+    body = bytearray(fields["body"])
+    body[20] ^= 1
+    await world.put({path: {**fields, "body": bytes(body)}})
+
+
+@threat("exchanges two segments", READ, holds=KEYLESS)
+async def _(world: World) -> None:
+    documents = await world.raw()
+    one, other = [*documents][2:4]
+    await world.put({one: documents[other], other: documents[one]})
+
+
+@threat("drops the last event", READ, holds=KEYLESS)
+async def _(world: World) -> None:
+    tail = (await world.raw())[path_of(ADA)]["tail"]
+    await world.alter(tail=list(tail)[:-1], rev=13)
+
+
+@threat("cuts off the tail, with the head of the last segment", PROOF | FSCK, holds=KEYLESS)
+async def _(world: World) -> None:
+    session = (await world.raw())[path_of(ADA)]
+    fields = {"turns": 12, "last_turn": _turn("t11"), "last_update_time": 1011.0}
+    await world.alter(tail=[], digests=[], tail_bytes=0, rev=12, chain=session["chain_sealed"], **fields)
+
+
+@threat("puts a copy from before the newest anchor back", KEPT, holds=KEYLESS)
+async def _(world: World) -> None:
+    gone = dict.fromkeys(await world.raw())
+    await world.put({**gone, **world.backups[path_of(ADA)][0]})
+
+
+@threat("changes an event of the tail, with its digest", CHAIN, holds=KEYS)
+async def _(world: World) -> None:
+    async with world.open() as store:
+        documents = store.sessions.storage.documents
+        (session,) = await documents.get([path_of(ADA)])
+        assert session is not None
+        tail = forged(list(session.fields["tail"]))  # type: ignore[arg-type]
+        fields: Any = {"tail": tail, "digests": digests_of(tail)}
+        life = str(session.fields["epoch"])
+        await documents.commit(
+            [update(session.path, fields, must=session.update_time, life=life)],
+            repeatable_when_unanswered=False,
+        )
