@@ -637,8 +637,12 @@ async def _(world: World) -> None:
 )
 async def _(world: World) -> None:
     async with world.open() as store:
+        await store.anchor(**ADA, anchors=world.anchors)
+        epoch = (await world.raw())[path_of(ADA)]["epoch"]
+        async with store._anchors_in(world.anchors) as anchors:
+            newest = max(await anchors._objects.names(f"adk-anchors/{epoch}/", delimiter=None))
+            await anchors._objects.delete(newest, generation=None)
         await store.restore_session(**ADA, at=Point.position(13))
-        await store.anchor(app_name="app", anchors=world.anchors)
 
 
 # With encryption

@@ -59,10 +59,10 @@ MODULE = {
         {"notification_channels": ["ada@example.com"], "commit_latency_s": 0},
     ),
     "anchors": Tried(
-        {"retention_days": 30},
+        {"locked": False, "retention_days": 30},
         "google_storage_bucket.anchors[0] retention_policy.0.retention_period",
         "2592000",
-        {"retention_days": 0},
+        {"locked": False, "retention_days": 0},
     ),
     "app_pages": Tried(False, 'google_firestore_index.pages["newest"] collection', None),
     "audit_logs": Tried(

@@ -2,11 +2,11 @@
 # can write the database cannot rewrite what was anchored unnoticed.
 
 variable "anchors" {
-  description = "Bucket for the heads of histories (gcp-adk-store anchor): its name, how many days each is kept, whether the policy is locked for good, and members such as serviceAccount:NAME@PROJECT.iam.gserviceaccount.com that write anchors. Do not let the store's own identity write them. Null makes none."
+  description = "Bucket for the heads of histories (gcp-adk-store anchor): its name, how many days each is kept, whether the policy is locked (for good: an owner can remove one that is not, and then the anchors; one that is forbids to destroy the bucket while it keeps any), and members such as serviceAccount:NAME@PROJECT.iam.gserviceaccount.com that write anchors. Do not let the store's own identity write them. Null makes none."
   type = object({
     bucket_name    = optional(string)
     location       = optional(string)
-    locked         = optional(bool, false)
+    locked         = bool
     retention_days = optional(number, 365)
     writers        = optional(list(string), [])
   })
