@@ -112,7 +112,7 @@ async def test_forks_restores_and_points_keep_the_marker(store: Store) -> None:
         assert session.events[1].content is not None
         assert TEXT == (session.events[1].content.parts or [])[0].text
     for proof in (await store.verify_session(**there), await store.verify_session(**WHO)):
-        assert (None, [(1, False)]) == (
+        assert (None, [(1, True)]) == (
             proof.broken,
             [(one.position, one.is_audited) for one in proof.redacted],
         )
