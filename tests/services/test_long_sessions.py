@@ -46,8 +46,11 @@ async def test_cost_does_not_grow_with_the_history(
     first = meter.take()
     monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
     writer = connect(limits=LIMITS)
-    for number in range(1, EVENTS - 1):
+    for number in range(1, EVENTS - 2):
         await writer.append_event(held, event(f"{number:06}", at=1e6 + number))
+    # Another service wrote the tail: the first append after it looks at it.
+    await service.append_event(held, event(f"{EVENTS:06}", at=1e6 + EVENTS))
+    meter.take()
     await service.append_event(held, event(f"{1:06}", at=2e6, delta={"n": 1, "user:n": 1, "app:n": 1}))
     last = meter.take()
     cold = await service.get_session(**WHO)
