@@ -1,10 +1,9 @@
 """Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
@@ -42,10 +41,6 @@ from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import CompletingReader, Found, decode_events, decoded, with_warning
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.tails import KnownTails
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 NOT_FOUND: Final = "session not found"
 
