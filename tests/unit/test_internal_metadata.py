@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import decode_event, encode_event
 from gcp_adk_store.codec.internal_metadata import payload_elsewhere, public_text, text_elsewhere
+from gcp_adk_store.codec.redactions import marker_of
 from gcp_adk_store.model.content_texts import map_content
 from gcp_adk_store.model.forks import with_texts
 from gcp_adk_store.model.internal_metadata import (
@@ -25,7 +26,6 @@ from gcp_adk_store.model.internal_metadata import (
     stamps_of,
 )
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.redactions import as_marker
 from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.settings import SessionLimits
 
@@ -109,13 +109,16 @@ def test_an_event_that_is_a_payload_gets_another_one() -> None:
 
 def test_the_marker_of_a_call_is_read_as_restored() -> None:
     """Whatever stood there before; a marker without calls, and an event, are read as they are."""
-    event, text = encoded({"adk_store_redacted": {}})
-    said = Event(author="agent", timestamp=1.0).model_dump_json(exclude_none=True)
-    marker = decode_event(as_marker(text, b"\1" * 32)).event
+    event, text = encoded({STAMPS: {"c": STAMP}})
+    said = Event(author="agent", timestamp=1.0)
+    of_call, of_text = (
+        marker_of(of.model_dump_json(), of, [], reason="ticket 7", time=1.0, limits=SessionLimits())
+        for of in (event, said)
+    )
 
-    assert {"adk_store_redacted": {}, RESTORED: True} == marker.custom_metadata
+    assert {"adk_store_redacted", RESTORED} == (decode_event(of_call).event.custom_metadata or {}).keys()
     assert event.custom_metadata == decode_event(text).event.custom_metadata
-    assert decode_event(as_marker(said, b"\1" * 32)).event.custom_metadata is None
+    assert {"adk_store_redacted"} == (decode_event(of_text).event.custom_metadata or {}).keys()
 
 
 def test_changed_texts_stand_where_the_old_ones_stood() -> None:
