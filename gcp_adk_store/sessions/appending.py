@@ -350,7 +350,7 @@ class AppendMethods(BaseSessionService):
         for handle, marker, found in zip(handles, after, missed, strict=True):
             mark(handle, marker)
             if found is not None:
-                self._learn(key, handle, found, group)
+                self._learn(key, handle, found)
         self._tell(group)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
@@ -370,11 +370,9 @@ class AppendMethods(BaseSessionService):
             if self.follower is not None and member.held is not None:
                 self.follower.appended(member.session, member.held)
 
-    def _learn(self, key: SessionKey, handle: Session, found: Found, group: Sequence[Waiting]) -> None:
-        """Add what others wrote to a handle, beside its own events of *group* and those that still wait."""
-        own = [member.held for member in group if member.held and member.session is handle]
-        unstored = [each.held for each in self._queues.of(key, handle) if each.held]
-        learn(handle, found, own, unstored)
+    def _learn(self, key: SessionKey, handle: Session, found: Found) -> None:
+        """Add what others wrote to a handle, before its own events that still wait."""
+        learn(handle, found, [each.held for each in self._queues.of(key, handle) if each.held])
 
     async def _seal(self, key: SessionKey, handles: Sequence[Session]) -> None:
         """Move the tail into a segment, and let the *handles* that know this very tail know it."""

@@ -102,18 +102,22 @@ class Spelling:
         return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)
 
 
-def learn(session: Session, found: Found, mine: Sequence[Event], unstored: Sequence[Event] = ()) -> None:
+def learn(session: Session, found: Found, unstored: Sequence[Event] = ()) -> None:
     """Add to *session* the events and the state of others, in the order of storage.
 
-    *found* has the events since the marker of *session*; *mine* are those that *session* just stored, and
-    *unstored* those that it holds after them.
+    *found* has the events since the marker of *session*, which may hold some of them already: an earlier
+    append may not have been able to read what others stored before it. *unstored* are the events that it
+    holds after them.
     """
-    own = {event.id: event for event in mine}
     after = {id(event) for event in unstored}
-    before = [known for known in session.events if known.id not in own and id(known) not in after]
-    known = {event.id for event in before}
-    new = [event for event in found.events if event.id not in known]
-    session.events[:] = [*before, *(own.get(event.id, event) for event in new), *unstored]
+    held = [event for event in session.events if id(event) not in after]
+    here: dict[str, list[Event]] = {}  # events of one id may differ
+    for event in held:
+        here.setdefault(event.id, []).append(event)
+    known = {event.id for event in found.events}
+    before = [event for event in held if event.id not in known]
+    new = [here[event.id].pop(0) if here.get(event.id) else event for event in found.events]
+    session.events[:] = [*before, *new, *unstored]
     session.state.update(merge_scopes(found.state))
     for event in unstored:
         session.state.update(event.actions.state_delta)

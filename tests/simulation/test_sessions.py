@@ -111,7 +111,7 @@ async def append(actor: Actor, held: Session, event: Event) -> None:
         actor.memory.pop(held.id, None)
 
 
-async def check(fleet: Fleet, plain: Store) -> None:
+async def check(fleet: Fleet, plain: Store, *, merging: bool) -> None:
     """Check each session: its order, its state, its segments and its chain."""
     check_patience(fleet.journal.calls, deadline_s=LIMITS.deadline_s)
     shared: dict[str, str] = {}
@@ -122,7 +122,7 @@ async def check(fleet: Fleet, plain: Store) -> None:
         journal = fleet.journal
         check_list(ids, journal.of("append", session), journal.of("read", session))
         check_windows(ids, journal.of("window", session))
-        check_handles(ids, journal.of("append", session))
+        check_handles(ids, journal.of("append", session), merging=merging)
         state: dict[str, Any] = {}
         for event in stored.events:
             state |= {name: value for name, value in event.actions.state_delta.items() if ":" not in name}
@@ -154,7 +154,7 @@ def workload(**options: Any) -> Any:
         fleet = Fleet(world, service, make)
         await fleet.work(30, act)
         await asyncio.sleep(200)  # what is late arrives
-        await check(fleet, plain)
+        await check(fleet, plain, merging=options.get("on_conflict") == "merge")
 
     return scenario
 
