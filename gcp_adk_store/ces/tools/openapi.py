@@ -29,6 +29,7 @@ from gcp_adk_store.errors import InvalidInputError
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
+_BRACKET: Final = re.compile(r"[\[\]]")
 _WHOLE_BODY: Final = ("body", "requestBody")
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_REFERENCES: Final = 32
@@ -72,6 +73,7 @@ class Operation:
             raise ArgumentsError(f"{self.name} is not called: {self.unfillable}")
         session = session or SessionValues()
         hidden = {name for name, each in self.body_of_session.members.items() if each.expression}
+        hidden -= {each.name for each in self.parameters}  # no body has a field of this name
         args = {name: value for name, value in args.items() if name not in hidden}
         args |= {
             name: each.filled(args.get(name), session, f"the argument {name}")
@@ -118,11 +120,13 @@ class Operation:
 
     def _query(self, parameter: Parameter, value: Any) -> list[tuple[str, str]]:
         """Return the names and values of one parameter; none has the name of what the session gives."""
-        pairs = parameter.query(value)
-        if parameter.name not in self.of_session:
-            taken = {*self.of_session, *(name for each in self.of_session.values() for name in each.members)}
-            _require_free((name for name, _ in pairs), taken, f"the argument {parameter.name}")
-        return pairs
+        ours = self.of_session.get(parameter.name, SessionFields())
+        if isinstance(value, Mapping) and not ours.expression:
+            every = self.of_session.items() if parameter.spreads else ()
+            taken = {*ours.members, *(name for one, each in every for name in (one, *each.members))}
+            names = (str(name) for name in value if name not in ours.members)
+            _require_free(names, taken, f"the argument {parameter.name}")
+        return parameter.query(value)
 
     def _body(self, args: Mapping[str, Any], session: SessionValues) -> Any:
         """Return the body that is sent: what the caller gives, and in its place what the session gives."""
@@ -152,7 +156,7 @@ class Operation:
 
 def _require_free(names: Iterable[str], taken: Collection[str], where: str) -> None:
     """Raise if a server could read one of *names*, such as ``user[]``, as one of *taken*."""
-    if found := next((name for name in names if name.partition("[")[0] in taken), None):
+    if found := next((name for name in names if _BRACKET.split(name)[0] in taken), None):
         raise ArgumentsError(f"{where} cannot have a field {found[:100]!r}, which the session gives")
 
 
@@ -254,23 +258,21 @@ def _operation(
 ) -> Operation:
     where = f"{method.upper()} {path}"
     told = _mapping(item[method], where)
-    parameters: dict[tuple[str, str], Parameter] = {}
-    described_by: dict[str, Mapping[str, Any]] = {}
+    parameters: dict[tuple[str, str], tuple[Parameter, Mapping[str, Any]]] = {}
     for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
         described = _resolved(document, found, where)
         try:
             parameter = Parameter.of(described)
         except ValueError as exc:
             raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
-        parameters[parameter.name, parameter.place] = parameter
-        described_by[parameter.name] = described
+        parameters[parameter.name, parameter.place] = parameter, described
     body = _resolved(document, told.get("requestBody") or {}, where)
     content = _mapping(body.get("content") or {}, where)
     media_type = _media_type(content)
     of_session: dict[str, Any] = {}
     try:
         if marked:
-            of_session = _of_session(document, described_by, content, media_type, where)
+            of_session = _of_session(document, parameters.values(), content, media_type, where)
     except UnfillableError as exc:
         of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
     return Operation(
@@ -279,7 +281,7 @@ def _operation(
         path=path,
         server=_absolute(server) if server else _server(told, item, document),
         description=str(told.get("description") or told.get("summary") or ""),
-        parameters=tuple(parameters.values()),
+        parameters=tuple(each for each, _ in parameters.values()),
         body=media_type,
         body_required=bool(body.get("required")),
         **of_session,
@@ -288,7 +290,7 @@ def _operation(
 
 def _of_session(
     document: Mapping[str, Any],
-    parameters: Mapping[str, Mapping[str, Any]],
+    parameters: Collection[tuple[Parameter, Mapping[str, Any]]],
     content: Mapping[str, Any],
     media_type: str | None,
     where: str,
@@ -300,19 +302,23 @@ def _of_session(
         InvalidInputError: a mark is not an expression that is known.
     """
     resolve = partial(_resolved, document, where=where)
-    found: dict[str, SessionFields] = {}
-    for name, told in parameters.items():
+    schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
+    for each, told in parameters:
         media = told.get("content")
-        schemas = [each.get("schema") for each in (media.values() if isinstance(media, Mapping) else ())]
+        schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
         own = {key: value for key, value in told.items() if key == MARK}
-        found[name] = session_fields([own, told.get("schema"), *schemas], resolve, f"{where}, {name}")
+        schemas_of.setdefault(each.name, []).extend([own, told.get("schema"), *schemas])
+    found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
+    for each, _ in parameters:
+        if (found[each.name].members or found[each.name].items) and not each.parts_fields:
+            raise UnfillableError(f"a field is marked within {each.name}, whose fields are joined to a text")
     chosen = content.get(media_type or "")
     schema = chosen.get("schema") if isinstance(chosen, Mapping) else None
     body = session_fields([schema], resolve, where)
     is_form, is_deep = media_type == _FORM, any(not each.expression for each in body.members.values())
     if media_type and "json" not in media_type and (body.items or body.members) and (is_deep or not is_form):
         raise UnfillableError(f"a field is marked within a body of {media_type}")
-    return {"of_session": {name: each for name, each in found.items() if each}, "body_of_session": body}
+    return {"of_session": {name: some for name, some in found.items() if some}, "body_of_session": body}
 
 
 def _server(*places: Mapping[str, Any]) -> str:

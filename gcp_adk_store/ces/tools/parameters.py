@@ -55,6 +55,18 @@ class Parameter:
             explode=bool(told.get("explode", style == "form")),
         )
 
+    @property
+    def spreads(self) -> bool:
+        """Whether the members of an object are sent under their own names."""
+        return self.place == "query" and self.explode and self.style not in ("json", "deepObject")
+
+    @property
+    def parts_fields(self) -> bool:
+        """Whether no value of a field can end it and begin another field."""
+        return self.style == "json" or (
+            self.place == "query" and (self.explode or self.style == "deepObject")
+        )
+
     def segment(self, value: Any) -> str:
         """Return *value* as a part of the path, which stays in its place.
 

@@ -12,6 +12,8 @@ Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """Returns a schema, or what it refers to; raises InvalidInputError where there is nothing."""
 
 _DEPTH: Final = 64
+_STEPS: Final = 100_000
+"""Pairs of fields that one value combines, some 100 ms. References can double its fields at each level."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -78,21 +80,24 @@ class SessionFields:
             if found is not None if each.expression else found or name in value:
                 yield name, found
 
-    def merged(self, other: Self) -> Self:
-        """Return the fields of a value that has those of both.
+    def merged(self, other: Self, spend: Callable[[], None]) -> Self:
+        """Return the fields of a value that has those of both; it calls *spend* at each pair of fields.
 
         Raises:
-            UnfillableError: they differ in which value of the session a field is.
+            UnfillableError: they differ in which value of the session a field is, or *spend* raises it.
         """
+        spend()
         if self.expression and other.expression and self.expression != other.expression:
             raise UnfillableError(f"one field is both {self.expression} and {other.expression}")
         members = dict(self.members)
         for name, each in other.members.items():
-            members[name] = members[name].merged(each) if name in members else each
+            members[name] = members[name].merged(each, spend) if name in members else each
         return type(self)(
             expression=self.expression or other.expression,
             members=members,
-            items=other.items if self.items is None else self.items.merged(other.items or type(self)()),
+            items=other.items
+            if self.items is None
+            else self.items.merged(other.items or type(self)(), spend),
             required=self.required | other.required,
             has_others=self.has_others or other.has_others,
         )
@@ -134,11 +139,17 @@ class _Reading:
     _referred: dict[str, SessionFields | None] = field(default_factory=dict)
     """By reference; None while it is read."""
     _recursive: set[str] = field(default_factory=set)
+    _steps: int = 0
+
+    def _spend(self) -> None:
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise UnfillableError(f"its schema combines more than {_STEPS:,} fields")
 
     def all_of(self, schemas: Any, depth: int) -> SessionFields:
         found = _NONE
         for each in schemas if isinstance(schemas, list) else ():
-            found = found.merged(self._of(each, depth))
+            found = found.merged(self._of(each, depth), self._spend)
         return found
 
     def _of(self, schema: Any, depth: int) -> SessionFields:
@@ -150,9 +161,9 @@ class _Reading:
             known = keyword in _READ or keyword in _NO_SCHEMA or str(keyword).startswith("x-")
             if not known and self.all_of(below if isinstance(below, list) else [below], depth + 1):
                 raise UnfillableError(f"a field is marked in {keyword}")
-        found = self._own(schema, depth).merged(self._reference(schema.get("$ref"), depth))
+        found = self._own(schema, depth).merged(self._reference(schema.get("$ref"), depth), self._spend)
         for keyword in _TOGETHER:
-            found = found.merged(self.all_of(schema.get(keyword), depth + 1))
+            found = found.merged(self.all_of(schema.get(keyword), depth + 1), self._spend)
         return found
 
     def _own(self, schema: Mapping[str, Any], depth: int) -> SessionFields:

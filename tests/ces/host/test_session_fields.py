@@ -177,6 +177,64 @@ def test_no_other_parameter_adds_a_name_that_the_session_gives() -> None:
             found.request({"filter": {name: "mallory"}}, {}, SESSION)
 
 
+@pytest.mark.parametrize("style", ["form", "deepObject"])
+def test_no_parameter_that_the_session_gives_in_part_adds_a_name_that_it_gives(style: str) -> None:
+    """Neither of the same object, nor of another parameter."""
+    partly = {"name": "filter", "in": "query", "style": style, "explode": True, "schema": WHOSE}
+    found = operation(parameters=({"name": "tenant", "in": "query", "schema": USER}, partly))
+
+    for name in ("user[]", "user][", *(["tenant", "tenant[0]"] if style == "form" else [])):
+        with pytest.raises(ArgumentsError, match="the argument filter cannot have a field"):
+            found.request({"filter": {name: "mallory"}}, {}, SESSION)
+    assert found.request({"filter": {"note": "n"}}, {}, SESSION).params
+
+
+@pytest.mark.parametrize("marked", ["query", "header"])
+def test_a_mark_counts_for_all_parameters_of_its_name(marked: str) -> None:
+    """They are one argument, which a caller would otherwise choose by the one without the mark."""
+    both = [
+        {"name": "user", "in": place, "schema": USER if place == marked else NOTE}
+        for place in ("query", "header")
+    ]
+    for parameters in (both, both[::-1]):
+        outgoing = operation(parameters=tuple(parameters)).request({"user": "mallory"}, {}, SESSION)
+
+        assert ([("user", "alice")], {"user": "alice"}) == (outgoing.params, outgoing.headers)
+
+
+@pytest.mark.parametrize(
+    "place", [{"in": "header"}, {"in": "cookie"}, {"in": "query", "explode": False}, {"in": "path"}]
+)
+def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[str, Any]) -> None:
+    """A caller's value could have the separator, and be read as the field."""
+    found = operation(parameters=({"name": "filter", **place, "schema": WHOSE},))
+
+    with pytest.raises(ArgumentsError, match=r"pay is not called: .*whose fields are joined to a text"):
+        found.request({"filter": {"note": "n,user,mallory"}}, {}, SESSION)
+
+
+def test_a_parameter_keeps_its_argument_if_the_session_gives_a_field_of_its_name() -> None:
+    """The field is in the body, where the caller cannot name it."""
+    found = operation(WHOSE, parameters=({"name": "user", "in": "query", "required": True, "schema": NOTE},))
+
+    outgoing = found.request({"user": "bob", "note": "n"}, {}, SESSION)
+
+    assert ([("user", "bob")], {"user": "alice", "note": "n"}) == (outgoing.params, outgoing.json)
+
+
+def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:
+    """30 levels of references would be combined in 2**30 steps."""
+    components: dict[str, Any] = {
+        f"S{level}": {"properties": {key: {"$ref": f"#/components/schemas/S{level + 1}"} for key in "xy"}}
+        for level in range(30)
+    }
+    twice = {"allOf": [{"$ref": "#/components/schemas/S0"}] * 2}
+    found = operation(twice, components={**components, "S30": WHOSE})
+
+    with pytest.raises(ArgumentsError, match="combines more than 100,000 fields"):
+        found.request({}, {}, SESSION)
+
+
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
 UNFILLABLE = [
     (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
