@@ -46,13 +46,13 @@ def active_agent(events: Sequence[Event], app: AgentApp) -> AgentSpec:
 
 
 def has_ended(events: Iterable[Event]) -> bool:
-    """Return whether an agent ended the session; a call that was answered was refused."""
-    events = list(events)
-    refused = {response.id for event in events for response in event.get_function_responses()} - {None}
+    """Return whether an agent ended the session; a call that an agent answered was refused."""
+    of_agents = [event for event in events if event.author != USER]
+    refused = {response.id for event in of_agents for response in event.get_function_responses()} - {None}
     return any(
-        event.author != USER
-        and any(call.name == END_SESSION and call.id not in refused for call in calls_of(event.content))
-        for event in events
+        call.name == END_SESSION and call.id not in refused
+        for event in of_agents
+        for call in calls_of(event.content)
     )
 
 
