@@ -131,7 +131,8 @@ class FileNames:
     def listed(self, number: int) -> Iterator[FoundFile]:
         """Yield the files of the folder *number*, of :data:`FOLDERS`."""
         for entry in _entries(self.folder / f"{number:02x}"):
-            if _NAME.fullmatch(entry.name):
+            # A name of another folder is not that of an object's file: nothing here would remove it.
+            if _NAME.fullmatch(entry.name) and entry.name.startswith(f"{number:02x}"):
                 with suppress(FileNotFoundError):  # removed meanwhile
                     content = entry.name.removesuffix(PART)
                     yield self._described(content, Path(entry.path), entry.stat())

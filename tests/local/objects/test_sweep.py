@@ -172,6 +172,16 @@ class TestOrphans:
         assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
         assert all(each.exists() for each in foreign)
 
+    async def test_a_file_in_the_folder_of_another_name_is_not_reported_as_removed(
+        self, on_disk: Kept, folder: Path
+    ) -> None:
+        """No object can have it, and no removal would reach it."""
+        stray = folder / "objects" / "ab" / ("cd" * 16)
+        stray.parent.mkdir(parents=True)
+        stray.touch()
+        assert [] == await on_disk.objects.left(every=True)
+        assert stray.exists()
+
     async def test_a_store_without_an_object_is_swept(self, kept: Kept) -> None:
         assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
 
