@@ -27,6 +27,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot
+from gcp_adk_store.local.threads import ended
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
@@ -139,14 +140,17 @@ class Database(OfOneProcess):
         Raises:
             InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError: as :meth:`read`.
         """
-        connection = await self.read(self._begin_snapshot)
+        beginning = asyncio.ensure_future(self.read(self._begin_snapshot))
+        try:
+            connection = await ended(beginning)
+        except asyncio.CancelledError:
+            if not beginning.cancelled() and beginning.exception() is None:
+                self._drop(beginning.result())  # its log would grow for ever
+            raise
         try:
             yield Snapshot(self.submit, connection.sql, self._path)
         finally:
-            try:
-                await asyncio.wrap_future(self.submit(partial(_end_snapshot, connection.sql)))
-            finally:
-                self._drop(connection)
+            await ended(asyncio.wrap_future(self.submit(partial(self._end_snapshot, connection))))
 
     async def compact(self) -> None:
         """Write the file anew, without pages that were freed, and empty its log.
@@ -273,6 +277,14 @@ class Database(OfOneProcess):
             raise
         return connection
 
+    def _end_snapshot(self, connection: "_Connection") -> None:
+        try:
+            with suppress(sqlite3.Error):  # the reads are done; the next compact() says what is wrong
+                connection.sql.execute("ROLLBACK")
+                _empty_log(connection.sql)
+        finally:
+            self._drop(connection)
+
     def _take(self) -> "_Connection":
         """Return an idle connection to the file that has the path now, or a new one."""
         found = None if self._path is None else _identity(self._path)
@@ -351,12 +363,6 @@ def _empty_log(sql: sqlite3.Connection) -> None:
         held.sqlite_errorcode = sqlite3.SQLITE_BUSY
         held.sqlite_errorname = "SQLITE_BUSY"
         raise held
-
-
-def _end_snapshot(sql: sqlite3.Connection) -> None:
-    with suppress(sqlite3.Error):  # the reads are done; the next compact() says what is wrong
-        sql.execute("ROLLBACK")
-        _empty_log(sql)
 
 
 def _close_all(connections: set[_Connection]) -> None:

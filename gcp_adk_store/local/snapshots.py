@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from gcp_adk_store.local import failures
+from gcp_adk_store.local.threads import ended
 
 T = TypeVar("T")
 
@@ -39,9 +40,12 @@ class Snapshot:
         self._one = asyncio.Lock()
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what *work* returns, from the snapshot of all calls."""
+        """Return what *work* returns, from the snapshot of all calls.
+
+        It ends before a cancelled call does: a connection that is closed while in use ends the process.
+        """
         async with self._one:
-            return await asyncio.wrap_future(self._submit(partial(self._run, work)))
+            return await ended(asyncio.wrap_future(self._submit(partial(self._run, work))))
 
     def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:

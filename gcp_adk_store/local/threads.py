@@ -15,6 +15,21 @@ from gcp_adk_store.settings import ArtifactLimits
 T = TypeVar("T")
 
 
+async def ended(begun: "asyncio.Future[T]") -> T:
+    """Return the result of *begun*, which ends before this call does, even if cancelled."""
+    cancelled: asyncio.CancelledError | None = None
+    while not begun.done():
+        try:
+            await asyncio.wait([begun])
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        if not begun.cancelled():
+            begun.exception()  # the cancellation ends the call in any case
+        raise cancelled
+    return begun.result()
+
+
 class Threads:
     """Threads for any number of event loops, of which a forked child starts its own."""
 
@@ -40,17 +55,7 @@ class Threads:
         """
         async with self._limiter.permit():
             in_context = contextvars.copy_context().run
-            begun = asyncio.get_running_loop().run_in_executor(self._started(), in_context, work)
-            cancelled: asyncio.CancelledError | None = None
-            while not begun.done():
-                try:
-                    await asyncio.wait([begun])
-                except asyncio.CancelledError as exc:
-                    cancelled = exc
-            if cancelled is not None:
-                begun.exception()  # the cancellation ends the call in any case
-                raise cancelled
-            return begun.result()
+            return await ended(asyncio.get_running_loop().run_in_executor(self._started(), in_context, work))
 
     async def close(self) -> None:
         """Let running steps finish, then end the threads; a later step starts them again."""

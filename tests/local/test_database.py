@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,6 +137,71 @@ async def test_a_read_is_one_snapshot(database: Database, path: Path) -> None:
     assert [0, 0] == found
     assert 1 == await database.read(count)
     await other.close()
+
+
+def waiting(sql: sqlite3.Connection, begun: threading.Event, goes_on: threading.Event) -> list[tuple[int]]:
+    """Read until *goes_on* is set, within the engine of *sql*."""
+
+    def wait() -> int:
+        begun.set()
+        return int(goes_on.wait(30))
+
+    sql.create_function("wait", 0, wait)
+    return sql.execute("SELECT wait() FROM (VALUES (1), (2))").fetchall()
+
+
+async def test_a_cancelled_read_of_a_snapshot_ends_before_its_connection_is_closed(
+    database: Database,
+) -> None:
+    """A connection that is closed while a thread uses it ends the whole process."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    async def read() -> None:
+        async with database.snapshot() as snapshot:
+            await snapshot.read(partial(waiting, begun=begun, goes_on=goes_on))
+
+    reading = asyncio.create_task(read())
+    await asyncio.to_thread(begun.wait, 30)
+    for _ in range(2):
+        reading.cancel()
+        await asyncio.sleep(0)
+        assert not reading.done()
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    assert 0 == await database.read(count)
+
+
+async def test_a_snapshot_whose_begin_is_cancelled_leaves_no_reader(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that nobody ends would keep every removed byte in the log."""
+    begun, goes_on = threading.Event(), threading.Event()
+    begin = Database._begin_snapshot
+
+    def slow(self: Database, sql: sqlite3.Connection) -> Any:
+        connection = begin(self, sql)
+        begun.set()
+        assert goes_on.wait(30)
+        return connection
+
+    async def read() -> None:
+        async with database.snapshot():
+            pass
+
+    await database.write(partial(add, name="one", body=b"secret"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "_begin_snapshot", slow)
+        reading = asyncio.create_task(read())
+        await asyncio.to_thread(begun.wait, 30)
+        reading.cancel()
+        await asyncio.sleep(0)
+        goes_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    monkeypatch.setattr("gcp_adk_store.local.database._LONGEST_WAIT_S", 0.0)
+    await database.compact()
 
 
 async def test_threads_and_loops_share_one_object(database: Database) -> None:
