@@ -1,6 +1,7 @@
 """Compare what an agent said and called with what an evaluation expects."""
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -20,6 +21,11 @@ _VALUE: Final = ("$matchValue", "value", "$originalValue")
 """Where an object with a match type may have what is expected."""
 _WORD: Final = re.compile(r"\w+")
 _SPACE: Final = re.compile(r"\s+")
+_COUNT: Final = re.compile(r"\{\s*(\d+)")
+_COUNT_OF_GROUP: Final = re.compile(r"(?<![\]\w.])\{\s*(\d+)")
+_DIGITS: Final = 10
+_MOST_STEPS: Final = 1_000_000
+"""Of a regular expression: some 300 MB."""
 _LONGEST: Final = 10_000
 """Characters of a text that a regular expression of a test is tried on."""
 _PATTERN_S: Final = 0.5
@@ -150,8 +156,19 @@ def _is_found(pattern: str, text: str) -> bool:
 
 
 def _pattern_fault(pattern: str) -> str | None:
+    if _is_huge(pattern):
+        return f"the regular expression {pattern[:100]!r} repeats groups too often; write smaller numbers"
     try:
         regex.compile(pattern)
     except (regex.error, RecursionError, OverflowError) as exc:
         return f"the regular expression {pattern[:100]!r} is not valid: {exc}"
     return None
+
+
+def _is_huge(pattern: str) -> bool:
+    """Return whether *pattern* may have more than a million steps: ``regex`` writes each repeat out."""
+    counts, of_groups = (
+        [int(number) if len(number) < _DIGITS else _MOST_STEPS for number in found.findall(pattern)]
+        for found in (_COUNT, _COUNT_OF_GROUP)
+    )
+    return len(pattern) * max([1, *counts]) * math.prod(max(1, count) for count in of_groups) > _MOST_STEPS

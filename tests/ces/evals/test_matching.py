@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, match_type_fault, similarity
+from gcp_adk_store.ces.testing.matching import (
+    SIMILAR,
+    _pattern_fault,
+    fits,
+    has,
+    match_type_fault,
+    similarity,
+)
 from gcp_adk_store.errors import InvalidInputError
 
 
@@ -95,3 +102,18 @@ def test_a_match_type_that_is_none_is_told(expected: dict[str, Any], says: str) 
     """Before anything runs."""
     assert says in str(match_type_fault(expected))
     assert match_type_fault({"a": {"$matchType": "ignore"}}) is None
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n", "(?#x)"])
+def test_a_regular_expression_whose_repeats_fill_the_memory_is_refused(between: str) -> None:
+    """``regex`` writes each repeat out: three of a thousand take 280 GB before the first comparison."""
+    pattern = f"(?x)(?:(?:a{{1000}}){between}{{1000}}){between}{{1000}}"
+
+    assert "repeats groups too often" in str(_pattern_fault(pattern))
+
+
+def test_a_regular_expression_with_usual_repeats_is_accepted() -> None:
+    """Of an id and an address."""
+    uuid = "-".join(f"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4, 12))
+
+    assert _pattern_fault(rf"^{uuid} {uuid} (?:\d{{1,3}}\.){{3}}\d{{1,3}}$") is None
