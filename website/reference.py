@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store import settings
+from gcp_adk_store import FirestoreSessionService, Store, settings
+from gcp_adk_store.settings import options
 
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "docs/reference"
@@ -62,12 +63,16 @@ These classes hold what you can change. Pass them to `Store.connect` or `Store.l
 `artifact_limits` and `memory_limits`, or give single numbers as parameters of a [URI](uris.md).
 [Guarantees](../guarantees.md#limits) lists the limits of Firestore and of the stored format, and what happens
 beyond them."""
+_ABOUT_OPTIONS: Final = """\
+These are the arguments of each way to make a store, and of the session service alone. A way refuses what it
+does not take, before it opens or writes anything:
+`InvalidInputError: Store.local: unknown option 'redactor'; did you mean 'redactors'?`"""
 _LIMITS: Final = ("SessionLimits", "ArtifactLimits", "MemoryLimits")
 
 
 def pages() -> dict[str, str]:
     """Return the generated pages, by their paths from docs/reference."""
-    made = {"limits.md": _limits()}
+    made = {"limits.md": _limits(), "options.md": _options()}
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
     root = importlib.import_module("gcp_adk_store")
     for name in sorted(root.__all__, key=str.lower):
@@ -149,6 +154,30 @@ def _limits() -> str:
         lines += [
             f"| `{field}` | {_default(defaults[field])} | {meaning} |" for field, meaning in _documented(node)
         ]
+    return "\n".join([*lines, ""])
+
+
+def _options() -> str:
+    tree = ast.parse(inspect.getsource(options))
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    meanings = {name: text for node in classes for name, text in _documented(node)}
+    made_by: list[Any] = [
+        Store.connect,
+        Store.local,
+        Store.from_env,
+        Store.from_settings,
+        Store.from_clients,
+        Store,
+    ]
+    ways = {way.__qualname__: options.options_of(way) for way in (*made_by, FirestoreSessionService)}
+    lines = ["# Options", "", _ABOUT_OPTIONS, ""]
+    lines += [f"| option | {' | '.join(f'`{way}`' for way in ways)} |", "|---" * (1 + len(ways)) + "|"]
+    for name in sorted(frozenset[str]().union(*ways.values())):
+        link = f"[`{name}`](#{name})" if name in meanings else f"`{name}`"
+        marks = ["x" if name in known else "" for known in ways.values()]
+        lines.append(f"| {link} | {' | '.join(marks)} |")
+    for name in sorted(meanings):
+        lines += ["", f"## {name}", "", meanings[name]]
     return "\n".join([*lines, ""])
 
 

@@ -1,14 +1,12 @@
 """Create services from the URIs of ADK's servers, and register their schemes with ADK."""
 
 import asyncio
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gcp_adk_store.adk_server.uris import (
     artifact_service_arguments,
     memory_service_arguments,
-    require_known,
     session_service_arguments,
     task_store_arguments,
 )
@@ -20,7 +18,9 @@ from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
-from gcp_adk_store.settings import ArtifactLimits, SessionOptions, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+from gcp_adk_store.settings.names import require_known
+from gcp_adk_store.settings.options import options_of
 from gcp_adk_store.store import Store
 from gcp_adk_store.tasks.sdk import needs_a2a
 
@@ -133,7 +133,7 @@ def memory_service(
     # Imported here: only those who use it wait for what it imports.
     from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
-    names = _arguments(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}
+    names = options_of(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}
     return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options, names)
 
 
@@ -234,9 +234,9 @@ def _service(
     make: Callable[[dict[str, Any]], Service],
     arguments: dict[str, Any],
     options: dict[str, Any],
-    names: set[str] | None = None,
+    names: Iterable[str] | None = None,
 ) -> Service:
-    require_known(options, names or _arguments(kind), of=kind.__name__)
+    require_known(options, names or options_of(kind), of=kind.__name__)
     for name in options:
         if name in arguments:
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
@@ -264,46 +264,37 @@ def _service(
 def _sessions_of(asked: dict[str, Any]) -> FirestoreSessionService:
     if "local" not in asked:
         return FirestoreSessionService(**asked)
-    path, limits = asked.pop("local"), asked.pop("limits", None)
-    return Store.local(path, session_limits=limits, **asked).sessions
+    return _open_store(asked, limits="session_limits").sessions
 
 
 def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
     if "local" not in asked:
         return GcsArtifactService(**asked)
-    return Store.local(asked["local"], artifact_limits=asked.get("limits")).artifacts
+    return _open_store(asked, limits="artifact_limits").artifacts
 
 
 def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
-    open_store = Store.local if "local" in asked else Store.connect
-    place = {"path" if name == "local" else name: value for name, value in asked.items()}
-    limits, ttl_s = place.pop("limits", None), place.pop("default_ttl_seconds", None)
-    return open_store(memory_limits=limits, memory_ttl_seconds=ttl_s, **place).memory
+    return _open_store(asked, limits="memory_limits", default_ttl_seconds="memory_ttl_seconds").memory
 
 
 def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
-    encryption = asked.pop("encryption")
-    if "local" not in asked and encryption is None:
+    if "local" not in asked and asked["encryption"] is None:
         from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
 
+        del asked["encryption"]
         return FirestoreTaskStore(**asked)
-    named = {
-        "prefix": asked.get("prefix", "adk"),
-        "session_limits": asked.get("limits"),
-        "task_ttl_seconds": asked.get("ttl_seconds"),
-        "task_owner_resolver": asked.get("owner_resolver"),
-        "encryption": encryption,
-    }
-    if "local" in asked:
-        return Store.local(asked["local"], **named).tasks
-    place = {name: asked[name] for name in ("project", "database", "credentials") if name in asked}
-    return Store.connect(**place, **named).tasks
+    names = {"ttl_seconds": "task_ttl_seconds", "owner_resolver": "task_owner_resolver"}
+    return _open_store(asked, limits="session_limits", **names).tasks
 
 
-def _arguments(makes: Callable[..., Any]) -> set[str]:
-    """Return the names of the arguments of what makes a service."""
-    shared = SessionOptions.__annotations__.keys() if makes is FirestoreSessionService else set()
-    return (inspect.signature(makes).parameters.keys() | shared) - {"options"}
+def _open_store(asked: dict[str, Any], **names: str) -> Store:
+    """Return the store with the arguments *asked* of a service; *names* are those that a store has for them.
+
+    Raises:
+        InvalidInputError: an argument does not fit the store, such as a project that of a folder.
+    """
+    given = {names.get(name, name): value for name, value in asked.items() if name != "local"}
+    return Store.local(asked["local"], **given) if "local" in asked else Store.connect(**given)
 
 
 def _credentials() -> StoreCredentials:

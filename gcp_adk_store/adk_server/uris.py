@@ -1,8 +1,7 @@
 """Read the URIs of ADK's servers: the only reader of service URIs."""
 
-import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Self, TypeAlias
@@ -18,6 +17,7 @@ from gcp_adk_store.settings import (
     StoreSettings,
     require_forms,
 )
+from gcp_adk_store.settings.names import require_known
 
 _Options: TypeAlias = Mapping[str, Callable[[str], Any]]
 """Name -> what converts its text."""
@@ -126,20 +126,6 @@ def _firestore_arguments(
     return arguments
 
 
-def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
-    """Check that all *names* are among *known*.
-
-    Raises:
-        InvalidInputError: a name is unknown; the message suggests a similar known name.
-    """
-    known = sorted(known)
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
-            raise InvalidInputError(f"{of} has no {name[:80]!r}; {hint}")
-
-
 _URI: Final = re.compile(r"([a-z]+(?:\+local)?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
 _USER: Final = re.compile(r"//[^/?#]*@")
 """The user part of other services' URIs, which may hold a password."""
@@ -187,7 +173,7 @@ class _ServiceUri(NamedTuple):
             if each.type in (int, float)
         }
         kinds = {**parameters, **numbers}
-        require_known(self.query, kinds, of=f"a URI {self.scheme}://")
+        require_known(self.query, kinds, of=f"{self.scheme}://")
         values = {}
         for name, text in self.query.items():
             try:

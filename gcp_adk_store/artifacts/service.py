@@ -39,6 +39,7 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+from gcp_adk_store.settings.options import limits_of
 
 if TYPE_CHECKING:
     from gcp_adk_store.encryption.encryption import Encryption
@@ -96,7 +97,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """
         StoreSettings(bucket=bucket_name)  # refuses an invalid name
         require_storage_class(storage_class)
-        limits = limits or ArtifactLimits()
+        limits = limits_of(limits, ArtifactLimits)
         credentials = StoreCredentials.of(credentials)
         calls = StorageCalls(
             bucket_name, project=project, client=client, credentials=credentials, limits=limits

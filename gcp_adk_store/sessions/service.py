@@ -50,8 +50,9 @@ from gcp_adk_store.sessions.redacting import Redactor
 from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.verification import VerifyMethods
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.envelope import KmsEnvelope
+from gcp_adk_store.settings.options import SessionOptions, limits_of, require_options
 
 logger = logging.getLogger(__name__)
 
@@ -114,13 +115,14 @@ class FirestoreSessionService(
             credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to
                 share; by default those of the environment.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
-            options: See :class:`~gcp_adk_store.settings.SessionOptions`.
+            options: As docs/reference/options.md describes them.
 
         Raises:
-            InvalidInputError: a name or an option is malformed.
+            InvalidInputError: a name or an option is unknown or malformed.
         """
+        require_options(options, FirestoreSessionService)
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
-        limits = options.get("limits") or SessionLimits()
+        limits = limits_of(options.get("limits"), SessionLimits)
         credentials = StoreCredentials.of(credentials)  # documents and payloads share its token
         opened = partial(
             open_documents,
@@ -164,8 +166,9 @@ class FirestoreSessionService(
         """Return the service over another *storage* than Firestore; :meth:`close` closes it.
 
         Raises:
-            InvalidInputError: an option is malformed.
+            InvalidInputError: an option is unknown or malformed.
         """
+        require_options(options, FirestoreSessionService.over)
         service = cls.__new__(cls)
         service._begin(storage, **options)  # noqa: SLF001  # its own class
         return service
@@ -190,7 +193,7 @@ class FirestoreSessionService(
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._durability = durability
-        self._limits = limits or SessionLimits()
+        self._limits = limits_of(limits, SessionLimits)
         self._hooks = ContentHooks(redactors, timeout_s=self._limits.redactor_timeout_s)
         self._storage = storage
         self._spelling = Spelling(self._limits, self._storage.payloads.place)

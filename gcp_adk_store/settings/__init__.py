@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings.envelope import KmsEnvelope
+from gcp_adk_store.settings.names import fields_only
+from gcp_adk_store.settings.variables import warn_of_unknown
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""
@@ -50,6 +52,7 @@ FORMS: Final = {
 }
 
 
+@fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
     """Where a store keeps its data, and the identity that it uses.
@@ -94,9 +97,11 @@ class StoreSettings:
         ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
         ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity, ``ADK_STORE_ENCRYPTION_KEY``, ``_KEYS_DATABASE``,
         ``_ACCEPT_PLAINTEXT`` and ``_ENCRYPT_ARTIFACTS`` the encryption. An unset or empty variable means the
-        default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
+        default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``. A variable that begins
+        with ``ADK_STORE_`` and that nothing reads is logged as a warning, once in a process.
         """
         env = os.environ if environ is None else environ
+        warn_of_unknown(env)
         local = env.get("ADK_STORE_LOCAL") or None
         return cls(
             encryption=KmsEnvelope.from_variables(env),
@@ -137,6 +142,7 @@ class StoreSettings:
         return f"gs://{self.bucket}{query}"
 
 
+@fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
     """Sizes at which a session changes how it is stored, and bounds of a call."""
@@ -181,6 +187,7 @@ class SessionLimits:
         )
 
 
+@fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactLimits:
     """Bounds of artifact operations."""
@@ -210,6 +217,7 @@ class ArtifactLimits:
         )
 
 
+@fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryLimits:
     """Bounds of memory operations."""
@@ -232,64 +240,6 @@ class MemoryLimits:
     def __post_init__(self) -> None:
         counts = ("max_results", "max_memories", "max_in_flight")
         _require_sizes(self, at_least_one=counts, above_zero=("embed_timeout_s",))
-
-
-class SessionOptions(TypedDict, total=False):
-    """Options of every session service, on every backend."""
-
-    on_conflict: Literal["raise", "merge"]
-    """What an append does when another writer was first: ``raise`` (default) raises SessionConflictError;
-    ``merge`` stores the event after the others', and the caller's session learns them."""
-    on_missing_payload: Literal["raise", "placeholder"]
-    """What reading an event does when large content of it is gone or damaged: ``raise`` (default) raises
-    PayloadMissingError; ``placeholder`` puts a text in its place that names it, and logs a warning. A state
-    value that is gone is always an error."""
-    durability: Literal["event", "turn"]
-    """When an append returns: ``event`` (default) once its event is stored; ``turn`` once the order of the
-    event is certain, except for the last event of a turn (ADK's final response), which waits until all before
-    it are stored. A process that is killed can lose the end of a turn that runs, never an end of a turn that
-    was acknowledged; what is stored is always the beginning of what was appended."""
-    default_ttl_seconds: float | None
-    """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
-    (default) keeps them for good."""
-    redactors: Sequence[Callable[[Sequence[str]], Any]]
-    """Functions that change the texts of events and state before they are stored, in this order: each gets
-    them in a list, and returns as many; a function, which runs in a thread, or a coroutine function. If one
-    fails, nothing is stored. docs/erasure.md says what they see."""
-    limits: SessionLimits | None
-    """Sizes and deadlines."""
-    encryption: KmsEnvelope | None
-    """Encrypts content in the process, with a key for each user; ``None`` (default) stores it as it is."""
-
-
-class StoreOptions(TypedDict, total=False):
-    """Options of every store: those of :class:`SessionOptions`, and those of its other services."""
-
-    on_conflict: Literal["raise", "merge"]
-    on_missing_payload: Literal["raise", "placeholder"]
-    durability: Literal["event", "turn"]
-    default_ttl_seconds: float | None
-    encryption: KmsEnvelope | None
-    redactors: Sequence[Callable[[Sequence[str]], Any]]
-    session_limits: SessionLimits | None
-    artifact_limits: ArtifactLimits | None
-    memory_limits: MemoryLimits | None
-    memory_ttl_seconds: float | None
-    """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
-    embedder: Any
-    """Makes vectors of memories and queries, so that searches find other words of the same meaning, too: a
-    ``GenaiEmbedder``, a ``FunctionEmbedder``, or another object with their attributes; ``None`` (default)
-    ranks by words alone."""
-    index_on_append: bool
-    """Whether what the session service appends becomes a memory of its user, beside the append."""
-    extract: Callable[[Sequence[Any]], Any] | None
-    """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
-    themselves; a function or a coroutine function. It runs after the append, and may call a model."""
-    task_ttl_seconds: float | None
-    """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks for good."""
-    task_owner_resolver: Callable[[Any], str] | None
-    """Returns the owner of a call of ``a2a-sdk`` from its context; ``None`` (default) takes the SDK's, by the
-    name of the call's user."""
 
 
 def _quoted_path(local: str) -> str:

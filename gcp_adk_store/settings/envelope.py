@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.settings.names import fields_only
 
 MAX_CACHE_S: Final = 3600.0
 """The longest time for which a process may keep data keys: so long a destroyed key can still be in use."""
@@ -52,6 +53,7 @@ class KeyWrapper(Protocol):
         ...
 
 
+@fields_only
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KmsEnvelope:
     """Encrypts what users put into a store, with a data key for each user, which one key wraps.

@@ -1,10 +1,10 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from google.auth.credentials import Credentials
 
@@ -27,12 +27,15 @@ from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.settings import (
-    ArtifactLimits,
-    SessionLimits,
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings.options import (
+    ServiceOptions,
     SessionOptions,
     StoreOptions,
-    StoreSettings,
+    limits_of,
+    of_services,
+    of_sessions,
+    require_options,
 )
 from gcp_adk_store.store.methods import StoreMethods
 from gcp_adk_store.store.proofs import OpenObjects, ProofMethods
@@ -58,8 +61,14 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         *,
         sessions: FirestoreSessionService,
         artifacts: GcsArtifactService | None,
-        **options: Unpack[StoreOptions],
+        **options: Unpack[ServiceOptions],
     ) -> None:
+        """Prepare a store of given services; *options* are those of its memories and tasks.
+
+        Raises:
+            InvalidInputError: an option is unknown, malformed, or belongs to a service itself.
+        """
+        _require(options, Store)
         task_ttl_s = options.get("task_ttl_seconds")
         if task_ttl_s is not None:
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
@@ -70,6 +79,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         self._artifacts = artifacts
         self._turns = Turns(sessions)
         self._options = options
+        self._session_options: SessionOptions = {}
         self._recovery: RecoveryOf = _kept_where_unknown
         self._recovery_of_keys: RecoveryOf = _kept_where_unknown
         self._open_objects: OpenObjects | None = None
@@ -97,15 +107,16 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
     ) -> Self:
         """Return a store with connections of its own; it contacts nothing before the first call.
 
-        The arguments are those of :class:`~gcp_adk_store.StoreSettings` and
-        :class:`~gcp_adk_store.settings.StoreOptions`. The clients of both services share one token.
+        The arguments are those of :class:`~gcp_adk_store.StoreSettings` and the options of
+        docs/reference/options.md. The clients of both services share one token.
         *impersonate_service_account* is short for the *credentials*
         ``StoreCredentials(impersonate_service_account=...)``.
 
         Raises:
-            InvalidInputError: a setting is malformed, or *impersonate_service_account* comes with a
-                :class:`~gcp_adk_store.StoreCredentials`, which has that argument itself.
+            InvalidInputError: an option is unknown, a setting is malformed, or *impersonate_service_account*
+                comes with a :class:`~gcp_adk_store.StoreCredentials`, which has that argument itself.
         """
+        _require(options, Store.connect)
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         if impersonate_service_account is not None:
             if isinstance(credentials, StoreCredentials):
@@ -127,14 +138,15 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         Args:
             path: The folder, on a file system of this machine. ``:memory:`` keeps everything in this object.
             prefix: As in :class:`~gcp_adk_store.StoreSettings`.
-            options: As :class:`~gcp_adk_store.settings.StoreOptions` describes them.
+            options: As docs/reference/options.md describes them.
 
         Raises:
-            InvalidInputError: a setting is malformed.
+            InvalidInputError: an option is unknown, or only a cloud store has it; or a setting is malformed.
         """
+        _require(options, Store.local)
         place = StoreSettings(local=os.fspath(path), prefix=prefix)
-        session_limits = options.get("session_limits") or SessionLimits()
-        artifact_limits = options.get("artifact_limits") or ArtifactLimits()
+        session_limits = limits_of(options.get("session_limits"), SessionLimits)
+        artifact_limits = limits_of(options.get("artifact_limits"), ArtifactLimits)
         store = cls.over(
             open_backend(os.fspath(path), session_limits, artifact_limits),
             open_keys=lambda _: open_keys(os.fspath(path), session_limits),
@@ -160,8 +172,12 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             backend: What serves the ports.
             open_keys: Returns the database of the data keys, by its name; called only with ``encryption=``.
             prefix: As in :class:`~gcp_adk_store.StoreSettings`.
-            options: As :class:`~gcp_adk_store.settings.StoreOptions` describes them.
+            options: As docs/reference/options.md describes them.
+
+        Raises:
+            InvalidInputError: an option is unknown or malformed.
         """
+        _require(options, Store.over)
         layout = Layout(prefix)
         envelope = options.get("encryption")
         if envelope is None:
@@ -173,12 +189,13 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             storage = encrypted_storage(
                 backend.documents, backend.objects, layout, envelope, open_keys=open_keys
             )
-        limits = options.get("artifact_limits") or ArtifactLimits()
-        return cls(
-            sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
-            artifacts=GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits),
-            **options,
-        )
+        limits = limits_of(options.get("artifact_limits"), ArtifactLimits)
+        session_options = of_sessions(options)
+        artifacts = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
+        sessions = FirestoreSessionService.over(storage, **session_options)
+        store = cls(sessions=sessions, artifacts=artifacts, **of_services(options))
+        store._session_options = session_options
+        return store
 
     @classmethod
     def from_env(
@@ -194,8 +211,9 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity.
 
         Raises:
-            InvalidInputError: a variable is malformed.
+            InvalidInputError: an option is unknown, or a variable is malformed.
         """
+        _require(options, Store.from_env)
         return cls.from_settings(StoreSettings.from_env(), credentials=credentials, **options)
 
     @classmethod
@@ -206,7 +224,12 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         credentials: StoreCredentials | Credentials | None = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
-        """Return the store that *place* names, with its identity unless *credentials* are given."""
+        """Return the store that *place* names, with its identity unless *credentials* are given.
+
+        Raises:
+            InvalidInputError: an option is unknown.
+        """
+        _require(options, Store.from_settings)
         options.setdefault("encryption", place.encryption)
         if place.local is not None:
             return cls.local(place.local, prefix=place.prefix, **options)
@@ -232,8 +255,10 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         """Return a store over clients that the caller owns and closes.
 
         Raises:
-            InvalidInputError: only one of *storage* and *bucket* is given, or a setting is malformed.
+            InvalidInputError: an option is unknown, only one of *storage* and *bucket* is given, or a setting
+                is malformed.
         """
+        _require(options, Store.from_clients)
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
         place = StoreSettings(bucket=bucket, prefix=prefix)
@@ -249,6 +274,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         storage: StorageClient | None = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
+        session_options = of_sessions(options)
         sessions = FirestoreSessionService(
             project=place.project,
             database=place.database,
@@ -257,7 +283,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             client=firestore,
             storage=storage,
             credentials=credentials,
-            **_of_sessions(**options),
+            **session_options,
         )
         artifacts = place.bucket and GcsArtifactService(
             place.bucket,
@@ -266,13 +292,14 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        store = cls(sessions=sessions, artifacts=artifacts or None, **options)
+        store = cls(sessions=sessions, artifacts=artifacts or None, **of_services(options))
+        store._session_options = session_options
         store._recovery = partial(recoverable, place, credentials)
         if (envelope := options.get("encryption")) is not None:
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
             store._recovery_of_keys = partial(recoverable, of_keys, credentials)
         store._open_objects = partial(
-            _bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
+            _bucket, place, storage, credentials, limits_of(options.get("artifact_limits"), ArtifactLimits)
         )
         return store
 
@@ -286,9 +313,10 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         as_stored = None if storage.as_stored is None else documents(storage.as_stored)
         payloads = storage.payloads.over(made)
         over = replace(storage, documents=made, payloads=payloads, as_stored=as_stored)
-        sessions = FirestoreSessionService.over(over, **_of_sessions(**self._options))
+        sessions = FirestoreSessionService.over(over, **self._session_options)
         store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
-        store._recovery = self._recovery  # noqa: SLF001  # its own class
+        store._session_options = self._session_options  # noqa: SLF001  # its own class
+        store._recovery = self._recovery  # noqa: SLF001
         store._recovery_of_keys = self._recovery_of_keys  # noqa: SLF001
         store._open_objects = self._open_objects  # noqa: SLF001
         return store
@@ -347,7 +375,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         return {
             "prefix": self._sessions.storage.layout.prefix,
             "ttl_seconds": self._options.get("task_ttl_seconds"),
-            "limits": self._options.get("session_limits"),
+            "limits": self._sessions.limits,
             **chosen,
         }
 
@@ -356,6 +384,16 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
+
+
+def _require(given: Iterable[str], way: Callable[..., object]) -> None:
+    """Check that one way to make a store takes all options that are *given*.
+
+    Raises:
+        InvalidInputError: it does not take one; the message says which way does, or suggests a similar name.
+    """
+    ways = (Store.connect, Store.local, Store.from_env, Store.from_settings, Store.from_clients)
+    require_options(given, way, *ways, *((FirestoreSessionService,) if way is Store else ()))
 
 
 def _bucket(
@@ -381,11 +419,3 @@ async def _kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  #
 async def _kept_nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
     """Return that nothing keeps what a local store removed."""
     return Recovery()
-
-
-def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:
-    """Return a store's options as the session service names them."""
-    given: dict[str, Any] = {
-        name: value for name, value in options.items() if name in SessionOptions.__annotations__
-    }
-    return cast(SessionOptions, {**given, "limits": options.get("session_limits")})

@@ -16,6 +16,7 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.settings.options import limits_of
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -66,7 +67,7 @@ class OwnedStore(OfOneProcess, Closing):
             InvalidInputError: a name or *ttl_seconds* is malformed.
         """
         place = StoreSettings(project=project, database=database, prefix=prefix)
-        limits = limits or SessionLimits()
+        limits = limits_of(limits, SessionLimits)
         documents = open_documents(
             project=place.project,
             database=place.database,
@@ -93,7 +94,7 @@ class OwnedStore(OfOneProcess, Closing):
             InvalidInputError: *ttl_seconds* is malformed.
         """
         store = cls.__new__(cls)
-        opened = Opened(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())
+        opened = Opened(documents, prefix, ttl_seconds, owner_resolver, limits_of(limits, SessionLimits))
         store._begin(opened)  # noqa: SLF001  # its own class
         return store
 

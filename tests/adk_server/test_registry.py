@@ -145,8 +145,14 @@ def test_options_of_a_server_reach_the_service() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"on_conflit": "merge"}, "FirestoreSessionService has no 'on_conflit'; did you mean 'on_conflict'?"),
-        ({"pool_size": 5}, "FirestoreSessionService has no 'pool_size'; it has bucket, "),
+        (
+            {"on_conflit": "merge"},
+            "FirestoreSessionService: unknown option 'on_conflit'; did you mean 'on_conflict'?",
+        ),
+        (
+            {"pool_size": 5},
+            "FirestoreSessionService: unknown option 'pool_size'; the known ones are ",
+        ),
         ({"prefix": "b"}, "prefix is in the URI and in an option; say it once"),
         ({"on_conflict": "win"}, "on_conflict is 'win', it must be 'raise' or 'merge'"),
     ],

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final, Literal, Unpack
 
 from gcp_adk_store import ArtifactLimits, MemoryLimits, SessionLimits, Store
-from gcp_adk_store.settings import StoreOptions
+from gcp_adk_store.settings.options import StoreOptions
 from tests.chaos.journal import Journal
 from tests.chaos.places import WITH_BUCKET, WITHOUT_BUCKET
 from tests.chaos.writer import Services, Writer

@@ -69,7 +69,7 @@ async def test_registered_uris_lead_to_task_stores(
     ("uri", "message"),
     [
         ("firestore://p?ttl_second=5", "did you mean 'ttl_seconds'"),
-        ("firestore://p?bucket=b", "has no 'bucket'"),
+        ("firestore://p?bucket=b", "unknown option 'bucket'"),
         ("firestore://p?ttl_seconds=0", "ttl_seconds is 0"),
         ("firestore+local://relative", "must go on with an absolute path"),
     ],

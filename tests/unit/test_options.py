@@ -1,0 +1,228 @@
+"""Every way to make a store or a service refuses options that it would not use, and leaves no trace."""
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreMemoryService,
+    FirestoreSessionService,
+    InvalidInputError,
+    KmsEnvelope,
+    MemoryLimits,
+    SessionLimits,
+    Store,
+    StoreSettings,
+)
+from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
+from gcp_adk_store.settings import variables
+from gcp_adk_store.settings.options import StoreOptions, options_of
+from gcp_adk_store.settings.variables import VARIABLES
+
+ROOT = Path(__file__).parents[2]
+
+MISSPELT = {
+    "redactor": "redactors",
+    "default_ttl_second": "default_ttl_seconds",
+    "encrypton": "encryption",
+    "durabilty": "durability",
+    "on_conflit": "on_conflict",
+    "on_missing_payloads": "on_missing_payload",
+}
+
+
+def a_store() -> Store:
+    """Return a store that writes nothing before its first call."""
+    return Store.local(":memory:")
+
+
+WAYS: Mapping[str, Callable[..., object]] = {
+    "Store.connect": Store.connect,
+    "Store.local": lambda **given: Store.local("never-made", **given),
+    "Store.from_env": Store.from_env,
+    "Store.from_settings": lambda **given: Store.from_settings(StoreSettings(), **given),
+    "Store.from_clients": lambda **given: Store.from_clients(firestore=None, **given),  # type: ignore[arg-type]
+    "FirestoreSessionService": FirestoreSessionService,
+    "FirestoreSessionService.over": lambda **given: FirestoreSessionService.over(
+        a_store().sessions.storage, **given
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in an empty folder, which stays empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+@pytest.mark.parametrize("way", WAYS)
+def test_an_unknown_option_is_refused_with_the_nearest_name(way: str, name: str, elsewhere: Path) -> None:
+    """Before anything is opened or written."""
+    with pytest.raises(InvalidInputError) as caught:
+        WAYS[way](**{name: "x"})
+
+    assert f"{way}: unknown option {name!r}; did you mean {MISSPELT[name]!r}?" == str(caught.value)
+    assert [] == [*elsewhere.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("way", "name", "says"),
+    [
+        ("Store.local", "bucket", "Store.connect, Store.from_clients take it"),
+        ("Store.local", "project", "Store.connect takes it"),
+        ("Store.local", "credentials", "Store.connect, Store.from_env, Store.from_settings take it"),
+        ("Store.connect", "path", "Store.local takes it"),
+        ("Store.connect", "firestore", "Store.from_clients takes it"),
+        ("Store.from_env", "bucket", "Store.connect, Store.from_clients take it"),
+        ("Store.from_env", "path", "Store.local takes it"),
+        ("Store.from_settings", "prefix", "Store.connect, Store.local, Store.from_clients take it"),
+        ("Store.from_clients", "project", "Store.connect takes it"),
+    ],
+)
+def test_an_option_of_another_way_in_is_refused_with_that_way(way: str, name: str, says: str) -> None:
+    """A bucket, say, is none of a folder's."""
+    with pytest.raises(InvalidInputError) as caught:
+        WAYS[way](**{name: "x"})
+
+    assert f"{way} does not take the option {name!r}; {says}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(StoreOptions.__annotations__.keys() - options_of(Store)), ids="option {}".format
+)
+def test_a_store_of_given_services_refuses_their_options(name: str) -> None:
+    """The services were made without them: a redactor, say, would see no text."""
+    given: Any = {name: None}
+    with pytest.raises(
+        InvalidInputError, match=rf"^Store does not take the option '{name}'; Store\.connect, "
+    ):
+        Store(sessions=a_store().sessions, artifacts=None, **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (
+            lambda given: SessionLimits(**given),
+            "SessionLimits: unknown option 'rpc_timeout'; did you mean 'rpc_t",
+        ),
+        (
+            lambda given: replace(SessionLimits(), **given),
+            "SessionLimits: unknown option 'rpc_timeout'; did you",
+        ),
+        (
+            lambda given: ArtifactLimits(**given),
+            "ArtifactLimits: unknown option 'rpc_timeout'; did you mean 'req",
+        ),
+        (
+            lambda given: MemoryLimits(**given),
+            "MemoryLimits: unknown option 'rpc_timeout'; did you mean 'embed_",
+        ),
+        (
+            lambda given: StoreSettings(**given),
+            "StoreSettings: unknown option 'rpc_timeout'; the known ones are",
+        ),
+        (
+            lambda given: KmsEnvelope(key="k", **given),
+            "KmsEnvelope: unknown option 'rpc_timeout'; the known on",
+        ),
+    ],
+)
+def test_settings_and_limits_refuse_unknown_fields(make: Callable[[Any], object], says: str) -> None:
+    """Also a copy with changes."""
+    with pytest.raises(InvalidInputError) as caught:
+        make({"rpc_timeout": 1})
+
+    assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize("limits", [{}, 0, SessionLimits, "small", {"deadline_s": 1}])
+def test_limits_of_another_kind_are_refused(limits: Any) -> None:
+    """An empty dictionary is no default either."""
+    told = "they must be (Session|Artifact|Memory)Limits$"
+    for make in (
+        lambda: Store.connect(session_limits=limits),
+        lambda: Store.local(":memory:", session_limits=limits),
+        lambda: Store.local(":memory:", artifact_limits=limits),
+        lambda: Store.connect(bucket="a-bucket", artifact_limits=limits),
+        lambda: Store.local(":memory:", memory_limits=limits).memory,
+        lambda: FirestoreSessionService(limits=limits),
+        lambda: FirestoreMemoryService(a_store().sessions.storage, limits=limits),
+    ):
+        with pytest.raises(InvalidInputError, match=told):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "says"),
+    [
+        (session_service, {"redactor": []}, "unknown option 'redactor'; did you mean 'redactors'?"),
+        (
+            session_service,
+            {"bucket": "a-bucket"},
+            "Store.local does not take the option 'bucket'; Store.conn",
+        ),
+        (session_service, {"interceptors": ()}, "Store.local: unknown option 'interceptors'; "),
+        (artifact_service, {"limit": None}, "unknown option 'limit'; did you mean 'limits'?"),
+        (artifact_service, {"storage_class": "NEARLINE"}, "Store.local: unknown option 'storage_class'; "),
+        (artifact_service, {"project": "p"}, "Store.local does not take the option 'project'; Store.connect"),
+        (memory_service, {"embeder": None}, "unknown option 'embeder'; did you mean 'embedder'?"),
+        (memory_service, {"bucket": "a-bucket"}, "Store.local does not take the option 'bucket'; Store.conn"),
+        (task_store, {"ttl_second": 1}, "unknown option 'ttl_second'; did you mean 'ttl_seconds'?"),
+        (task_store, {"database": "data"}, "Store.local does not take the option 'database'; Store.connect"),
+    ],
+)
+def test_a_service_of_a_uri_refuses_options_that_its_place_does_not_have(
+    make: Callable[..., object], options: dict[str, Any], says: str, elsewhere: Path
+) -> None:
+    """Options of a cloud store do not vanish in a folder."""
+    scheme = "gs+local" if make is artifact_service else "firestore+local"
+    with pytest.raises(InvalidInputError, match=re.escape(says)):
+        make(f"{scheme}://{elsewhere}/never-made", **options)
+
+    assert [] == [*elsewhere.iterdir()]
+
+
+@pytest.fixture
+def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process have warned of nothing."""
+    monkeypatch.setattr(variables, "_warned", set())
+
+
+@pytest.mark.usefixtures("unwarned")
+def test_an_unknown_variable_is_logged_once_with_the_nearest_name(caplog: pytest.LogCaptureFixture) -> None:
+    """Its value, which may be a secret, is not."""
+    env = {"ADK_STORE_LOCLA": "content", "ADK_STORE_PREFIX": "a", "OTHER_LOCLA": "x", "ADK_STORE_X1": "y"}
+    with caplog.at_level(logging.WARNING):
+        StoreSettings.from_env(env)
+        StoreSettings.from_env(env)
+
+    near, far = sorted(record.getMessage() for record in caplog.records)
+    assert "nothing reads the environment variable 'ADK_STORE_LOCLA'; did you mean 'ADK_STORE_LOCAL'?" == near
+    assert far.startswith("nothing reads the environment variable 'ADK_STORE_X1'; ")
+    assert "content" not in caplog.text
+
+
+@pytest.mark.usefixtures("unwarned")
+def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCaptureFixture) -> None:
+    """Those of its library, its set-up and its release: nobody is warned of them."""
+    read = set()
+    for folder in ("gcp_adk_store", "setup", "terraform", ".github", "docs", "examples", "emulators"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".yml", ".yaml", ".tf", ".md", ".txt"}:
+                read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", path.read_text()))
+    for name in ("Makefile", "hatch_build.py", "README.md"):
+        read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", (ROOT / name).read_text()))
+    with caplog.at_level(logging.WARNING):
+        variables.warn_of_unknown(dict.fromkeys(read, ""))
+
+    assert VARIABLES <= read
+    assert [] == caplog.records
