@@ -20,6 +20,7 @@
     ├── EmbedderError            correct the embedder, or call again once it works
     ├── RedactorError            correct the redactor, or append again once it works; nothing was written
     ├── UnavailableError         try again later; nothing was written
+    │   ├── EmulatorMissingError start the emulator at the address that it names; nothing was sent
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission, or change the policy, that the message names
@@ -197,6 +198,15 @@ class RedactorError(StoreError):
 
 class UnavailableError(StoreError):
     """The service is unreachable, or refuses requests for now; nothing was written."""
+
+
+class EmulatorMissingError(UnavailableError):
+    """Nothing listens at the address of an emulator that the environment names; nothing was sent."""
+
+    @classmethod
+    def at(cls, address: str, variable: str) -> Self:
+        """Return the error for an *address* that *variable* names."""
+        return cls(f"nothing listens at {address}; start `gcp-adk-store emulators`, or unset {variable}")
 
 
 class OverloadedError(UnavailableError):

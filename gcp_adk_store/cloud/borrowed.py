@@ -13,8 +13,8 @@ from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
 
-def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[str, str]]]:
-    """Return the client's channel, its database's id, and the metadata that it sends.
+def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[str, str]], str | None]:
+    """Return the client's channel, its database's id, the metadata that it sends, and its emulator's address.
 
     A second channel would lack the client's credentials, interceptors and endpoint.
     """
@@ -22,6 +22,7 @@ def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[s
         client._firestore_api.transport.grpc_channel,  # noqa: SLF001
         client._database,  # noqa: SLF001
         client._rpc_metadata,  # noqa: SLF001
+        client._emulator_host or None,  # noqa: SLF001
     )
 
 

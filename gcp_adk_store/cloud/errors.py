@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import grpc
 import requests
@@ -22,10 +23,12 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode as Code
 
+from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.token_errors import WAYS, is_for_now
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,
+    EmulatorMissingError,
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
@@ -204,9 +207,8 @@ def _storage_error(
     if isinstance(exc, InvalidResponse) and exc.response.status_code < HTTPStatus.BAD_REQUEST:
         return unanswered(f"{where} gave an answer that cannot be read")
     exc = _sorted(exc)
-    if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
-        # A request without a token is not sent.
-        return UnavailableError(f"{where}: no token could be fetched ({type(exc).__name__}); try again later")
+    if (unsent := _unsent(exc, where)) is not None:
+        return unsent
     asked_s = _retry_after(getattr(exc, "response", None))
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
         return _asking(unanswered(f"{where} did not answer ({type(exc).__name__})"), asked_s)
@@ -217,6 +219,26 @@ def _storage_error(
     if isinstance(exc, STORAGE_FAILURES):
         return StoreError(f"{where}: {type(exc).__name__}; see the cause")
     return exc
+
+
+def _unsent(exc: Exception, where: str) -> StoreError | None:
+    """Return the error for a request without a token or a connection; ``None`` if it may have been sent.
+
+    urllib3 raises its two errors before it sends. An attempt of several requests ends at the first that
+    fails, and those before it changed no object.
+    """
+    if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
+        return UnavailableError(f"{where}: no token could be fetched ({type(exc).__name__}); try again later")
+    cause = exc.args[0] if isinstance(exc, requests.ConnectionError) and exc.args else None
+    reason = getattr(cause, "reason", None)
+    if not isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):
+        return None
+    if isinstance(reason.__cause__, ConnectionRefusedError) and settings.storage_emulator_url() is not None:
+        address = urlsplit(getattr(exc.request, "url", None) or "").netloc  # type: ignore[attr-defined]  # theirs
+        return EmulatorMissingError.at(address, "STORAGE_EMULATOR_HOST")
+    return UnavailableError(
+        f"{where}: no connection ({type(reason).__name__}), nothing was sent; try again later"
+    )
 
 
 def _sorted(exc: Exception) -> Exception:

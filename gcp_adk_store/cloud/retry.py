@@ -8,10 +8,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
+from gcp_adk_store.errors import (
+    EmulatorMissingError,
+    OutcomeUnknownError,
+    OverloadedError,
+    StoreError,
+    UnavailableError,
+)
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import at_most, label
 from gcp_adk_store.ports.refusals import RefusedError
@@ -19,6 +25,9 @@ from gcp_adk_store.ports.refusals import RefusedError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_AT_ONCE: Final = (OverloadedError, EmulatorMissingError)
+"""Refusals that no repetition changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +53,9 @@ async def call(
     """Run *attempt*, with its seconds, until it succeeds, fails for good, or exceeds the deadline.
 
     It always repeats a refusal for now (:class:`UnavailableError`), not before the time that the service asks
-    for. It repeats a lost answer (:class:`OutcomeUnknownError`) only if the caller allows a second run. It
-    raises the last error as it is, with the number of its attempt; but after a lost answer, an error never
-    says that nothing was written.
+    for, unless another try does not change it. It repeats a lost answer (:class:`OutcomeUnknownError`) only
+    if the caller allows a second run. It raises the last error as it is, with the number of its attempt; but
+    after a lost answer, an error never says that nothing was written.
     """
     ends_at = machine.monotonic() + at_most(policy.deadline_s)
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
@@ -66,7 +75,7 @@ async def call(
             failure, exc.attempts = exc, tried
             unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
             wait_s = machine.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
-            is_repeatable = isinstance(exc, kinds) and not isinstance(exc, OverloadedError)
+            is_repeatable = isinstance(exc, kinds) and not isinstance(exc, _AT_ONCE)
             if not is_repeatable or machine.monotonic() + wait_s + policy.first_wait_s >= ends_at:
                 if unanswered is None or exc is unanswered:
                     raise

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import socket
 from pathlib import Path
 
 import pytest
@@ -89,12 +90,27 @@ def test_a_database_that_does_not_answer_leads_to_the_doctor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For the same place."""
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:9")
-    monkeypatch.setattr("gcp_adk_store.cli.place._READS_ONCE", _impatient())
-    result = run("sessions", "list", "--project", "demo-x", "--prefix", "team", "--app", "a")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{silent.getsockname()[1]}")
+        monkeypatch.setattr("gcp_adk_store.cli.place._READS_ONCE", _impatient())
+        result = run("sessions", "list", "--project", "demo-x", "--prefix", "team", "--app", "a")
 
     assert 2 == result.exit_code
     assert result.stderr.strip().endswith("gcp-adk-store doctor --project demo-x --prefix team")
+
+
+def test_an_emulator_that_is_not_there_leads_to_the_emulators(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message ends with the command that starts them."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
+        result = run("sessions", "list", "--project", "demo-x", "--app", "a")
+
+    assert 2 == result.exit_code
+    assert result.stderr.strip().endswith(
+        f"nothing listens at {address}; start `gcp-adk-store emulators`, or unset FIRESTORE_EMULATOR_HOST"
+    )
 
 
 def _impatient() -> object:

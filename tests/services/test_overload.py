@@ -27,6 +27,7 @@ from gcp_adk_store import (
 from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
+from tests.support.http2 import silent_http2
 
 pytestmark = pytest.mark.emulators
 
@@ -127,8 +128,9 @@ async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Co
     assert turns.most <= 16
 
 
-@pytest.mark.usefixtures("silent_server")
-async def test_appends_to_a_server_that_is_silent_end_at_their_deadline() -> None:
+async def test_appends_to_a_server_that_is_silent_end_at_their_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Those that were sent do not know their outcome, the rest were not sent; none waits for the others."""
     limits = SessionLimits(deadline_s=1, rpc_timeout_s=0.5, max_in_flight=2)
     service = FirestoreSessionService(project="demo-silent", limits=limits)
@@ -137,12 +139,13 @@ async def test_appends_to_a_server_that_is_silent_end_at_their_deadline() -> Non
         handle._storage_update_marker = str(
             Marker(epoch="0" * 32, revision=0, update_time="1.000000000", expiry=None)
         )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(10), silent_http2() as address:
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         outcomes = await asyncio.gather(
             *(service.append_event(handle, event("x")) for handle in handles for _ in range(4)),
             return_exceptions=True,
         )
-    await service.close()
+        await service.close()
 
     kinds = Counter(type(outcome) for outcome in outcomes)
     assert kinds.keys() == {OutcomeUnknownError, OverloadedError}

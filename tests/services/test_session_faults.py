@@ -37,6 +37,7 @@ from tests.services.conftest import (
     event,
     texts,
 )
+from tests.support.http2 import silent_http2
 
 pytestmark = pytest.mark.emulators
 
@@ -526,13 +527,14 @@ async def test_documents_that_cannot_be_read_are_a_typed_error(
 
 async def test_a_database_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was written, and the caller is told to try again."""
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "http://127.0.0.1:1/")
-    service = FirestoreSessionService(limits=SessionLimits(deadline_s=1, rpc_timeout_s=0.5))
+    async with silent_http2() as address:
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"http://{address}/")
+        service = FirestoreSessionService(limits=SessionLimits(deadline_s=1, rpc_timeout_s=0.5))
 
-    with pytest.raises(
-        UnavailableError, match=r"get_session.*emulator at 127.0.0.1:1 .FIRESTORE_EMULATOR_HOST"
-    ):
-        await service.get_session(**WHO)
+        told = rf"get_session.*emulator at {address} .FIRESTORE_EMULATOR_HOST.*DEADLINE_EXCEEDED"
+        with pytest.raises(UnavailableError, match=told):
+            await service.get_session(**WHO)
+        await service.close()
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -27,6 +27,7 @@ ALL = sorted(
 DRAWN = re.findall(r"^[ │]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
 BRANCHES = {
     "CredentialsError": errors.AccessDeniedError,
+    "EmulatorMissingError": UnavailableError,
     "KeyDestroyedError": errors.StoredDataError,
     "OverloadedError": UnavailableError,
     "PayloadMissingError": errors.StoredDataError,

@@ -18,6 +18,7 @@ from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
+from gcp_adk_store.cloud.firestore.reaching import reached
 from gcp_adk_store.errors import ForkedProcessError
 from gcp_adk_store.operations import forks, telemetry
 
@@ -46,11 +47,18 @@ class Connection:
     metadata: Sequence[tuple[str, str]]
     where: str
     """The database, and the emulator if any, for messages."""
+    channel: grpc.aio.Channel
+    emulator: str | None
+    """The address of the emulator, if it is one."""
 
     @property
     def root(self) -> str:
         """The name prefix of all documents of the database."""
         return f"{self.database}/documents"
+
+    async def reached(self, timeout_s: float) -> float:
+        """As :func:`~gcp_adk_store.cloud.firestore.reaching.reached`, for this channel."""
+        return await reached(self.channel, self.where, self.emulator, timeout_s)
 
 
 FirestoreClient: TypeAlias = AsyncClient
@@ -193,13 +201,13 @@ class BorrowedChannel:
         """
         _require_grpc()
         if self._connection is None:
-            channel, database, metadata = channel_of(self._client)
+            channel, database, metadata, emulator = channel_of(self._client)
             self._connection = connect(
                 channel,
                 project=self._client.project,
                 database=database,
                 extra_metadata=[pair for pair in metadata if pair[0] != _RESOURCE],
-                emulator=None,
+                emulator=emulator,
             )
         return self._connection
 
@@ -269,4 +277,6 @@ def connect(
             *extra_metadata,
         ],
         where=f"{name} on the emulator at {emulator} (FIRESTORE_EMULATOR_HOST)" if emulator else name,
+        channel=channel,
+        emulator=emulator,
     )

@@ -142,11 +142,12 @@ class Reads:
         async def attempt(timeout_s: float) -> tuple[list[Document], Timestamp | None]:
             found: list[Document] = []
             pauses = Pauses()
-            telemetry.count_rpc(request.ByteSize)
-            asked_at = platform_time.get_time()
             time: Timestamp | None = None
             read_time = 0.0
             with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+                timeout_s = await connection.reached(timeout_s)
+                telemetry.count_rpc(request.ByteSize)
+                asked_at = platform_time.get_time()
                 async for answer in rpc(request, metadata=connection.metadata, timeout=timeout_s):
                     message = received(answer)
                     if time is None:
@@ -189,9 +190,10 @@ class Documents(Reads):
             await apart(fill, light=light)
 
             async def attempt(timeout_s: float) -> list[Written]:
-                telemetry.count_rpc(request.ByteSize)
-                asked_at = platform_time.get_time()
                 with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
+                    timeout_s = await connection.reached(timeout_s)
+                    telemetry.count_rpc(request.ByteSize)
+                    asked_at = platform_time.get_time()
                     answer = received(
                         await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
                     )
@@ -223,9 +225,10 @@ class Documents(Reads):
         """Return the answer to *request*; ``None`` if this server does not know the RPC."""
 
         async def attempt(timeout_s: float) -> Any:
-            telemetry.count_rpc(request.ByteSize)
             try:
                 with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+                    timeout_s = await connection.reached(timeout_s)
+                    telemetry.count_rpc(request.ByteSize)
                     return received(
                         await connection.partition_query(
                             request, metadata=connection.metadata, timeout=timeout_s

@@ -74,7 +74,10 @@ async def listen(
     longest_wait_s = _FIRST_WAIT_S
 
     async def open_stream(timeout_s: float) -> "_Stream":
-        stream = _Stream(await connects.connection(), path, clock)
+        connection = await connects.connection()
+        with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+            timeout_s = await connection.reached(timeout_s)
+        stream = _Stream(connection, path, clock)
         try:
             async with asyncio.timeout(timeout_s):
                 await stream.next()

@@ -4,7 +4,8 @@ from typing import Unpack
 
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.ports.backend import Backend
-from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits, StoreOptions
+from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
+from gcp_adk_store.settings.options import StoreOptions
 from gcp_adk_store.store import Store
 from gcp_adk_store.testing.simulation.documents import SimulatedDocuments
 from gcp_adk_store.testing.simulation.network import Link, Network
