@@ -36,15 +36,16 @@ from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
-from gcp_adk_store.settings.options import limits_of
 
 if TYPE_CHECKING:
     from gcp_adk_store.encryption.encryption import Encryption
 
 
+@checks_kinds
 class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
@@ -97,7 +98,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """
         StoreSettings(bucket=bucket_name)  # refuses an invalid name
         require_storage_class(storage_class)
-        limits = limits_of(limits, ArtifactLimits)
+        limits = limits or ArtifactLimits()
         credentials = StoreCredentials.of(credentials)
         calls = StorageCalls(
             bucket_name, project=project, client=client, credentials=credentials, limits=limits

@@ -27,7 +27,6 @@ from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
-from gcp_adk_store.settings.options import limits_of
 
 T = TypeVar("T")
 
@@ -57,7 +56,7 @@ class KmsKeyWrapper:
             client: A ``google.cloud.kms_v1.KeyManagementServiceClient`` to use; :meth:`close` leaves it open.
             limits: Deadlines of a request.
         """
-        limits = limits_of(limits, SessionLimits)
+        limits = limits or SessionLimits()
         self._key = key
         self._older = older
         self._credentials = (credentials or StoreCredentials()).scoped(KMS_SCOPES)

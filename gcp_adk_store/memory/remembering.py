@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 Extract: TypeAlias = Callable[[Sequence[Event]], Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]]
 """Returns the memories to keep of events of one session; a function or a coroutine function."""
 
+_Events: TypeAlias = dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionKey, list[Event]]]]
+
 _FOLLOWED: Final = 8192
 """Sessions that this process knows to be remembered up to their last append."""
 _WAITING: Final = 10_000
@@ -29,7 +31,10 @@ _WAITING: Final = 10_000
 
 
 class Remembering:
-    """Adds what was appended to the memories of its user, one commit at a time for each user.
+    """Adds what was appended to the memories of its user, turn by turn, one commit at a time for each user.
+
+    A turn ends with an agent's final response. Until then its events wait, so that no search of the turn
+    finds the question that it is to answer; :meth:`flush` does not wait for the end.
 
     It never fails an append. What could not be remembered is logged, and caught up with: the next append of
     the session adds all events that the caller's session holds, and those that are remembered already change
@@ -45,7 +50,8 @@ class Remembering:
 
     def begin(self) -> None:
         """Start without work; in a forked child, that of the parent does not run."""
-        self._waiting: dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionKey, list[Event]]]] = {}
+        self._running: _Events = {}  # of turns that have not ended
+        self._waiting: _Events = {}
         self._tasks: dict[asyncio.AbstractEventLoop, dict[UserKey, asyncio.Task[None]]] = {}
 
     def appended(self, session: Session, event: Event) -> None:
@@ -53,12 +59,11 @@ class Remembering:
         loop = asyncio.get_running_loop()
         self._let_go()
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        waiting = self._waiting.setdefault(loop, {})
-        if sum(len(events) for sessions in waiting.values() for events in sessions.values()) >= _WAITING:
+        if self._count(loop) >= _WAITING:
             self._followed.forget(lambda known: known == key)
             logger.warning("%s waits for its next append to be remembered: too many wait already", key)
             return
-        sessions = waiting.setdefault(key.owner, {})
+        sessions = self._running.setdefault(loop, {}).setdefault(key.owner, {})
         if self._followed.get(key):
             sessions.setdefault(key, []).append(event)
         else:
@@ -66,13 +71,28 @@ class Remembering:
             ids = {each.id for each in stored}
             sessions[key] = stored + [each for each in sessions.get(key, []) if each.id not in ids]
         self._followed.put(key, value=True)
-        # A fact may need the whole turn.
-        if self._extract is None or (event.author != "user" and event.is_final_response()):
+        # Not before: a search of the same turn would find the question itself, and a fact may need all of it.
+        if event.author != "user" and event.is_final_response():
+            self._end_turn(loop, key)
             self._start(loop, key.owner)
+
+    def _count(self, loop: asyncio.AbstractEventLoop) -> int:
+        users = [*self._running.get(loop, {}).values(), *self._waiting.get(loop, {}).values()]
+        return sum(len(events) for sessions in users for events in sessions.values())
+
+    def _end_turn(self, loop: asyncio.AbstractEventLoop, key: SessionKey) -> None:
+        """Let what was appended to a session wait for its commit."""
+        users = self._running[loop]
+        events = users[key.owner].pop(key)
+        if not users[key.owner]:
+            del users[key.owner]
+        self._waiting.setdefault(loop, {}).setdefault(key.owner, {}).setdefault(key, []).extend(events)
 
     async def flush(self) -> None:
         """Wait until what was appended in this event loop is remembered, or is logged as not."""
         loop = asyncio.get_running_loop()
+        for key in [key for sessions in self._running.get(loop, {}).values() for key in sessions]:
+            self._end_turn(loop, key)
         for user in [*self._waiting.get(loop, {})]:
             self._start(loop, user)
         while running := [task for task in self._tasks.get(loop, {}).values() if not task.done()]:
@@ -115,10 +135,11 @@ class Remembering:
 
     def _let_go(self) -> None:
         """Drop the work of loops that have ended: nothing runs it any more."""
-        for loop in [loop for loop in {*self._tasks, *self._waiting} if loop.is_closed()]:
+        for loop in [loop for loop in {*self._tasks, *self._running, *self._waiting} if loop.is_closed()]:
             self._tasks.pop(loop, None)
-            for sessions in self._waiting.pop(loop, {}).values():
-                self._followed.forget(lambda known, lost=sessions: known in lost)  # type: ignore[misc]
+            for users in (self._running.pop(loop, {}), self._waiting.pop(loop, {})):
+                for sessions in users.values():
+                    self._followed.forget(lambda known, lost=sessions: known in lost)  # type: ignore[misc]
 
 
 def _up_to(event: Event, events: Sequence[Event]) -> list[Event]:

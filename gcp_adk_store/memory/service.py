@@ -26,15 +26,16 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import MemoryLimits
-from gcp_adk_store.settings.options import limits_of
 
 _LONGEST_WAIT_S: Final = 30.0
 
 
+@checks_kinds
 class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closing, BaseMemoryService):
     """ADK's memory service on Firestore, for any number of processes, threads and event loops.
 
@@ -74,7 +75,7 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             ModuleNotFoundError: an embedder is given, and the extra ``vectors`` is not installed; the message
                 has the command.
         """
-        self._limits = limits_of(limits, MemoryLimits)
+        self._limits = limits or MemoryLimits()
         until_of(0.0, default_ttl_seconds)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds
         self._storage = storage

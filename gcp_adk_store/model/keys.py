@@ -21,8 +21,8 @@ class UserKey:
     user: str
 
     def __post_init__(self) -> None:
-        _require_text(self.app, "app_name")
-        _require_text(self.user, "user_id")
+        require_text(self.app, "app_name")
+        require_text(self.user, "user_id")
 
     def __str__(self) -> str:
         return f"app={self.app!r} user={self.user!r}"
@@ -37,9 +37,9 @@ class SessionKey:
     session: str
 
     def __post_init__(self) -> None:
-        _require_text(self.app, "app_name")
-        _require_text(self.user, "user_id")
-        _require_text(self.session, "session_id")
+        require_text(self.app, "app_name")
+        require_text(self.user, "user_id")
+        require_text(self.session, "session_id")
         object.__setattr__(self, "session", self.session.strip())
 
     @property
@@ -67,7 +67,7 @@ class ArtifactScope:
         _require_path_segment(self.app, "app_name")
         _require_path_segment(self.user, "user_id")
         if self.session is not None:
-            _require_text(self.session, "session_id")
+            require_text(self.session, "session_id")
             object.__setattr__(self, "session", self.session.strip())
             _require_path_segment(self.session, "session_id")
 
@@ -87,7 +87,7 @@ class ArtifactKey:
             InvalidInputError: an id or the filename is unusable, or *session* is missing for a
                 filename of session scope.
         """
-        _require_text(filename, "filename")
+        require_text(filename, "filename")
         if not filename.removeprefix(USER_NAMESPACE):
             raise InvalidInputError("filename must not be empty.")
         if any(c in filename for c in "\r\n\x00"):
@@ -112,7 +112,12 @@ class ArtifactKey:
         return f"app={scope.app!r} user={scope.user!r} session={scope.session!r} filename={self.filename!r}"
 
 
-def _require_text(value: str, field: str) -> None:
+def require_text(value: str, field: str) -> None:
+    """Check an id: any Unicode text is one.
+
+    Raises:
+        InvalidInputError: *value* is no string, or half of a surrogate pair is in it.
+    """
     if not isinstance(value, str):
         raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")
     try:
@@ -125,7 +130,7 @@ def _require_text(value: str, field: str) -> None:
 
 def _require_path_segment(value: str, field: str) -> None:
     # The phrases are ADK's: its servers and users' tests match on them.
-    _require_text(value, field)
+    require_text(value, field)
     segments = value.replace("\\", "/").split("/")
     if not value.strip():
         raise InvalidInputError(f"{field} must not be empty.")

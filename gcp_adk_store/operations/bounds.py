@@ -13,6 +13,7 @@ from google.adk.sessions import Session
 from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.kinds import require_kinds
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.operation import Operation, at_most, enter, leave
 
@@ -122,6 +123,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         bounds: Bounds = args[0].bounds
         running = bounds.begin(method, args, kwargs)
         with Entered(running, ends=True):
+            require_kinds(method, args, kwargs)
             if limited:
                 await bounds.ready(running)
                 return await bounds.run(lambda: method(*args, **kwargs))
@@ -132,8 +134,10 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         running = args[0].bounds.begin(method, args, kwargs)
         items = method(*args, **kwargs)
         failure: BaseException | None = None
-        await args[0].bounds.ready(running)
         try:
+            with Entered(running):
+                require_kinds(method, args, kwargs)
+                await args[0].bounds.ready(running)
             # Step by step: between two of them the caller's own code runs, in the same context.
             while True:
                 with Entered(running):
@@ -150,6 +154,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         finally:
             telemetry.finish(running, failure)
 
+    call.checks_kinds = iterate.checks_kinds = True  # type: ignore[attr-defined]
     if inspect.isasyncgenfunction(method):
         return iterate
     call.is_operation = True  # type: ignore[attr-defined]  # it may have a deadline
@@ -183,6 +188,6 @@ class Entered:
 
 def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ids alone: tasks that outlive the call, such as those of a channel, keep them in memory."""
-    if session is not None:
+    if isinstance(session, Session):
         return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
     return {name: arguments[name] for name in _IDS if arguments.get(name) is not None}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -48,6 +48,7 @@ _LIGHT_CHANGES: Final = 50
 """Events of usual size whose JSON is read and changed in some milliseconds."""
 
 
+@runtime_checkable
 class ArtifactCopies(Protocol):
     """The artifacts of one fork."""
 

@@ -26,6 +26,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.operation import Operation
@@ -52,11 +53,12 @@ from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.verification import VerifyMethods
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.envelope import KmsEnvelope
-from gcp_adk_store.settings.options import SessionOptions, limits_of, require_options
+from gcp_adk_store.settings.options import SessionOptions, require_options
 
 logger = logging.getLogger(__name__)
 
 
+@checks_kinds
 class FirestoreSessionService(
     AppendMethods,
     CheckMethods,
@@ -122,15 +124,10 @@ class FirestoreSessionService(
         """
         require_options(options, FirestoreSessionService)
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
-        limits = limits_of(options.get("limits"), SessionLimits)
+        limits = options.get("limits") or SessionLimits()
         credentials = StoreCredentials.of(credentials)  # documents and payloads share its token
-        opened = partial(
-            open_documents,
-            project=place.project,
-            credentials=credentials,
-            interceptors=interceptors,
-            limits=limits,
-        )
+        of_calls: dict[str, Any] = {"interceptors": interceptors, "limits": limits}
+        opened = partial(open_documents, project=place.project, credentials=credentials, **of_calls)
         documents = opened(database=place.database, client=client)
         objects = None
         if place.bucket is not None:
@@ -193,7 +190,7 @@ class FirestoreSessionService(
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._durability = durability
-        self._limits = limits_of(limits, SessionLimits)
+        self._limits = limits or SessionLimits()
         self._hooks = ContentHooks(redactors, timeout_s=self._limits.redactor_timeout_s)
         self._storage = storage
         self._spelling = Spelling(self._limits, self._storage.payloads.place)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings.names import fields_only
@@ -85,6 +85,10 @@ class KmsEnvelope:
     and browsers cannot, and URLs of artifacts are refused."""
 
     def __post_init__(self) -> None:
+        given: Any = self
+        older, database, cache_s = given.older_keys, given.keys_database, given.cache_s
+        if not isinstance(older, tuple) or not all(isinstance(key, str) for key in older):
+            raise InvalidInputError("older_keys must be a tuple of names of keys")
         wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
         if wrong:
             raise InvalidInputError(
@@ -93,12 +97,12 @@ class KmsEnvelope:
             )
         if self.per != "user":
             raise InvalidInputError(f"per is {self.per!r:.40}, it must be 'user'")
-        if not _DATABASE.fullmatch(self.keys_database):
+        if not isinstance(database, str) or not _DATABASE.fullmatch(self.keys_database):
             raise InvalidInputError(
-                f"keys_database {self.keys_database[:80]!r} must be the id of a database other than "
+                f"keys_database {str(self.keys_database)[:80]!r} must be the id of a database other than "
                 "the default: 4 to 63 lower-case letters, digits or '-'"
             )
-        if not 0 <= self.cache_s <= MAX_CACHE_S:
+        if not isinstance(cache_s, int | float) or not 0 <= self.cache_s <= MAX_CACHE_S:
             raise InvalidInputError(f"cache_s is {self.cache_s}, it must be from 0 to {MAX_CACHE_S:.0f}")
 
     @classmethod

@@ -7,14 +7,12 @@ table of docs/reference/options.md read it.
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, Literal, TypedDict, TypeVar, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits
 from gcp_adk_store.settings.envelope import KmsEnvelope
 from gcp_adk_store.settings.names import require_known
-
-Limits = TypeVar("Limits", SessionLimits, ArtifactLimits, MemoryLimits)
 
 
 class _OptionsOfBoth(TypedDict, total=False):
@@ -62,7 +60,8 @@ class ServiceOptions(TypedDict, total=False):
     ``GenaiEmbedder``, a ``FunctionEmbedder``, or another object with their attributes; ``None`` (default)
     ranks by words alone."""
     index_on_append: bool
-    """Whether what the session service appends becomes a memory of its user, beside the append."""
+    """Whether what the session service appends becomes a memory of its user, when an agent
+    has answered and beside that append."""
     extract: Callable[[Sequence[Any]], Any] | None
     """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
     themselves; a function or a coroutine function. It runs after the append, and may call a model."""
@@ -112,21 +111,6 @@ def require_options(
                 f"{'takes' if len(takers) == 1 else 'take'} it"
             )
     require_known(given, known, of=makes.__qualname__)
-
-
-def limits_of(given: object, kind: type[Limits]) -> Limits:
-    """Return the limits that are *given*, or the default ones.
-
-    Raises:
-        InvalidInputError: *given* is neither of their *kind* nor ``None``.
-    """
-    if given is None:
-        return kind()
-    if not isinstance(given, kind):
-        raise InvalidInputError(
-            f"limits of type {type(given).__name__} are given, they must be {kind.__name__}"
-        )
-    return given
 
 
 def of_sessions(options: StoreOptions) -> SessionOptions:

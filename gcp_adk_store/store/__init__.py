@@ -22,6 +22,7 @@ from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -32,7 +33,6 @@ from gcp_adk_store.settings.options import (
     ServiceOptions,
     SessionOptions,
     StoreOptions,
-    limits_of,
     of_services,
     of_sessions,
     require_options,
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
 
+@checks_kinds
 class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
     """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
@@ -145,8 +146,8 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         """
         _require(options, Store.local)
         place = StoreSettings(local=os.fspath(path), prefix=prefix)
-        session_limits = limits_of(options.get("session_limits"), SessionLimits)
-        artifact_limits = limits_of(options.get("artifact_limits"), ArtifactLimits)
+        session_limits = options.get("session_limits") or SessionLimits()
+        artifact_limits = options.get("artifact_limits") or ArtifactLimits()
         store = cls.over(
             open_backend(os.fspath(path), session_limits, artifact_limits),
             open_keys=lambda _: open_keys(os.fspath(path), session_limits),
@@ -189,7 +190,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             storage = encrypted_storage(
                 backend.documents, backend.objects, layout, envelope, open_keys=open_keys
             )
-        limits = limits_of(options.get("artifact_limits"), ArtifactLimits)
+        limits = options.get("artifact_limits") or ArtifactLimits()
         session_options = of_sessions(options)
         artifacts = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
         sessions = FirestoreSessionService.over(storage, **session_options)
@@ -299,7 +300,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
             store._recovery_of_keys = partial(recoverable, of_keys, credentials)
         store._open_objects = partial(
-            _bucket, place, storage, credentials, limits_of(options.get("artifact_limits"), ArtifactLimits)
+            _bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
         )
         return store
 

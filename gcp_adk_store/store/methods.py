@@ -19,12 +19,14 @@ from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.model.rotation import RotationReport
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.fork_methods import fork_key
 from gcp_adk_store.sessions.restores import PutBack
 from gcp_adk_store.sessions.service import FirestoreSessionService
 
 
+@checks_kinds
 class StoreMethods:
     """The methods of a store that concern both of its services.
 

@@ -9,6 +9,7 @@ from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.model.proofs import AnchorReport, HistoryProof
 from gcp_adk_store.model.redactions import Redaction
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.sessions.service import FirestoreSessionService
 
@@ -19,6 +20,7 @@ OpenObjects = Callable[[str], Objects]
 """Opens another bucket than the store's."""
 
 
+@checks_kinds
 class ProofMethods:
     """The methods of a store that redact events and prove histories.
 

@@ -13,10 +13,10 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits, StoreSettings
-from gcp_adk_store.settings.options import limits_of
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -33,6 +33,7 @@ class Opened(NamedTuple):
     limits: SessionLimits
 
 
+@checks_kinds
 class OwnedStore(OfOneProcess, Closing):
     """A store of ``a2a-sdk`` on Firestore, or on a local store."""
 
@@ -67,7 +68,7 @@ class OwnedStore(OfOneProcess, Closing):
             InvalidInputError: a name or *ttl_seconds* is malformed.
         """
         place = StoreSettings(project=project, database=database, prefix=prefix)
-        limits = limits_of(limits, SessionLimits)
+        limits = limits or SessionLimits()
         documents = open_documents(
             project=place.project,
             database=place.database,
@@ -94,7 +95,7 @@ class OwnedStore(OfOneProcess, Closing):
             InvalidInputError: *ttl_seconds* is malformed.
         """
         store = cls.__new__(cls)
-        opened = Opened(documents, prefix, ttl_seconds, owner_resolver, limits_of(limits, SessionLimits))
+        opened = Opened(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())
         store._begin(opened)  # noqa: SLF001  # its own class
         return store
 

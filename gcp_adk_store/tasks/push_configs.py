@@ -7,6 +7,7 @@ from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.tasks.erasure import erase
 from gcp_adk_store.tasks.owned import Opened, OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
@@ -20,6 +21,7 @@ with needs_a2a():
     from google.protobuf.message import DecodeError
 
 
+@checks_kinds
 class FirestorePushNotificationConfigStore(OwnedStore, PushNotificationConfigStore):
     """The push notification config store of ``a2a-sdk`` on Firestore, or on a local store.
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from gcp_adk_store.codec.tasks import TaskHeader, TaskLayout
 from gcp_adk_store.errors import StoredDataError, TaskConflictError
 from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.tasks.owned import Opened, OwnedStore
 from gcp_adk_store.tasks.records import TaskRecords, Version
@@ -56,6 +57,7 @@ class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
         self.task_id = ""
 
 
+@checks_kinds
 class FirestoreTaskStore(OwnedStore, TaskStore):
     """The task store of ``a2a-sdk`` on Firestore, or on a local store, for any number of processes.
 

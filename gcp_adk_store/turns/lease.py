@@ -346,8 +346,8 @@ def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
     until = turn.until or 0.0
     left_s = max(0.0, until - stored.read_time)
     return SessionBusyError(
-        f"turn {turn.fence} of the session runs, held by {turn.holder}; its lease ends in {left_s:.1f} s "
-        "unless it is renewed",
+        # Without the holder, which names a machine and a process: clients get the message.
+        f"turn {turn.fence} of the session runs; its lease ends in {left_s:.1f} s unless it is renewed",
         holder=turn.holder,
         fence=turn.fence,
         until=until,

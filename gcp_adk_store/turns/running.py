@@ -22,6 +22,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.model.repair import repairs
 from gcp_adk_store.model.turns import require_times
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
 
@@ -30,6 +31,7 @@ OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
 _END: Final = object()
 
 
+@checks_kinds
 class Turns(HeldTurns):
     """The turns of sessions: one at a time in each session, in all processes.
 
@@ -78,6 +80,9 @@ class Turns(HeldTurns):
         if on_busy not in get_args(OnBusyRun):
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusyRun)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
+        for name in state_delta or ():
+            if not isinstance(name, str):
+                raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
         self._require_mine(runner)
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
         hold: Hold | None

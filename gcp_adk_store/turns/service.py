@@ -14,6 +14,7 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.turns import Turn, require_times
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.turn import Hold, enter, held, leave
 from gcp_adk_store.turns.lease import Leases, keep, logger
@@ -41,6 +42,7 @@ class TurnStatus:
     """The ids of the messages that wait, in order."""
 
 
+@checks_kinds
 class HeldTurns:
     """The methods that hold turns, without running an agent."""
 

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import platform
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, MutableMapping
 from pathlib import Path
@@ -81,6 +84,9 @@ async def test_a_request_during_another_turn_is_told_to_try_later(
             assert 409 == refused.status_code
             assert 1 <= int(refused.headers["Retry-After"]) <= 60
             assert "SessionBusyError" in refused.json()["detail"]
+            # The holder names a machine and a process, which are no client's business.
+            assert platform.node() not in refused.text
+            assert not re.search(rf"\b{os.getpid()}\b", refused.text)
         assert 200 == (await client.post(path, json=TURN)).status_code
     found = await elsewhere.sessions.get_session(**WHO)
     assert found is not None

@@ -2,13 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.runners import Runner
 from google.genai import types
+from pydantic import Field
 
 from gcp_adk_store import (
     FirestoreMemoryService,
@@ -230,3 +234,81 @@ async def test_what_is_appended_just_when_a_commit_ends_is_not_left_waiting() ->
         await store.sessions.flush()
 
         assert [f"turn {number}" for number in range(40)] == await listed(store)
+
+
+class Asking(BaseAgent):
+    """An agent that searches what it is asked, appends a note, searches again, and answers."""
+
+    found: list[list[tuple[str, float]]] = Field(default_factory=list)
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        await self._search(ctx)
+        call = types.Part.from_function_call(name="look", args={})
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=types.Content(parts=[call]))
+        await self._search(ctx)
+        yield said("It is Rex, of course.", self.name)
+
+    async def _search(self, ctx: InvocationContext) -> None:
+        assert ctx.memory_service is not None
+        (asked,) = ctx.user_content.parts  # type: ignore[union-attr,misc]
+        answer = await ctx.memory_service.search_memory(
+            app_name=ctx.app_name, user_id=ctx.user_id, query=str(asked.text)
+        )
+        self.found.append(
+            [
+                (str(each.content.parts[0].text), each.custom_metadata["adk_store_score"])
+                for each in answer.memories
+                if each.content.parts
+            ]
+        )
+
+
+FACT = "The name of my dog is Rex"
+QUESTION = "What is the name of my dog?"
+
+
+async def ask(store: Store, session_id: str, text: str, agent: Asking) -> list[tuple[str, float]]:
+    """Run a turn; return what its last search found, with the scores."""
+    runner = Runner(app_name="app", agent=agent, session_service=store.sessions, memory_service=store.memory)
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    async for _ in runner.run_async(user_id="user", session_id=session_id, new_message=message):
+        pass
+    return agent.found[-1]
+
+
+async def test_a_turn_does_not_find_its_own_question() -> None:
+    """It scored 0.48, before the fact with 0.18; the turns before it are found, and later it is, too."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        for session_id in ("past", "now", "later"):
+            await store.sessions.create_session(session_id=session_id, **USER)
+        agent = Asking(name="agent")
+        assert [] == await ask(store, "past", FACT, agent)
+        await store.sessions.flush()
+
+        found = await ask(store, "now", QUESTION, agent)
+        assert FACT == found[0][0]
+        assert QUESTION not in dict(found)
+        assert agent.found[-2] == found
+
+        await store.sessions.flush()
+        found = await ask(store, "later", QUESTION, agent)
+        assert QUESTION == found[0][0]
+        assert found[0][1] > dict(found)[FACT] > 0
+
+
+async def test_the_end_of_another_turn_does_not_remember_a_question_of_one_that_runs() -> None:
+    """Of the same user, in another session, or before it in the same one."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        one = await store.sessions.create_session(session_id="one", **USER)
+        two = await store.sessions.create_session(session_id="two", **USER)
+        await store.sessions.append_event(one, said("first question"))
+        await store.sessions.append_event(one, said("first answer", "agent"))
+        await store.sessions.append_event(one, said("second question"))
+        await store.sessions.append_event(two, said("other question"))
+        await store.sessions.append_event(two, said("other answer", "agent"))
+        await asyncio.wait([task for task in asyncio.all_tasks() if task is not asyncio.current_task()])
+        ended = {"first question", "first answer", "other question", "other answer"}
+        assert ended == set(await listed(store))
+
+        await store.sessions.flush()
+        assert "second question" in await listed(store)

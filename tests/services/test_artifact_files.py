@@ -268,7 +268,7 @@ async def test_parts_that_make_the_whole_are_checked(artifacts: GcsArtifactServi
     ("source", "message"),
     [
         (io.StringIO("text"), "binary mode"),
-        (iter([b""]), "a path or a file that can seek"),
+        (iter([b""]), "source must be a string or a path or a binary file"),
     ],
 )
 async def test_a_source_that_cannot_be_read_again_is_refused(

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import (
     ArtifactLimits,
@@ -37,6 +39,11 @@ MISSPELT = {
 }
 
 
+def lent() -> AsyncClient:
+    """Return a client that is never used."""
+    return AsyncClient(project="p", credentials=AnonymousCredentials())
+
+
 def a_store() -> Store:
     """Return a store that writes nothing before its first call."""
     return Store.local(":memory:")
@@ -47,7 +54,7 @@ WAYS: Mapping[str, Callable[..., object]] = {
     "Store.local": lambda **given: Store.local("never-made", **given),
     "Store.from_env": Store.from_env,
     "Store.from_settings": lambda **given: Store.from_settings(StoreSettings(), **given),
-    "Store.from_clients": lambda **given: Store.from_clients(firestore=None, **given),  # type: ignore[arg-type]
+    "Store.from_clients": lambda **given: Store.from_clients(firestore=lent(), **given),
     "FirestoreSessionService": FirestoreSessionService,
     "FirestoreSessionService.over": lambda **given: FirestoreSessionService.over(
         a_store().sessions.storage, **given
@@ -147,13 +154,13 @@ def test_settings_and_limits_refuse_unknown_fields(make: Callable[[Any], object]
 @pytest.mark.parametrize("limits", [{}, 0, SessionLimits, "small", {"deadline_s": 1}])
 def test_limits_of_another_kind_are_refused(limits: Any) -> None:
     """An empty dictionary is no default either."""
-    told = "they must be (Session|Artifact|Memory)Limits$"
+    told = "limits must be an? (Session|Artifact|Memory)Limits or None, not "
     for make in (
         lambda: Store.connect(session_limits=limits),
         lambda: Store.local(":memory:", session_limits=limits),
         lambda: Store.local(":memory:", artifact_limits=limits),
         lambda: Store.connect(bucket="a-bucket", artifact_limits=limits),
-        lambda: Store.local(":memory:", memory_limits=limits).memory,
+        lambda: Store.local(":memory:", memory_limits=limits),
         lambda: FirestoreSessionService(limits=limits),
         lambda: FirestoreMemoryService(a_store().sessions.storage, limits=limits),
     ):

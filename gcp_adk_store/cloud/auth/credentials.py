@@ -25,6 +25,7 @@ from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.operation import at_most
 from gcp_adk_store.settings import StoreSettings
 
@@ -67,6 +68,7 @@ class FoundCredentials:
     identity: Identity
 
 
+@checks_kinds
 class StoreCredentials:
     """The identity of one or more stores: found at the first use, with one token for all clients.
 

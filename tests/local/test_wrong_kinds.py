@@ -1,0 +1,182 @@
+"""An argument of a wrong kind is a typed error of every public method, or does no harm."""
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event
+from google.adk.runners import Runner
+from google.genai import types
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreMemoryService,
+    FirestoreSessionService,
+    GcsArtifactService,
+    InvalidInputError,
+    KmsEnvelope,
+    MemoryLimits,
+    SessionLimits,
+    Store,
+    StoreCredentials,
+    StoreError,
+    StoreSettings,
+)
+from gcp_adk_store.settings.options import options_of
+from tests.support.methods import GOOD, arguments, finished, public_methods, services_of
+
+WRONG: Mapping[str, Any] = {
+    "None": None,
+    "3": 3,
+    "-1": -1,
+    "2.5": 2.5,
+    "nan": float("nan"),
+    "True": True,
+    "text": "x",
+    "half": "\ud800",
+    "bytes": b"x",
+    "list": [],
+    "list of 3": [3],
+    "map": {},
+    "map of objects": {"a": object()},
+    "map of 3": {3: 3},
+    "object": object(),
+    "...": ...,
+}
+"""Values of all kinds; each is wrong for most parameters."""
+
+
+class Answering(BaseAgent):
+    """An agent that answers at once."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=GOOD["new_message"])
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run each test in a folder of its own, where files may be made."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+async def failure_of(method: Callable[..., Any], given: Mapping[str, Any]) -> BaseException | None:
+    """Return the error of a call that is not one of this library's."""
+    try:
+        await finished(method, given)
+    except StoreError:
+        return None
+    except Exception as exc:  # noqa: BLE001  # whatever leaves the library
+        return exc
+    return None
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("name", [*services_of(Store.local(":memory:"))])
+async def test_an_argument_of_a_wrong_kind_is_never_a_raw_error(name: str, wrong: str) -> None:
+    """For each parameter of each public method of each service of a store."""
+    raw = []
+    async with Store.local(":memory:") as store:
+        runner = Runner(app_name="app", agent=Answering(name="a"), session_service=store.sessions)
+        session = await store.sessions.create_session(app_name="app", user_id="user", session_id="s")
+        good = {**GOOD, "runner": runner, "session": session}
+        for method in public_methods(services_of(store)[name]):
+            for parameter in inspect.signature(method).parameters.values():
+                if parameter.kind is parameter.VAR_KEYWORD or parameter.name == "follow":
+                    continue
+                given = arguments(method, good, **{parameter.name: WRONG[wrong]})
+                if (failure := await failure_of(method, given)) is not None:
+                    raw.append(f"{method.__name__}({parameter.name}): {failure!r}")
+    assert [] == raw
+
+
+@pytest.mark.parametrize(
+    ("service", "method", "given", "says"),
+    [
+        ("artifacts", "save_artifact", {"artifact": "x"}, "artifact must be a Part or a mapping, not str"),
+        ("turns", "run", {"new_message": "hi"}, "new_message must be a Content, not str"),
+        ("turns", "run", {"runner": "agent"}, "runner must be a Runner, not str"),
+        ("sessions", "append_event", {"event": {}}, "event must be an Event, not dict"),
+        ("sessions", "append_event", {"session": "s"}, "session must be a Session, not str"),
+        ("sessions", "create_session", {"state": []}, "state must be a mapping or None, not list"),
+        (
+            "sessions",
+            "fork_session",
+            {"artifacts": "all"},
+            "artifacts must be an ArtifactCopies or None",
+        ),
+        ("memory", "add_memory", {"memories": ["x"]}, "each of memories must be a MemoryEntry, not str"),
+        ("memory", "add_events_to_memory", {"events": "x"}, "events must be a sequence, not str"),
+        ("store", "erase_user", {"dry_run": "no"}, "dry_run must be True or False, not str"),
+        ("store", "prune", {"idle_days": "7"}, "idle_days must be a number or None, not str"),
+        ("tasks", "save", {"task": {}}, "task must be a Task, not dict"),
+    ],
+)
+async def test_the_error_names_the_argument_and_both_kinds(
+    service: str, method: str, given: dict[str, Any], says: str
+) -> None:
+    """Before anything is read or written."""
+    async with Store.local(":memory:") as store:
+        runner = Runner(app_name="app", agent=Answering(name="a"), session_service=store.sessions)
+        called = getattr(services_of(store)[service], method)
+        with pytest.raises(InvalidInputError) as caught:
+            await finished(called, arguments(called, {**GOOD, "runner": runner}, **given))
+
+    assert says in str(caught.value)
+
+
+def makers() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
+    """Yield what makes stores, services and settings, with the arguments that it requires."""
+    store = Store.local(":memory:")
+    yield "Store.connect", Store.connect, {}
+    yield "Store.local", Store.local, {"path": ":memory:"}
+    yield "Store.from_env", Store.from_env, {}
+    yield "Store.from_settings", Store.from_settings, {"place": StoreSettings()}
+    yield "Store", Store, {"sessions": store.sessions, "artifacts": None}
+    yield "FirestoreSessionService", FirestoreSessionService, {}
+    yield "GcsArtifactService", GcsArtifactService, {"bucket_name": "a-bucket"}
+    yield "FirestoreMemoryService", FirestoreMemoryService, {"storage": store.sessions.storage}
+    yield "StoreSettings", StoreSettings, {}
+    yield "SessionLimits", SessionLimits, {}
+    yield "ArtifactLimits", ArtifactLimits, {}
+    yield "MemoryLimits", MemoryLimits, {}
+    yield "KmsEnvelope", KmsEnvelope, {"key": Path("key")}
+    yield "StoreCredentials", StoreCredentials, {}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(
+    ("name", "make", "given"), [*makers()], ids=lambda each: each if isinstance(each, str) else ""
+)
+def test_an_option_of_a_wrong_kind_is_never_a_raw_error(
+    name: str, make: Callable[..., Any], given: dict[str, Any], wrong: str
+) -> None:
+    """For each option of everything that a user makes."""
+    raw = []
+    for option in sorted(options_of(make)):
+        try:
+            make(**{**given, option: WRONG[wrong]})
+        except StoreError:
+            continue
+        except Exception as exc:  # noqa: BLE001  # whatever leaves the library
+            raw.append(f"{name}({option}): {exc!r}")
+    assert [] == raw
+
+
+async def test_a_message_that_waits_has_state_keys_of_text() -> None:
+    """As the state of a session has."""
+    async with Store.local(":memory:") as store:
+        runner = Runner(app_name="app", agent=Answering(name="a"), session_service=store.sessions)
+        await store.sessions.create_session(app_name="app", user_id="user", session_id="s")
+        delta: Any = {3: "x"}
+        message = types.Content(role="user", parts=[types.Part(text="x")])
+        with pytest.raises(InvalidInputError, match="a state key must be a string, not int"):
+            await anext(
+                store.turns.run(
+                    runner, user_id="user", session_id="s", new_message=message, state_delta=delta
+                )
+            )
