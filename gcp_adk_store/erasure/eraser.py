@@ -24,7 +24,14 @@ from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.erasure.counting import counted, refers_to_bucket
 from gcp_adk_store.erasure.key_erasure import KeyErasure
-from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError, UnavailableError
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoredDataError,
+    StoreError,
+    UnavailableError,
+)
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -119,9 +126,16 @@ class UserErasure:
                 not_covered=run.not_covered,
             )
             return
-        async with aclosing(run.erase(quiet_s)) as steps:
-            async for step in steps:
-                yield step
+        try:
+            async with aclosing(run.erase(quiet_s)) as steps:
+                async for step in steps:
+                    yield step
+        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+            if not run.has_removed:
+                raise
+            raise OutcomeUnknownError.since(
+                exc, f"some of the user's data may be removed, and not all are; call it again: {exc}"
+            ) from exc
 
     async def subject(self, key: UserKey) -> str:
         """Return the name of a user in intents and receipts; the first call of a store makes its key."""
@@ -171,6 +185,8 @@ class _Run:
         # Both services may have one folder.
         both = (self._storage.payloads.objects, None if artifacts is None else artifacts.objects)
         self._places = {each.uri_of(""): each for each in both if each is not None}.values()
+        self.has_removed = False
+        """Whether something may be removed."""
 
     @property
     def not_covered(self) -> tuple[str, ...]:
@@ -191,6 +207,7 @@ class _Run:
             async for stage, _, remove in self.find():
                 is_empty = False
                 await remove()
+                self.has_removed = True
                 yield ErasureProgress(stage=stage, passes=number, found=self._intent.erased)
             if is_empty and (number > 1 or not quiet_s):
                 break
@@ -279,6 +296,7 @@ class _Run:
 
     def _removal(self, tally: Tally, remove: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
         async def removed() -> None:
+            self.has_removed = True  # of several objects, some may be removed before one is not
             await remove()
             await self._commit([], tally)
 

@@ -257,7 +257,8 @@ class StoreMethods:
             :class:`~gcp_adk_store.ErasureProgress` and the receipt at last.
 
         Raises:
-            UnavailableError: others still write what is the user's, after 20 passes; or the service refuses.
+            OutcomeUnknownError: some may be removed, and not all is; or others write after 20 passes.
+            UnavailableError: the service refuses; nothing was removed.
                 Something may be erased: call it again.
             OutcomeUnknownError: not answered; or everything is removed, and some of its bytes are left in the
                 files of a folder, because others read them. Call it again.

@@ -15,7 +15,6 @@ from gcp_adk_store import (
     InvalidInputError,
     Store,
     StoredDataError,
-    UnavailableError,
 )
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.erasures import digest_of
@@ -197,7 +196,7 @@ async def test_an_erasure_ends_with_an_error_while_others_write_all_the_time(sto
         async for _ in store.erase_user(app_name=APP, user_id=USER):
             await store.sessions.create_session(app_name=APP, user_id=USER)
 
-    with pytest.raises(UnavailableError, match="stop them, then call it again"):
+    with pytest.raises(OutcomeUnknownError, match="stop them, then call it again"):
         await race()
 
     _, receipt = await erase(store)

@@ -174,11 +174,11 @@ async def has_recovered(
     found = normal(await world.holdings())
     if error is None:
         assert expected.after == found
+    elif isinstance(error, UnavailableError):
+        assert expected.before == found
     elif not operation.atomic:
         possible = [*expected.before.items(), *expected.after.items()]
         assert all(item in possible for item in found.items())
-    elif isinstance(error, UnavailableError):
-        assert expected.before == found
     else:
         assert found in (expected.before, expected.after)
     if error is not None:
