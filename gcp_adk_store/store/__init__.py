@@ -11,14 +11,12 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.doctor.recovery import recoverable
 from gcp_adk_store.erasure.eraser import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend, open_keys
-from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
@@ -38,6 +36,7 @@ from gcp_adk_store.settings.options import (
     require_options,
 )
 from gcp_adk_store.store.methods import StoreMethods
+from gcp_adk_store.store.other_places import another_bucket, kept_nowhere, kept_where_unknown
 from gcp_adk_store.store.proofs import OpenObjects, ProofMethods
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
@@ -81,8 +80,8 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         self._turns = Turns(sessions)
         self._options = options
         self._session_options: SessionOptions = {}
-        self._recovery: RecoveryOf = _kept_where_unknown
-        self._recovery_of_keys: RecoveryOf = _kept_where_unknown
+        self._recovery: RecoveryOf = kept_where_unknown
+        self._recovery_of_keys: RecoveryOf = kept_where_unknown
         self._open_objects: OpenObjects | None = None
         extract = options.get("extract")
         if options.get("index_on_append"):
@@ -154,7 +153,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             prefix=place.prefix,
             **options,
         )
-        store._recovery = store._recovery_of_keys = _kept_nowhere  # noqa: SLF001  # its own class
+        store._recovery = store._recovery_of_keys = kept_nowhere  # noqa: SLF001  # its own class
         store._open_objects = lambda name: open_backend(name, session_limits, artifact_limits).objects  # noqa: SLF001
         return store
 
@@ -300,7 +299,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             of_keys = replace(place, database=envelope.keys_database, bucket=None)
             store._recovery_of_keys = partial(recoverable, of_keys, credentials)
         store._open_objects = partial(
-            _bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
+            another_bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
         )
         return store
 
@@ -395,28 +394,3 @@ def _require(given: Iterable[str], way: Callable[..., object]) -> None:
     """
     ways = (Store.connect, Store.local, Store.from_env, Store.from_settings, Store.from_clients)
     require_options(given, way, *ways, *((FirestoreSessionService,) if way is Store else ()))
-
-
-def _bucket(
-    place: StoreSettings,
-    storage: StorageClient | None,
-    credentials: StoreCredentials | None,
-    limits: ArtifactLimits,
-    name: str,
-) -> Objects:
-    """Return another bucket than the store's."""
-    named = StoreSettings(project=place.project, bucket=name)
-    calls = StorageCalls(
-        named.bucket or "", project=named.project, client=storage, credentials=credentials, limits=limits
-    )
-    return Objects(calls)
-
-
-async def _kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
-    """Return that nobody asked what the services of the caller keep."""
-    return Recovery(unknown=("the store was made of services, which do not tell: use Store.connect",))
-
-
-async def _kept_nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
-    """Return that nothing keeps what a local store removed."""
-    return Recovery()

@@ -257,11 +257,9 @@ class StoreMethods:
             :class:`~gcp_adk_store.ErasureProgress` and the receipt at last.
 
         Raises:
-            OutcomeUnknownError: some may be removed, and not all is; or others write after 20 passes.
+            OutcomeUnknownError: some may be removed, and not all is; others write after 20 passes; or everything
+                is removed, and others read its bytes in the files of a folder. Call it again.
             UnavailableError: the service refuses; nothing was removed.
-                Something may be erased: call it again.
-            OutcomeUnknownError: not answered; or everything is removed, and some of its bytes are left in the
-                files of a folder, because others read them. Call it again.
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased. Or the user's data is
                 encrypted and the store has no *encryption*; nothing that is encrypted was erased.

@@ -13,6 +13,7 @@ from gcp_adk_store import (
     ErasureProgress,
     ErasureReceipt,
     InvalidInputError,
+    OutcomeUnknownError,
     Store,
     StoredDataError,
 )
