@@ -257,8 +257,7 @@ class StoreMethods:
             :class:`~gcp_adk_store.ErasureProgress` and the receipt at last.
 
         Raises:
-            OutcomeUnknownError: some may be removed, and not all is; others write after 20 passes; or everything
-                is removed, and others read its bytes in the files of a folder. Call it again.
+            OutcomeUnknownError: not all is removed, or others write or read all the time; call it again.
             UnavailableError: the service refuses; nothing was removed.
             StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased. Or the user's data is
