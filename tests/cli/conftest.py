@@ -61,12 +61,14 @@ class Deployment:
         )
 
     def peak_of(self, *arguments: str) -> int:
-        """Return how many bytes of memory a process took at most that runs the command."""
-        program = str(Path(sys.executable).parent / "gcp-adk-store")
-        pid = os.posix_spawn(program, [program, *arguments], {**os.environ, **self.environ})
-        _, status, used = os.wait4(pid, 0)
-        assert 0 == status
-        return used.ru_maxrss * 1024
+        """Return how many bytes Python held at most in a process that runs the command."""
+        done = subprocess.run(
+            [ready_programs() / "python", Path(__file__).with_name("traced_command.py"), *arguments],
+            env={**os.environ, **self.environ},
+            stderr=subprocess.PIPE,
+            check=True,
+        )
+        return int(done.stderr.split()[-1])
 
 
 def done(work: Coroutine[Any, Any, T]) -> T:

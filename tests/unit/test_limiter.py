@@ -3,8 +3,7 @@
 import asyncio
 import gc
 import threading
-import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from gcp_adk_store.errors import OverloadedError, UnavailableError
 from gcp_adk_store.operations.limiter import Limiter, Permit
 from gcp_adk_store.operations.operation import part_of
+from tests.support.quick_time import QuickTime
 
 HANGS_S = 20.0
 
@@ -176,14 +176,21 @@ class Elsewhere:
         self.held.append(await limiter.acquire("k"))
 
 
-def acquire_and_release(limiter: Limiter) -> None:
+@pytest.fixture
+def quick() -> Iterator[QuickTime]:
+    """A time in which waits take none."""
+    with QuickTime().everywhere() as quick:
+        yield quick
+
+
+def acquire_and_release(limiter: Limiter, time: QuickTime | None = None) -> None:
     """Hold a permit in a fresh loop, within the longest wait."""
 
     async def use() -> None:
         async with limiter.permit("k"):
             pass
 
-    asyncio.run(use())
+    (time.run if time else asyncio.run)(use())
 
 
 def test_a_permit_of_a_closed_loop_is_free_at_once() -> None:
@@ -206,19 +213,18 @@ async def test_a_waiting_call_gets_the_permit_of_a_loop_that_is_closed() -> None
     limiter.release(await asyncio.wait_for(waiter, HANGS_S))
 
 
-def test_a_loop_that_is_stopped_keeps_its_permit_for_half_of_the_longest_wait() -> None:
+def test_a_loop_that_is_stopped_keeps_its_permit_for_half_of_the_longest_wait(quick: QuickTime) -> None:
     """It may run again; another call gets the permit within the time that it may wait, and not before."""
     limiter = limited(longest_wait_s=1.0)
     elsewhere = Elsewhere(limiter)
-    waited = time.monotonic()
-    acquire_and_release(limiter)
-    waited = time.monotonic() - waited
+    began = quick.now
+    acquire_and_release(limiter, quick)
     elsewhere.loop.close()
 
-    assert 0.5 <= waited < 1.0
+    assert 0.5 <= quick.now - began < 1.0
 
 
-def test_a_loop_that_runs_again_still_holds_its_permit() -> None:
+def test_a_loop_that_runs_again_still_holds_its_permit(quick: QuickTime) -> None:
     """It releases the permit itself; until then other calls fail after their wait."""
     limiter = limited()
     elsewhere = Elsewhere(limiter)
@@ -227,13 +233,13 @@ def test_a_loop_that_runs_again_still_holds_its_permit() -> None:
         limiter.release(elsewhere.held[0])
 
     with part_of(0.1), pytest.raises(OverloadedError):
-        acquire_and_release(limiter)
+        acquire_and_release(limiter, quick)
     elsewhere.run(end())
     elsewhere.loop.close()
     acquire_and_release(limiter)
 
 
-def test_a_reclaimed_permit_is_not_released_again() -> None:
+def test_a_reclaimed_permit_is_not_released_again(quick: QuickTime) -> None:
     """A call that runs again, or is thrown away, after others got its permit takes nothing from them."""
     limiter = limited(longest_wait_s=0.2)
     elsewhere = Elsewhere(limiter)
@@ -244,11 +250,11 @@ def test_a_reclaimed_permit_is_not_released_again() -> None:
             with pytest.raises(OverloadedError):
                 await limiter.acquire("k")
 
-    asyncio.run(have_it_meanwhile())
+    quick.run(have_it_meanwhile())
     elsewhere.loop.close()
 
 
-def test_what_closed_loops_leave_is_forgotten() -> None:
+def test_what_closed_loops_leave_is_forgotten(quick: QuickTime) -> None:
     """Neither held nor waited-for permits stay, though no call uses their keys again."""
     limiter = limited(longest_wait_s=0.2, max_waiting=100)
 
@@ -260,7 +266,7 @@ def test_what_closed_loops_leave_is_forgotten() -> None:
         loop = asyncio.new_event_loop()
         loop.run_until_complete(leave(f"{number}"))
         loop.close()
-    time.sleep(limiter._sweep_interval_s)
+    quick.now += 2 * limiter._sweep_interval_s
     acquire_and_release(limiter)
 
     assert ({}, 0) == (limiter._queues, limiter._waiting)

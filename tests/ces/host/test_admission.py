@@ -17,6 +17,7 @@ from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 from tests.ces.host.runs import ran, result_of, tool
+from tests.support.quick_time import QuickTime
 
 GIB = 1024**3
 INNER = PythonTool(name="inner", code=tool("return 1", name="inner"))
@@ -320,27 +321,25 @@ def test_a_forked_process_has_all_places_for_itself() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-async def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
+def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
     """Beyond that bound time goes on."""
-    loop = asyncio.get_running_loop()
-    clock = Clock(longest_stop_s=100)
-    async with clock.limit(50) as timeout:
-        end = timeout.when()
-        assert end is not None
-        before = loop.time()
-        with clock.stopped():
-            assert timeout.when() == pytest.approx(end + 100)
-            began = loop.time()
-            await asyncio.sleep(0.05)
-            least_s = loop.time() - began
-        most_s = loop.time() - before
-        stopped_s = (timeout.when() or 0) - end
-        assert least_s <= stopped_s <= most_s
-        with clock.stopped():
-            assert timeout.when() == pytest.approx(end + 100)
+    time = QuickTime()
 
+    async def stop() -> None:
+        clock = Clock(longest_stop_s=100)
+        async with clock.limit(50) as timeout:
+            end = timeout.when()
+            assert end is not None
+            with clock.stopped():
+                assert timeout.when() == pytest.approx(end + 100)
+                await asyncio.sleep(5)
+            assert timeout.when() == pytest.approx(end + 5)
+            with clock.stopped():
+                assert timeout.when() == pytest.approx(end + 100)
+
+    time.run(stop())
     with pytest.raises(TimeoutError):
-        await _stopped_forever(Clock(longest_stop_s=0.05))
+        time.run(_stopped_forever(Clock(longest_stop_s=0.05)))
 
 
 async def _stopped_forever(clock: Clock) -> None:
@@ -411,10 +410,20 @@ async def test_a_call_that_starts_many_of_itself_has_no_more_sandboxes_than_its_
 
 
 async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
-    bubblewrap: BubblewrapSandbox,
+    bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though another session has all of them for longer than that, in the foreground or the background."""
-    begun, gate = asyncio.Event(), asyncio.Event()
+    """Its clock is stopped while another session has all of them, in the foreground or the background."""
+    begun, gate, waits = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stopped = Clock.stopped
+
+    @contextmanager
+    def told(clock: Clock) -> Iterator[None]:
+        with stopped(clock):
+            waits.set()
+            yield
+            waits.clear()
+
+    monkeypatch.setattr(Clock, "stopped", told)
 
     async def wait(_: Any) -> int:
         begun.set()
@@ -426,13 +435,8 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
     few: dict[str, Any] = {"sandboxes_at_once": 3, "max_depth": 1, "sandboxes_per_session": 3}
     tools: list[Tool] = [hold, MockTool(name="gate", response=wait), INNER]
     greedy, victim = (
-        PythonRuntime(
-            sessions,
-            tools=tools,
-            sandbox=sandbox,
-            settings=RuntimeSettings(limits=Limits(wall_s=wall_s), **few),
-        )
-        for wall_s in (60, 3)
+        PythonRuntime(sessions, tools=tools, sandbox=sandbox, settings=RuntimeSettings(**few))
+        for _ in range(2)
     )
     for body in (
         'return tools.inner({}).json()["result"]',
@@ -444,7 +448,7 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
         holding = asyncio.create_task(ran(greedy, "return tools.hold({}).text", key="shop/ada/s0"))
         await begun.wait()
         waiting = asyncio.create_task(result_of(victim, body, key="shop/ada/s1"))
-        await asyncio.wait([waiting], timeout=4)  # longer than the victim's wall_s
+        await waits.wait()
         assert not waiting.done()
         gate.set()
         assert await waiting == 1
