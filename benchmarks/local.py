@@ -1,8 +1,8 @@
 """Measure the local store beside ADK's two session services on SQLite files.
 
 ``make bench-local`` runs it. All write to files of one folder and wait for the disk at each commit
-(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike. Two targets of
-stores in memory follow: what encryption adds to an append, and what a test takes that opens a store.
+(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike. Two targets
+of stores in memory follow: what encryption adds to an append, and what a test takes that opens a store.
 """
 
 import argparse

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from itertools import takewhile

@@ -5,7 +5,6 @@ import hashlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -283,11 +282,8 @@ def test_a_server_that_trickles_has_the_whole_time_alone(
     """Bytes that come now and then are no stall; the time for everything ends them."""
     server.answers = [trickling(what)] * 9
     limits = DownloadLimits(stall_s=5, total_s=1, pause_s=0.01)
-    began = time.monotonic()
 
     assert "it did not arrive within 1 s" in refusal(fetch, limits=limits)
-    # The stall that ends the last read comes on top at most.
-    assert time.monotonic() - began < limits.total_s + limits.stall_s
 
 
 def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Callable[..., Path]) -> None:

@@ -18,6 +18,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory.service import FirestoreMemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
+from tests.support.clock import in_days
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
@@ -353,20 +354,20 @@ async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: Firest
     assert {"young tea", "lasting tea"} == set(await listed(memory))
 
 
-async def test_memories_that_all_ended_make_way(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_memories_that_all_ended_make_way(
+    store: Store, memory: FirestoreMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Even if their documents are still there; the documents have a time at which Firestore removes them."""
     now = time.time()
     ending = [said(f"tea {number} {'x' * 300}", at=now) for number in range(300)]
-    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 2}, **USER)
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
     documents = store.sessions.storage.documents
     for path in await stored_documents(store):
         (document,) = await documents.get([path])
         assert document is not None
         assert "expire_at" in document.fields
-    deadline = time.monotonic() + 30
-    while await listed(another(store)):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.2)
+    monkeypatch.setattr(type(documents.clock), "now", lambda _: now + 200)
+    assert [] == await listed(another(store))
     await memory.add_events_to_memory(events=[said("coffee")], **USER)
 
     assert ["coffee"] == await listed(another(store))
@@ -478,20 +479,18 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
     lasting = said("lasting", at=1.0)
     await memory.add_events_to_memory(events=[lasting], **USER)
     await memory.delete_memory(memory_id=lasting.id, **USER)
-    ending = [said(f"note {number} {'x' * 300}", at=time.time() - 98) for number in range(300)]
+    ending = [said(f"note {number} {'x' * 300}", at=time.time()) for number in range(300)]
     await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
-    deadline = time.monotonic() + 30
-    while await listed(memory):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.2)
-    other = another(adk_store_local)
-    await other.add_events_to_memory(events=[lasting, *ending], **USER)
-    await memory.add_events_to_memory(
-        events=[said(f"{n} {'y' * 300}", at=float(n)) for n in range(300)], **USER
-    )
-    await other.add_events_to_memory(events=[lasting], **USER)
+    with in_days(1):
+        assert [] == await listed(memory)
+        other = another(adk_store_local)
+        await other.add_events_to_memory(events=[lasting, *ending], **USER)
+        await memory.add_events_to_memory(
+            events=[said(f"{n} {'y' * 300}", at=float(n)) for n in range(300)], **USER
+        )
+        await other.add_events_to_memory(events=[lasting], **USER)
 
-    assert 300 == len(await listed(another(adk_store_local)))
+        assert 300 == len(await listed(another(adk_store_local)))
 
 
 async def test_a_session_is_added_whole_after_another_process_forgot_its_user(

@@ -25,6 +25,7 @@ from gcp_adk_store import (
     NotProvisionedError,
     OutcomeUnknownError,
     UnavailableError,
+    machine,
 )
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
@@ -472,22 +473,24 @@ async def test_a_load_of_the_latest_finds_what_another_process_did_since(
 
 @pytest.mark.emulators
 async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
-    artifacts: GcsArtifactService,
+    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where others took the next number out of the middle, the latest is found after ``known_for_s``."""
-    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=0.3))
+    passed = [0.0]
+    monkeypatch.setattr(machine, "monotonic", lambda: time.monotonic() + passed[0])
+    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=300))
     await service.save_artifact(**REPORT, artifact=text("0"))
     for number in (1, 2):
         await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
     bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
     bucket.delete_blob("app/user/session/report.txt/1")
-    loaded = None
-    until = time.monotonic() + 2
-    while loaded != text("2") and time.monotonic() < until:
-        loaded = await service.load_artifact(**REPORT)
+    loaded = []
+    for _ in range(4):
+        loaded.append(await service.load_artifact(**REPORT))
+        passed[0] += 120
     await service.close()
 
-    assert text("2") == loaded
+    assert [text("0")] * 3 + [text("2")] == loaded
 
 
 @pytest.mark.emulators

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from google.adk.sessions import Session
 
-from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
+from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store, machine
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
@@ -167,8 +167,10 @@ def end(loop: asyncio.AbstractEventLoop, hold: Hold) -> None:
 def leftovers(place: Place) -> tuple[int, int]:
     """Return how many queues have permits, and how many appends are under way."""
     sessions, artifacts = place.store.sessions, place.store.artifacts
-    time.sleep(1.0)  # what nobody asks for is looked at once a second
-    asyncio.run(place.all_work())
+    with pytest.MonkeyPatch.context() as patch:
+        # What nobody asks for is looked at once a second.
+        patch.setattr(machine, "monotonic", lambda: time.monotonic() + 1)
+        asyncio.run(place.all_work())
     limiters = [
         sessions._limiter,
         sessions.bounds._limiter,

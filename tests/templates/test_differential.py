@@ -1,7 +1,6 @@
 r"""Compare with ADK's own function on random templates, and find nothing but the differences listed here."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,7 +20,9 @@ from gcp_adk_store.templates.inputs import resolve_template
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.parsing import parse_state_template
 from gcp_adk_store.templates.state import TemplateSettings, inject_session_state
+from tests.support.hanging import ends
 from tests.support.lengths import at_length
+from tests.support.loop_work import counted_work
 
 KEPT: Final = "a missing value behind several braces: ADK raises, here the placeholder stays unless strict"
 NOTED: Final = (
@@ -294,20 +295,20 @@ def _prompt(template: str) -> object:
     ],
 )
 def test_a_hostile_template_is_taken_apart_in_linear_time(parse: Callable[[str], object], unit: str) -> None:
-    """Eight times as long takes about eight times as long; quadratic would be sixty-four times.
+    """Eight times as long takes eight times as many calls; quadratic would be sixty-four times.
 
-    `make long` takes templates three times as long.
+    What one call computes is in proportion, too: else the long template would not end. `make long` takes one
+    that is ten times as long.
     """
-    short = at_length(16_000, 50_000)
 
-    def seconds(length: int) -> float:
-        template = unit * (length // len(unit))
-        began = time.process_time()
-        parse(template)
-        return time.process_time() - began
+    def template(length: int) -> str:
+        return unit * (length // len(unit))
 
-    small = min(seconds(short) for _ in range(3))
-    large = min(seconds(8 * short) for _ in range(2))
+    def calls(length: int) -> int:
+        with counted_work() as work:
+            parse(template(length))
+        return work.calls
 
-    # A clock that ticks coarsely cannot make much of what takes no time at all.
-    assert large < 24 * small + 0.01
+    assert calls(16_000) < 9 * calls(2_000) + 100
+    with ends():
+        parse(template(at_length(400_000, 4_000_000)))

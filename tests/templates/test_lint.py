@@ -1,8 +1,5 @@
 """Show what looking over a template finds, where, and what it says of it."""
 
-import gc
-import time
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +7,8 @@ from hypothesis import strategies as st
 from gcp_adk_store.templates.lint import Finding, lint_template
 from gcp_adk_store.templates.parsing import lines_and_columns
 from gcp_adk_store.templates.state import TemplateSettings
+from tests.support.hanging import ends
+from tests.support.loop_work import counted_work
 
 TEMPLATES = st.text(st.sampled_from("{}{}$\\ ?:.ab-\n\"'"), max_size=30)
 
@@ -168,21 +167,16 @@ def test_every_finding_stands_where_it_says(template: str) -> None:
     ]
 
 
-def test_looking_over_takes_time_in_proportion_to_the_length() -> None:
-    """Eight times the template takes far less than sixty-four times the time."""
+def test_looking_over_takes_work_in_proportion_to_the_length() -> None:
+    """Eight times the template takes eight times as many calls, and a template of 192,000 characters ends."""
 
-    def seconds(count: int) -> float:
-        template = "{-}" * count
-        gc.collect()
-        gc.disable()  # its work depends on all that other tests left in this process
-        try:
-            began = time.process_time()
-            assert count == len(lint_template(template))
-            return time.process_time() - began
-        finally:
-            gc.enable()
+    def calls(count: int) -> int:
+        with counted_work() as work:
+            assert count == len(lint_template("{-}" * count))
+        return work.calls
 
-    assert min(seconds(64_000) for _ in range(3)) < 24 * min(seconds(8_000) for _ in range(3))
+    with ends():
+        assert calls(64_000) < 9 * calls(8_000)
 
 
 def test_doubled_braces_without_a_value_stay_as_filling_leaves_them() -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
-import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +9,6 @@ import pytest
 from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
-from pydantic_core import from_json
 
 from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
 from gcp_adk_store.ces.host.session_context import events_of
@@ -19,13 +16,10 @@ from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxError, S
 from gcp_adk_store.ces.sandbox.frames import spelled_in_steps
 from tests.ces.host.runs import MakeRuntime, ran, stored
 from tests.ces.host.web import Web
+from tests.support.loop_work import LoopWork, counted_steps
 
-_TEXT: Final = b'"' + b',\\"' * 2_000_000 + b'"'
-_LONGEST: Final = 4
-"""In units of reading `_TEXT`, which takes some 15 ms. The longest steps do the same, so a machine that is
-busy with memory lengthens both."""
-_TRIES: Final = 6
-"""A step that is long by what it computes is so each time; beside others' work, one may be so once."""
+MOST_CALLS: Final = 300_000
+"""Of functions, in one step of the event loop."""
 
 SPEC: Final = {
     "openapi": "3.0.0",
@@ -45,38 +39,10 @@ SPEC: Final = {
 }
 
 
-class Steps:
-    """How much processor time steps of this thread's event loop took."""
-
-    longest_s = 0.0
-
-    @property
-    def longest(self) -> float:
-        """The longest step, in units of work that this machine does now."""
-        return self.longest_s / max(_unit_s() for _ in range(3))
-
-
-def _unit_s() -> float:
-    began = time.thread_time()
-    from_json(_TEXT)
-    return time.thread_time() - began
-
-
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
+def steps() -> Iterator[LoopWork]:
     """Steps of the test's event loop, from now on."""
-    found = Steps()
-    run = asyncio.Handle._run
-
-    def measured(self: asyncio.Handle) -> None:
-        began = time.thread_time()
-        run(self)
-        found.longest_s = max(found.longest_s, time.thread_time() - began)
-
-    gc.collect()
-    gc.freeze()  # the collector would go through what other tests left, within one step
-    with monkeypatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", measured)
+    with counted_steps() as found:
         yield found
 
 
@@ -134,7 +100,7 @@ def forge(value):
 
 @pytest.mark.parametrize("code", ASKED.values(), ids=ASKED)
 async def test_no_step_of_the_host_is_long(
-    code: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox, web: Web, steps: Steps
+    code: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox, web: Web, steps: LoopWork
 ) -> None:
     """Whatever code asks for, and however it ends: other sessions are served meanwhile."""
     mock = MockTool(name="mock", response={"result": 1})
@@ -144,17 +110,16 @@ async def test_no_step_of_the_host_is_long(
     runtime = make(sandbox=bubblewrap, tools=tools, http=http)
 
     await ran(runtime, f"ces_requests.get({web.url!r})")  # the first one imports, and reads certificates
-    for _ in range(_TRIES):
-        await asyncio.sleep(0)  # else the step that measured the last try counts as one of this one
-        steps.longest_s = 0.0
-        with contextlib.suppress(SandboxError):
-            await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
-        if steps.longest < _LONGEST:
-            break
-    assert steps.longest < _LONGEST
+    await asyncio.sleep(0)  # ends the step that is counted
+    steps.calls = 0
+    with contextlib.suppress(SandboxError):
+        await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
+    await asyncio.sleep(0)
+
+    assert 0 < steps.calls < MOST_CALLS
 
 
-async def test_a_long_session_is_shown_to_code_in_short_steps(steps: Steps) -> None:
+async def test_a_long_session_is_shown_to_code_in_short_steps(steps: LoopWork) -> None:
     """Its events are made JSON, and are sent, while other sessions are served."""
     content = types.Content(role="user", parts=[types.Part(text="hello")])
     events = [
@@ -165,17 +130,14 @@ async def test_a_long_session_is_shown_to_code_in_short_steps(steps: Steps) -> N
         for author in ("user", "agent")
     ]
     session = Session(id="s1", app_name="shop", user_id="ada", events=events)
-    for _ in range(_TRIES):
-        await asyncio.sleep(0)
-        steps.longest_s = 0.0
-        shown = await events_of(session, media=False, most_bytes=None, warnings=[])
-        sent = await spelled_in_steps("request", {"request": {"events": shown}}, Limits())
-        await asyncio.sleep(0)
-        if steps.longest < _LONGEST:
-            break
+    await asyncio.sleep(0)
+    steps.calls = 0
+    shown = await events_of(session, media=False, most_bytes=None, warnings=[])
+    sent = await spelled_in_steps("request", {"request": {"events": shown}}, Limits())
+    await asyncio.sleep(0)
 
     assert 5000 == len(shown) == sent.count(b'"invocationId"')
-    assert steps.longest < _LONGEST
+    assert 0 < steps.calls < MOST_CALLS
 
 
 async def test_what_is_shown_of_a_call_is_bounded(make: MakeRuntime, bubblewrap: BubblewrapSandbox) -> None:

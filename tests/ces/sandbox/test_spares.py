@@ -117,7 +117,7 @@ async def test_spares_take_no_more_descriptors_with_time(box: BubblewrapSandbox)
 
 
 WATCH = """
-import os, socket, sys, time
+import os, signal, socket, sys
 from gcp_adk_store.ces.sandbox.inside import keeping
 keeping._GRACE_S = 0.1
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -125,26 +125,21 @@ reads, writes = os.pipe()
 os.write(writes, b"ready")
 code = os.fork()
 if code == 0:
-    time.sleep(600)
-began = time.monotonic()
+    signal.pause()
 if {tells!r}:
     ours.send({tells!r})
 else:
     ours.shutdown(socket.SHUT_WR)
 ended = keeping._watch(code, theirs.fileno(), reads)
-print(ended["status"], time.monotonic() - began)
+print(ended["status"])
 """
 
 
-@pytest.mark.parametrize(("tells", "least_s"), [(b"0.3", 0.4), (b"", 0.0)])
-def test_a_keeper_ends_its_process_when_its_time_is_over_or_the_host_says_so(
-    tells: bytes, least_s: float
-) -> None:
-    """From when the host hands over the request, with some grace; a host that blocks does not matter."""
+@pytest.mark.parametrize("tells", [b"0.3", b""])
+def test_a_keeper_ends_its_process_when_its_time_is_over_or_the_host_says_so(tells: bytes) -> None:
+    """A process that would never end; a host that blocks does not matter."""
     done = subprocess.run(
         [sys.executable, "-c", WATCH.format(tells=tells)], capture_output=True, text=True, check=False
     )
-    status, took_s = done.stdout.split()
 
-    assert signal.SIGKILL == int(status)
-    assert least_s <= float(took_s) < least_s + 5
+    assert signal.SIGKILL == int(done.stdout)
