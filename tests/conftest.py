@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gcp_adk_store.testing import plugin
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
 from tests.support.clock import Clock, firestores_time
 from tests.support.lengths import Lengths
+from tests.support.shared_emulator import SharedEmulator, firestore_of_run
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
@@ -35,8 +37,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the tests which form they have."""
+    """Tell the tests which form they have; several processes share an emulator."""
     Lengths.are_long = config.getoption("--long")
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.add_cleanup(SharedEmulator().stop)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -76,6 +80,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus == pytest.ExitCode.OK and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("FAILED: tests were skipped; see their reasons", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def firestore_emulator() -> Iterator[Emulator]:
+    """The Firestore emulator of this run."""
+    yield from plugin._announced(firestore_of_run)
 
 
 @pytest.fixture
