@@ -27,7 +27,7 @@ Way = TypeVar("Way")
 class Ways:
     """Chooses which steps of an operation go wrong, and how.
 
-    All in every way; or one of each kind in one way, where operations take turns over steps and ways.
+    All in every way; or few in one way, where operations take turns over steps and ways.
     """
 
     def __init__(self, turn: int | None) -> None:
@@ -51,9 +51,9 @@ class Ways:
     def shared(
         self, steps: Sequence[Step], kind: Callable[[Step], object], test: int
     ) -> list[tuple[int, Step]]:
-        """Return the share of one of :data:`TESTS` tests in :meth:`few` of *steps*; each has one at least."""
+        """Return the step of one of :data:`TESTS` tests, of :meth:`few` of *steps*; or all."""
         few = self.few(steps, kind)
-        return few if self._turn is None else few[(self._turn + test) % min(TESTS, len(few)) :: TESTS]
+        return few if self._turn is None else [few[(self._turn + test) % len(few)]]
 
 
 async def until(is_so: Callable[[], object]) -> None:

@@ -221,7 +221,7 @@ async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
     limits = SessionLimits(seal_tail_bytes=600, state_value_bytes=40, segment_cache_bytes=0)
     stored = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
     other = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
-    done = asyncio.Event()
+    written, done = asyncio.Event(), False
 
     async def write(service: FirestoreSessionService, number: int) -> None:
         who = {**WHO, "session_id": f"s{number}"}
@@ -230,17 +230,21 @@ async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
             for place in range(12):
                 changes = {"large": f"{turn}{place}" * 30, "user:large": f"{place}" * 50}
                 await service.append_event(held, event(place, **changes))
+                written.set()
             await service.delete_session(**who)
 
     async def check() -> list[Fault]:
         found: list[Fault] = []
-        while not done.is_set():
+        while not done:
+            await written.wait()
+            written.clear()
             found += await other.faults()
         return found
 
     checking = asyncio.create_task(check())
     await asyncio.gather(*(write(stored.service, number) for number in range(3)))
-    done.set()
+    done = True
+    written.set()
 
     assert [] == await checking
     await stored.storage.close()

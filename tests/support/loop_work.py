@@ -1,10 +1,11 @@
 """Count what steps of an event loop compute, for there is other work that waits meanwhile.
 
-Calls are counted, and the lengths of texts that are read, written or compressed in one call: what the machine
-does besides changes neither.
+Calls are counted, and the lengths of texts that are read, written, compressed or hashed in one call: what the
+machine does besides changes neither.
 """
 
 import asyncio
+import hashlib
 import json
 import sys
 import threading
@@ -13,12 +14,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from gcp_adk_store.codec import packing
 from gcp_adk_store.operations import pauses
+
+_ON_TEXTS: Final = (
+    (hashlib, "sha256"),
+    (json, "dumps"),
+    (json, "loads"),
+    (packing, "from_json"),
+    (zlib, "compress"),
+)
 
 
 class LoopWork:
@@ -46,11 +55,11 @@ class LoopWork:
             self.calls = max(self.calls, self._of_step)
 
     def measured(self, work: Callable[..., Any]) -> Callable[..., Any]:
-        """Return *work* on a text, which tells how long it was."""
+        """Return *work* on texts, which tells how long they are."""
 
-        def measure(text: Any, *args: Any, **options: Any) -> Any:
-            result = work(text, *args, **options)
-            length = max(len(each) for each in (text, result) if isinstance(each, str | bytes))
+        def measure(*args: Any, **options: Any) -> Any:
+            result = work(*args, **options)
+            length = max((len(each) for each in (*args, result) if isinstance(each, str | bytes)), default=0)
             if threading.current_thread() is self._thread:
                 self.characters = max(self.characters, length)
             else:
@@ -73,7 +82,7 @@ def counted_steps() -> Iterator[LoopWork]:
         found.run(lambda: run(self))
 
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((json, "dumps"), (json, "loads"), (zlib, "compress"), (packing, "from_json")):
+        for module, name in _ON_TEXTS:
             patch.setattr(module, name, found.measured(getattr(module, name)))
         patch.setattr(asyncio.Handle, "_run", counted)
         yield found
