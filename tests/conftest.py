@@ -122,6 +122,12 @@ def clock(firestore_proxy: "FirestoreProxy") -> Iterator[Clock]:
 
 
 @pytest.fixture
+def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Renew leases of a minute each 0.3 seconds: no slow machine lets one pass, and a holder hears soon."""
+    monkeypatch.setattr("gcp_adk_store.turns.lease.RENEWALS", 200)
+
+
+@pytest.fixture
 def connect(project: str) -> "Callable[..., FirestoreSessionService]":
     """Make services of one database: as many processes would."""
     from gcp_adk_store import FirestoreSessionService  # noqa: PLC0415  # where ADK is used

@@ -106,10 +106,11 @@ async def test_a_request_waits_for_the_end_of_another_turn(serve: Serve, elsewhe
         assert 200 == (await running).status_code
 
 
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_a_request_interrupts_another_turn(serve: Serve, elsewhere: Store) -> None:
     """The holder is asked to stop."""
     async with client_of(serve(on_busy="interrupt")) as client:
-        async with elsewhere.turns.hold(**WHO, lease_s=0.6) as turn:
+        async with elsewhere.turns.hold(**WHO, lease_s=60) as turn:
             running = asyncio.create_task(client.post("/run", json=TURN))
             await asyncio.wait_for(turn.abort_signal.wait(), 10)
         assert 200 == (await running).status_code
@@ -242,10 +243,11 @@ async def test_a_live_conversation_is_one_turn(serve: Serve, elsewhere: Store) -
     assert ["one", "heard one", "two", "heard two"] == await said(elsewhere)
 
 
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_a_live_conversation_that_is_asked_to_stop_ends(serve: Serve, elsewhere: Store) -> None:
     """The next one gets the turn."""
     await elsewhere.sessions.create_session(**SCRIPTED)
-    client = Client(serve(agents=SCRIPTS, lease_s=0.6), live(SCRIPTED), {"type": "websocket.connect"})
+    client = Client(serve(agents=SCRIPTS, lease_s=60), live(SCRIPTED), {"type": "websocket.connect"})
     assert "websocket.accept" == (await client.hear())["type"]
     async with elsewhere.turns.hold(**SCRIPTED, on_busy="interrupt", wait_s=20) as turn:
         await client.ended()

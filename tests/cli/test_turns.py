@@ -53,11 +53,12 @@ async def folder(tmp_path: Path) -> Folder:
     return folder
 
 
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> None:
     """With its holder and its end; its holder hears of it."""
     free = await folder.run("status")
     idle = await folder.told("abort")
-    async with folder.store() as store, store.turns.hold(**KEY, lease_s=0.6) as turn:
+    async with folder.store() as store, store.turns.hold(**KEY, lease_s=60) as turn:
         held = await folder.run("status")
         told = await folder.told("status")
         asked = await folder.run("abort")

@@ -184,13 +184,7 @@ async def test_an_append_renews_the_lease(store: Store, other: Store, passes: Pa
             await other.turns.take(**WHO, on_busy="reject")
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heartbeats come each 0.3 seconds of a lease of a minute, which no slow machine lets pass."""
-    monkeypatch.setattr("gcp_adk_store.turns.lease.RENEWALS", 200)
-
-
-@pytest.mark.usefixtures("often")
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_a_turn_without_appends_is_renewed_by_heartbeats(
     store: Store, other: Store, passes: Passes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +237,7 @@ async def test_a_lease_counts_as_renewed_since_its_write_began(
         assert began[1] < turn.renewed_at <= began[2]
 
 
-@pytest.mark.usefixtures("often")
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_heartbeats_go_on_after_one_that_failed(
     store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -319,7 +313,7 @@ async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refuse
     await store.sessions.append_event(found, event("outside"))
 
 
-@pytest.mark.usefixtures("often")
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: Store) -> None:
     """Nobody takes it before its end."""
     await made(store)

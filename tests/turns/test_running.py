@@ -219,12 +219,13 @@ async def test_a_message_that_arrives_during_a_renewal_stays(store: Store, other
     assert whole("one", "two") == await history(other)
 
 
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: Store) -> None:
     """The holder is told within a third of its lease."""
     await store.sessions.create_session(**WHO)
     gate = Gate()
     runner = runner_of(store, **gate.of("one"))
-    first = asyncio.create_task(told(store, runner, "one", lease_s=0.9))
+    first = asyncio.create_task(told(store, runner, "one", lease_s=60))
     await gate.came.wait()
     second = asyncio.create_task(told(other, runner_of(other), "two", on_busy="interrupt"))
     status = await store.turns.status(**WHO)
