@@ -93,3 +93,36 @@ def check_followed(stored: Sequence[str], follows: Iterable[Sequence[str]]) -> N
     """Check that each stream of events had them all in order, from the first, each once."""
     for seen in follows:
         assert list(seen) == list(stored[: len(seen)]), "a stream of events missed one, or had one twice"
+
+
+def check_register(first: object, writes: Iterable[Call], reads: Iterable[Call]) -> None:
+    """Check that each read of one value saw a write that had begun, and that no other had replaced for certain.
+
+    Args:
+        first: What it was before all writes.
+        writes: The calls that replace it; ``given`` is the value, and each has another one.
+        reads: The calls that read it; ``result`` is the value.
+    """
+    writes = list(writes)
+    by_value = {call.given: call for call in writes}
+    for read in reads:
+        if read.outcome is not Outcome.DONE:
+            continue
+        write = by_value.get(read.result)
+        assert write is not None or read.result == first, f"{read.result!r} was read, and never written"
+        if write is not None:
+            assert write.outcome is not Outcome.REFUSED, (
+                f"{read.result} was refused with {write.error}, and read"
+            )
+            assert write.begun <= read.ended, f"a read at {read.begun:.3f} saw the future"
+        over_at = float("-inf") if write is None else certain_end(write)
+        for later in writes:
+            is_between = over_at < later.begun and later.ended < read.begun
+            assert not (is_between and later.outcome is Outcome.DONE), (
+                f"a read at {read.begun:.3f} saw {read.result!r}, which {later.given!r} had replaced"
+            )
+
+
+def certain_end(call: Call) -> float:
+    """Return when a call has had its effect for certain: never, if nobody knows whether it had one."""
+    return float("inf") if call.outcome is Outcome.UNKNOWN else call.ended

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.testing.simulation import Faults, Scenario
-from tests.simulation import test_sessions, test_turns
+from tests.simulation import test_artifacts, test_sessions, test_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +29,5 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "turns-behind": Workload(test_turns.workload("turn"), 0.02),
     "leases": Workload(test_turns.leases, 0.05),
     "cancelled-wait": Workload(test_turns.a_cancelled_wait, 0.0),
+    "artifacts": Workload(test_artifacts.scenario, 0.04),
 }
