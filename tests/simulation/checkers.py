@@ -96,7 +96,7 @@ def check_followed(stored: Sequence[str], follows: Iterable[Sequence[str]]) -> N
 
 
 def check_register(first: object, writes: Iterable[Call], reads: Iterable[Call]) -> None:
-    """Check that each read of one value saw a write that had begun, and that no other had replaced for certain.
+    """Check that each read of one value saw a write that no other write had replaced for certain.
 
     Args:
         first: What it was before all writes.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.testing.simulation import Faults, Scenario
-from tests.simulation import test_artifacts, test_sessions, test_turns
+from tests.simulation import test_artifacts, test_memories, test_sessions, test_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,4 +30,6 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "leases": Workload(test_turns.leases, 0.05),
     "cancelled-wait": Workload(test_turns.a_cancelled_wait, 0.0),
     "artifacts": Workload(test_artifacts.scenario, 0.04),
+    "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
+    "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
 }
