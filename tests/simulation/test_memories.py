@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
-from tests.simulation.checkers import certain_end, check_register
+from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 

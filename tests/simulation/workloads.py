@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.testing.simulation import Faults, Scenario
-from tests.simulation import test_artifacts, test_memories, test_sessions, test_turns
+from tests.simulation import test_artifacts, test_memories, test_sessions, test_tasks, test_turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +32,5 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "artifacts": Workload(test_artifacts.scenario, 0.04),
     "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
     "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
+    "tasks": Workload(test_tasks.scenario, 0.04),
 }

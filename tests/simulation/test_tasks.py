@@ -1,0 +1,144 @@
+"""A2A tasks keep their promises while several servers save and delete them."""
+
+import asyncio
+from typing import Final
+
+from a2a.auth.user import User
+from a2a.server.context import ServerCallContext
+from a2a.types import ListTasksRequest, Message, Part, Task, TaskState, TaskStatus
+
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from tests.simulation.checkers import check_list
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Journal, Outcome
+from tests.simulation.resent import may_arrive_again
+
+OWNERS: Final = ("ann", "bob")
+"""Both have tasks of the same ids."""
+KEPT: Final = "kept"
+REMOVED: Final = "removed"
+
+
+class Named(User):
+    """A user who is logged in."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether the user is known."""
+        return True
+
+    @property
+    def user_name(self) -> str:
+        """The name."""
+        return self._name
+
+
+def context_of(owner: str) -> ServerCallContext:
+    """Return the context of a call of *owner*."""
+    return ServerCallContext(user=Named(owner))
+
+
+def new_task(task_id: str) -> Task:
+    """Return a task without a message."""
+    return Task(id=task_id, context_id="context", status=TaskStatus(state=TaskState.TASK_STATE_WORKING))
+
+
+def names_in(task: Task | None) -> list[str]:
+    """Return the names of the saves that made a task."""
+    return [] if task is None else [message.message_id for message in task.history]
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Get a task, add a message to it, list tasks, or delete one."""
+    random = actor.random(step)
+    tasks, journal = actor.store.tasks, actor.journal
+    owner, task_id = random.choice(OWNERS), random.choice([KEPT, KEPT, REMOVED])
+    of, context, name = f"{owner}/{task_id}", context_of(owner), f"{actor.name}-{step}"
+    action = random.choice(["get", "save", "save", "save", "save", "list", "delete"])
+    if action == "list":
+        await journal.call(
+            actor.name, "list", owner, lambda: tasks.list(ListTasksRequest(), context),
+            seen=lambda page: {task.id: names_in(task) for task in page.tasks},
+        )  # fmt: skip
+    elif action == "delete":
+        if task_id == REMOVED:
+            actor.memory.pop(of, None)
+            await journal.call(actor.name, "delete", of, lambda: tasks.delete(task_id, context))
+    else:
+        held: Task | None = actor.memory.get(of)
+        if held is None or action == "get" or random.random() < 0.2:
+            held = await journal.call(
+                actor.name, "get", of, lambda: tasks.get(task_id, context), seen=names_in
+            )
+        if action == "save":
+            if held is None and task_id == REMOVED:
+                held = new_task(task_id)
+            if held is not None:
+                text = random.randbytes(random.choice([1, 100, 5_000])).hex()
+                held.history.append(Message(message_id=name, parts=[Part(text=text)]))
+                changed = held
+                saved = await journal.call(
+                    actor.name, "save", of, lambda: tasks.save(changed, context), given=name,
+                    seen=lambda _: True,
+                )  # fmt: skip
+                if saved is None:  # its object may have what was not stored
+                    held = None
+        actor.memory[of] = held
+
+
+def check_removed(world: World, journal: Journal, owner: str, stored: list[str]) -> None:
+    """Check a task that is deleted and made anew: what went before a deletion is in no read after it."""
+    of = f"{owner}/{REMOVED}"
+    reads = [(call.begun, call.result) for call in journal.of("get", of) if call.outcome is Outcome.DONE]
+    reads += [
+        (call.begun, call.result.get(REMOVED, []))
+        for call in journal.of("list", owner)
+        if call.outcome is Outcome.DONE
+    ]
+    reads.append((world.now, stored))
+    saves = {call.given: call for call in journal.of("save", of)}
+    for begun, names in reads:
+        assert len(names) == len({*names}), "a message is stored twice"
+        for name in names:
+            save = saves[name]
+            assert save.outcome is not Outcome.REFUSED, f"{name} was refused with {save.error}, and is stored"
+            for gone in journal.of("delete", of):
+                is_over = gone.outcome is Outcome.DONE and save.ended < gone.begun and gone.ended < begun
+                # One that begins a life comes again after a deletion; Firestore cannot know it.
+                is_late = may_arrive_again(world, saves[names[0]], ("commit",))
+                assert is_late or not is_over or save.outcome is not Outcome.DONE, f"{name} came back"
+
+
+async def scenario(world: World) -> None:
+    """Let servers share the tasks of two owners."""
+    service = Service(world)
+    plain = service.beside()
+    for owner in OWNERS:
+        await plain.tasks.save(new_task(KEPT), context_of(owner))
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(40, act)
+    await asyncio.sleep(300)  # what is late arrives
+    journal = fleet.journal
+    for owner in OWNERS:
+        context = context_of(owner)
+        stored = names_in(await plain.tasks.get(KEPT, context))
+        of = f"{owner}/{KEPT}"
+        listed = [call for call in journal.of("list", owner) if call.outcome is Outcome.DONE]
+        for call in listed:
+            seen = call.result.get(KEPT)
+            assert seen is not None, "a listing left out a task"
+            assert seen == stored[: len(seen)], "a listing saw another order"
+        check_list(stored, journal.of("save", of), journal.of("get", of))
+        check_removed(world, journal, owner, names_in(await plain.tasks.get(REMOVED, context)))
+        await plain.tasks.delete_owner_tasks(owner=owner)
+    for collection in ("adk_tasks", "adk_pieces"):
+        left = await service.backend.documents.query("", collection, all_descendants=True)
+        assert [document.path for document in left] == []
+
+
+def test_no_change_of_a_task_is_lost() -> None:
+    """Each acknowledged change is in the task, in order; none that was refused is, and no deleted one."""
+    simulate(scenario, seeds=range(60), faults=Faults.all(0.04))
