@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.testing.simulation import Faults, Scenario
-from tests.simulation import test_artifacts, test_memories, test_sessions, test_tasks, test_turns
+from tests.simulation import (
+    test_artifacts,
+    test_memories,
+    test_sessions,
+    test_shared_state,
+    test_tasks,
+    test_turns,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +40,5 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
     "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
     "tasks": Workload(test_tasks.scenario, 0.04),
+    "shared-state": Workload(test_shared_state.scenario, 0.04),
 }
