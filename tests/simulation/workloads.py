@@ -40,5 +40,6 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "memories": Workload(test_memories.workload(has_vectors=False), 0.04),
     "vectors": Workload(test_memories.workload(has_vectors=True), 0.04),
     "tasks": Workload(test_tasks.scenario, 0.04),
+    "encrypted": Workload(test_encrypted.scenario, 0.04),
     "shared-state": Workload(test_shared_state.scenario, 0.04),
 }
