@@ -259,13 +259,17 @@ class SessionReader(CompletingReader):
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
-        """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
+        """Return a session with the events appended since *marker*; ``None`` if it is another one now, or
+        becomes one.
+        """
         document, app, user = await self._documents_of(key)
         stored = await self._noted(document) if document else None
         if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
             return None
         count = events_to_settle(marker, stored) or 0
         texts = await self.newest(stored, at_least=count)
+        if texts is None:
+            return None
         start = max(0, len(texts) - count)
         newest = await decode_events(
             texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
@@ -292,10 +296,11 @@ class SessionReader(CompletingReader):
         self.tails.saw(stored)
         return stored
 
-    async def newest(self, stored: StoredSession | None, *, at_least: int | None) -> Sequence[str]:
-        """Return the newest events as texts: *at_least* so many if the session has them; ``None`` is all."""
-        if stored is None:
-            return ()
+    async def newest(self, stored: StoredSession, *, at_least: int | None) -> Sequence[str] | None:
+        """Return the newest events as texts: *at_least* so many if the session has them; ``None`` is all.
+
+        ``None`` if a segment is gone: another call deletes or restores the session.
+        """
         texts = list(stored.tail)
         live = stored.live
         unread = len(live)
@@ -304,7 +309,7 @@ class SessionReader(CompletingReader):
             first = max(0, unread - step)
             segments = await self.segments(stored, live[first:unread])
             if segments is None:
-                break  # another call deleted the session: the next commit finds that out
+                return None
             texts[:0] = [text for segment in segments for text in segment.texts]
             unread, step = first, step * 2
         return texts

@@ -1,7 +1,7 @@
 """Append events to sessions, each exactly once, and move old ones into segments."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -178,11 +178,9 @@ class SessionRecorder:
         self, key: SessionKey, append: Append, base: Marker, hold: Hold | None
     ) -> tuple[StoredSession | None, Settlement]:
         """Read the session after a refusal; return it, and what became of the append."""
-        stored = await self._reader.stored(key)
+        stored, newest = await self._newest(key, lambda stored: events_to_settle(base, stored))
         if hold is not None and stored is not None:
             hold.learn(stored)
-        looked_at = None if stored is None else events_to_settle(base, stored)
-        newest = await self._reader.newest(stored, at_least=looked_at)
         turn = None if hold is None else (hold.epoch, hold.fence)
         settlement = settle(append, marker=base, stored=stored, newest=newest, turn=turn)
         if settlement is Settlement.STALE:
@@ -207,11 +205,29 @@ class SessionRecorder:
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Return whether exactly these events are stored, since any time before."""
-        stored = await self._reader.stored(key)
-        if stored is None or stored.has_expired:
-            return False
-        newest = set(await self._reader.newest(stored, at_least=None))
-        return all(holds(newest, text) for text in append.texts)
+        stored, newest = await self._newest(key, lambda _: None)
+        return stored is not None and all(holds({*newest}, text) for text in append.texts)
+
+    async def _newest(
+        self, key: SessionKey, at_least: Callable[[StoredSession], int | None]
+    ) -> tuple[StoredSession | None, Sequence[str]]:
+        """Return the session as it is now, ``None`` if it is gone, and its newest events as texts.
+
+        Raises:
+            StoredDataError: a segment is missing.
+        """
+        rereads = Rereads(self._storage.documents.deadline_s)
+        while True:
+            stored = await self._reader.stored(key)
+            if stored is None or stored.has_expired:
+                return None, ()
+            newest = await self._reader.newest(stored, at_least=at_least(stored))
+            if newest is not None:
+                return stored, newest
+            # Without these events, nobody can say that one is not stored.
+            if await self._reader.lost(stored) is None:
+                raise segment_missing(stored)
+            await rereads.again()
 
     async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return what others wrote since *marker*; ``None`` if it cannot be read."""
@@ -292,6 +308,7 @@ class Lifetimes:
             return expiry
         parts_at = expiry.of_new_part(now)
         await self._renew(key, base, spilled, parts_at=parts_at)
+        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live
         return expiry.renewed_until(parts_at)
 
     async def _require_alive(self, key: SessionKey, base: Marker) -> None:

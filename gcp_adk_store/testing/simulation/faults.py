@@ -23,7 +23,10 @@ class Fate(enum.StrEnum):
     LATE = "late"
     """It arrives after the client has given it up."""
     TWICE = "twice"
-    """It arrives again after it was answered."""
+    """It arrives again after it was done and answered.
+
+    One that the service refused does not: only a layer that got no answer repeats a request.
+    """
 
 
 STREAM_BROKEN: Final = "stream broken"

@@ -95,6 +95,7 @@ class _Request(Generic[T]):
         self._world.note(f"{link.process.name}: {what} {about} - {self._way.fate}")
         self._loop = asyncio.get_running_loop()
         self._answer: asyncio.Future[T] = self._loop.create_future()
+        self._is_done = False
 
     async def answer(self, timeout_s: float) -> T:
         """Send the request, and wait for its answer."""
@@ -112,7 +113,7 @@ class _Request(Generic[T]):
         arrives_at = self._world.now + way.there_s + (way.again_s if way.fate is Fate.LATE else 0.0)
         self._world.at(arrives_at, lambda: self._arrive(self._serve))
         if way.fate is Fate.TWICE:
-            self._world.at(arrives_at + way.again_s, lambda: self._arrive(self._done))
+            self._world.at(arrives_at + way.again_s, lambda: self._arrive(self._repeat))
 
     def _arrive(self, serve: Callable[[], Awaitable[object]]) -> None:
         network = self._link.network
@@ -129,9 +130,14 @@ class _Request(Generic[T]):
             arrives_at = self._world.now + self._way.back_s
             self._link.deliver(self._loop, lambda: self._receive(outcome), arrives_at)
 
+    async def _repeat(self) -> None:
+        if self._is_done:
+            await self._done()
+
     async def _done(self) -> "T | Exception":
         try:
             outcome: T | Exception = await self._work()
+            self._is_done = True
         except Exception as exc:  # noqa: BLE001  # it is the answer
             outcome = exc
         ended = type(outcome).__name__ if isinstance(outcome, Exception) else "done"

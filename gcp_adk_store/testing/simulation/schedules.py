@@ -148,7 +148,19 @@ def _again(
     """Return the failure of the schedule with these steps and faults alone, if it is of the same kind."""
     world = World(failure.world.seed, faults, only_faults=happened, only_steps=steps)
     found = _run(scenario, world)
-    return found if found is not None and type(found.exc) is type(failure.exc) else None
+    return found if found is not None and _kind(found.exc) == _kind(failure.exc) else None
+
+
+def _kind(exc: BaseException) -> tuple[type[BaseException], str, int | None]:
+    """Return what the same failure has in common in two runs: its type, and where it was raised."""
+    raised = exc.__traceback__
+    while raised is not None and raised.tb_next is not None:
+        raised = raised.tb_next
+    return (
+        (type(exc), "", None)
+        if raised is None
+        else (type(exc), raised.tb_frame.f_code.co_filename, raised.tb_lineno)
+    )
 
 
 def _fewest(

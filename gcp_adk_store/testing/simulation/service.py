@@ -2,7 +2,13 @@
 
 from typing import Unpack
 
-from gcp_adk_store.local.backend import open_backend, open_keys
+from google.adk.platform import time as platform_time
+
+from gcp_adk_store.local.backend import contents_of, open_keys
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
+from gcp_adk_store.local.sweep import sweep_documents, sweep_objects
 from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.options import StoreOptions
@@ -24,9 +30,23 @@ class Service:
     def __init__(self, world: World) -> None:
         """Prepare an empty database and an empty bucket."""
         self.world = world
-        self.backend = open_backend(MEMORY, SessionLimits(), ArtifactLimits())
+        self._database = Database(None)
+        self._contents = contents_of(self._database, ArtifactLimits())
+        objects = LocalObjects(self._database, self._contents, ArtifactLimits())
+        self.backend = Backend(
+            documents=LocalDocuments(self._database, SessionLimits()),
+            objects=objects,
+            uploads=LocalUploads(objects, self._contents),
+            signer=LocalSigner(),
+        )
         self.network = Network(world, world.process("service"))
         self._keys = open_keys(MEMORY, SessionLimits())
+
+    async def expire(self) -> None:
+        """Remove what has expired, as TTL policies and a bucket's lifecycle rule do at a time of theirs."""
+        now = platform_time.get_time()
+        await sweep_documents(self._database, now=now)
+        await sweep_objects(self._database, self._contents, now=now)
 
     def beside(self, **options: Unpack[StoreOptions]) -> Store:
         """Return a store without a network before it, also to look at what is stored."""

@@ -1,0 +1,194 @@
+"""Points, forks and restores keep their promises in every order."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import KmsEnvelope, Point, Store
+from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Call, Outcome
+from tests.simulation.linear import require_order
+from tests.simulation.raw import require_whole
+from tests.simulation.test_sessions import LIMITS, key
+
+SOURCE: Final = "source"
+FORKS: Final = ("fork 1", "fork 2")
+FILE: Final = {"app_name": "app", "user_id": "user", "filename": "notes"}
+
+Seen = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
+"""The ids of a session's events, and its own state."""
+
+
+def seen(session: Session) -> Seen:
+    """Return what a caller sees of a session."""
+    state = {name: value for name, value in session.state.items() if ":" not in name}
+    return tuple(event.id for event in session.events), tuple(sorted(state.items()))
+
+
+def delta_of(name: str) -> dict[str, Any]:
+    """Return the change of state of the event of a name."""
+    return {"last": name, f"key {sum(name.encode()) % 3}": name * (40 if name.endswith("3") else 1)}
+
+
+def expected(events: Sequence[str]) -> Seen:
+    """Return what a caller must see of a session with *events*."""
+    state: dict[str, Any] = {"initial": "kept", "key 0": "initial"}
+    for name in events:
+        state |= delta_of(name)
+    return tuple(events), tuple(sorted(state.items()))
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Append, read, look at a point, fork, or restore."""
+    random, sessions, store = actor.random(step), actor.store.sessions, actor.store
+    name = f"{actor.name}-{step}"
+    call = partial(actor.journal.call, actor.name)
+    held: Session | None = actor.memory.get("held")
+    if held is None or random.random() < 0.3:
+        held = actor.memory["held"] = await call(
+            "read", SOURCE, lambda: sessions.get_session(**key(SOURCE)), seen=lambda found: found and seen(found)
+        )
+    if held is None:
+        return
+    place = random.randint(0, len(held.events))
+    at = Point.position(place)
+    if place and random.random() < 0.5:
+        at = Point.after_event(held.events[place - 1].id)
+    given = (place, held.events[place - 1].id if at != Point.position(place) else None)
+    match random.choice(["append", "append", "append", "append", "look", "fork", "restore", "keep"]):
+        case "append":
+            event = Event(
+                id=name, author="user", invocation_id=name, actions=EventActions(state_delta=delta_of(name)),
+                content=types.Content(role="user", parts=[types.Part(text=name + "." * 700)]),
+            )  # fmt: skip
+            before = tuple(event.id for event in held.events)
+            done = await call(
+                "append", SOURCE, lambda: sessions.append_event(held, event), given=(name, before),
+                seen=lambda _: seen(held),
+            )  # fmt: skip
+            if done is None:
+                del actor.memory["held"]
+        case "look":
+            await call(
+                "look", SOURCE, lambda: sessions.get_session_at(**key(SOURCE), at=at), given=given,
+                seen=lambda found: found and seen(found),
+            )  # fmt: skip
+        case "fork":
+            target = random.choice([*FORKS, name])
+            await call(
+                "fork", SOURCE, lambda: store.fork_session(**key(SOURCE), at=at, to_session_id=target),
+                given=(*given, target), seen=seen,
+            )  # fmt: skip
+        case action:
+            keep_as = name if action == "keep" else None
+            actor.memory["held"] = await call(
+                "restore", SOURCE, lambda: store.restore_session(**key(SOURCE), at=at, keep_as=keep_as),
+                given=(*given, keep_as), seen=seen,
+            )  # fmt: skip
+
+
+def kept(events: Sequence[str], given: tuple[Any, ...]) -> tuple[str, ...] | None:
+    """Return the events before a point; ``None`` if the session does not have the point."""
+    place, name, *_ = given
+    if name is not None:
+        place = events.index(name) + 1 if name in events else len(events) + 1
+    return tuple(events[:place]) if place <= len(events) else None
+
+
+def happens(events: tuple[str, ...], call: Call, *, merging: bool) -> tuple[str, ...] | None:
+    """Return the events of the session after *call*; ``None`` if it cannot happen, or not in this way."""
+    is_done = call.outcome is Outcome.DONE
+    if call.kind == "append":
+        name, before = call.given
+        is_next = events[: len(before)] == before and (merging or len(events) == len(before))
+        after = (*events, name)
+        return after if name not in events and is_next and call.result in (None, expected(after)) else None
+    if call.kind == "read":
+        return events if call.result == expected(events) else None
+    past = kept(events, call.given)
+    if past is None or (is_done and call.result != expected(past)):
+        return None
+    return past if call.kind == "restore" else events
+
+
+def workload(*, encrypted: bool = False, **options: Any) -> Any:
+    """Return the scenario of a fleet whose stores have *options*."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        if encrypted:
+            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
+        plain = service.beside(session_limits=LIMITS, **options)
+        await plain.sessions.create_session(**key(SOURCE), state={"initial": "kept", "key 0": "initial"})
+        await plain.artifacts.save_artifact(**FILE, session_id=SOURCE, artifact=types.Part(text="one"))
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, session_limits=LIMITS, **options)
+
+        fleet = Fleet(world, service, make)
+        await fleet.work(24, act)
+        await asyncio.sleep(120)
+        await fleet.journal.call(
+            "end", "read", SOURCE, lambda: plain.sessions.get_session(**key(SOURCE)),
+            seen=lambda found: found and seen(found),
+        )  # fmt: skip
+        require_whole(fleet.journal)
+        await check_forks(fleet, plain)
+        require_order(
+            [call for call in fleet.journal.calls if call.of == SOURCE and not is_kept_only(call)],
+            (),
+            partial(happens, merging=options.get("on_conflict") == "merge"),
+        )
+        assert (await plain.verify_session(**key(SOURCE))).broken is None
+        assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+    return scenario
+
+
+def is_kept_only(call: Call) -> bool:
+    """Return whether a call is the fork that a restore keeps, which :func:`check_forks` checks."""
+    return call.kind == "kept"
+
+
+async def check_forks(fleet: Fleet, plain: Store) -> None:
+    """Check that each fork is whole or not there, and let the journal know what became of it."""
+    forks = [call for call in fleet.journal.of("fork") if call.given[2] not in FORKS]
+    for call in [*forks, *(call for call in fleet.journal.of("restore") if call.given[2])]:
+        target = call.given[2]
+        there = await plain.sessions.get_session(**key(target))
+        if call.outcome is Outcome.DONE:
+            assert there is not None, f"{target} was acknowledged, and is lost"
+        elif call.outcome is Outcome.REFUSED and call.kind == "fork":
+            assert there is None, f"{target} was refused with {call.error}, and is there"
+        if there is None:
+            continue
+        events = [event.id for event in there.events]
+        assert seen(there) == expected(events), f"{target} is not whole"
+        if call.kind == "fork" and call.outcome is not Outcome.DONE:
+            call.outcome, call.ended, call.result = Outcome.DONE, float("inf"), seen(there)
+        elif call.kind == "fork":
+            assert seen(there) == call.result, f"{target} has changed"
+        part = await plain.artifacts.load_artifact(**FILE, session_id=target)
+        assert part is not None, f"{target} lacks its artifact"
+    for target in FORKS:
+        made = [c for c in fleet.journal.of("fork") if c.given[2] == target and c.outcome is Outcome.DONE]
+        assert len(made) <= 1, f"{target} was made by {len(made)} calls"
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
+    """One order of appends, restores, forks and reads explains all that anybody saw."""
+    simulate(workload(on_conflict=on_conflict), seeds=range(40), faults=Faults.all(0.03))
+
+
+def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:
+    """The same, where each process has data keys of its own in memory."""
+    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(15), faults=Faults.all(0.03))
