@@ -10,7 +10,7 @@ from gcp_adk_store.codec.forks import claim
 from gcp_adk_store.codec.initial import pack_initial
 from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.writes import Written
+from gcp_adk_store.codec.writes import Delete, Written
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,
@@ -125,10 +125,22 @@ class SessionLifecycle:
                 (ended,) = read_deletions([note])
                 if ended.making:
                     return False
+        if ended.making is not None and await self._is_complete(key, ended.epoch):
+            note = Delete(path=self._storage.layout.note(key, ended.epoch))
+            await self._storage.documents.commit([note], repeatable_when_unanswered=True)
+            return True
         if ended.artifacts and remove_copies is not None:
             await remove_copies(key, ended.epoch)
         await self.finish_deletions(key, [ended])
         return True
+
+    async def _is_complete(self, key: SessionKey, epoch: str) -> bool:
+        """Return whether the fork of an epoch was completed, although it has a note.
+
+        A commit that writes the note may arrive again after the one that removes it.
+        """
+        stored = await self._reader.stored(key)
+        return stored is not None and stored.epoch == epoch
 
     async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
         """Delete the document of a session that meets *condition*; return the id's deletions to finish."""

@@ -259,9 +259,7 @@ class SessionReader(CompletingReader):
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
-        """Return a session with the events appended since *marker*; ``None`` if it is another one now, or
-        becomes one.
-        """
+        """Return a session with the events appended since *marker*; ``None`` if it is another one."""
         document, app, user = await self._documents_of(key)
         stored = await self._noted(document) if document else None
         if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
