@@ -109,9 +109,10 @@ def happens(events: tuple[str, ...], call: Call, *, merging: bool) -> tuple[str,
     is_done = call.outcome is Outcome.DONE
     if call.kind == "append":
         name, before = call.given
-        is_next = events[: len(before)] == before and (merging or len(events) == len(before))
         after = (*events, name)
-        return after if name not in events and is_next and call.result in (None, expected(after)) else None
+        if merging:  # its handle may lack what came before, and have learned what came after
+            return None if name in events else after
+        return after if events == before and call.result in (None, expected(after)) else None
     if call.kind == "read":
         return events if call.result == expected(events) else None
     past = kept(events, call.given)
@@ -147,7 +148,7 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
         await collect(plain)
         await check_forks(fleet, plain)
         require_order(
-            [*fleet.journal.calls, *reads_of_restores(fleet)],
+            [*fleet.journal.calls, *reads_of_restores(fleet), *cut_off(fleet)],
             (),
             partial(happens, merging=options.get("on_conflict") == "merge"),
         )
@@ -173,6 +174,17 @@ def reads_of_restores(fleet: Fleet) -> list[Call]:
     return [replace(call, kind="read") for call in done]
 
 
+def cut_off(fleet: Fleet) -> list[Call]:
+    """Return the appends that conflict with a restore: it may have cut off what was stored unanswered."""
+    restores = [call for call in fleet.journal.of("restore") if call.outcome is not Outcome.REFUSED]
+    return [
+        replace(call, outcome=Outcome.UNKNOWN)
+        for call in fleet.journal.of("append")
+        if call.error == "SessionConflictError"
+        and any(other.begun < call.ended and call.begun < other.ended for other in restores)
+    ]
+
+
 async def check_forks(fleet: Fleet, plain: Store) -> None:
     """Check that each fork is whole or not there, and let the journal know what became of it."""
     forks = [call for call in fleet.journal.of("fork") if call.given[2] not in FORKS]
@@ -192,7 +204,7 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
         elif call.kind == "fork":
             assert seen(there) == call.result, f"{target} has changed"
         part = await plain.artifacts.load_artifact(**FILE, session_id=target, version=0)
-        assert part is not None, f"{target} lacks its artifact {call}"
+        assert part is not None, f"{target} lacks its artifact"
     for target in FORKS:
         made = [c for c in fleet.journal.of("fork") if c.given[2] == target and c.outcome is Outcome.DONE]
         assert len(made) <= 1, f"{target} was made by {len(made)} calls"

@@ -1,0 +1,176 @@
+"""After an erasure nothing of the user is left, and nothing of others is missing, in every order."""
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import ErasureReceipt, KmsEnvelope, Store
+from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.raw import documents_below, may_arrive_again, objects_of
+from tests.simulation.test_sessions import LIMITS
+
+USERS: Final = ("erased", "kept")
+SESSIONS: Final = ("one", "two")
+BEGAN_AT: Final = 1_700_000_000.0
+
+
+def key(user: str, session: str) -> dict[str, Any]:
+    """Return the ids of a session."""
+    return {"app_name": "app", "user_id": user, "session_id": session}
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Write something of a user, each time under a new name."""
+    random, store = actor.random(step), actor.store
+    name = f"{actor.name}-{step}"
+    user, session = random.choice(USERS), random.choice(SESSIONS)
+    who = {"app_name": "app", "user_id": user}
+    kind = random.choice(["create", "append", "append", "append", "artifact", "memory"])
+
+    async def work() -> object:
+        if kind == "create":
+            state = {"user:last": name, "large": name * 99}
+            return await store.sessions.create_session(**key(user, name), state=state)
+        if kind == "artifact":
+            part = types.Part(text=name)
+            return await store.artifacts.save_artifact(**key(user, session), filename=name, artifact=part)
+        if kind == "memory":
+            said = types.Content(role="user", parts=[types.Part(text=name)])
+            return await store.memory.add_memory(**who, memories=[MemoryEntry(id=name, content=said)])
+        held = await store.sessions.get_session(**key(user, session))
+        if held is None:
+            held = await store.sessions.create_session(**key(user, session))
+        said = types.Content(role="user", parts=[types.Part(text=name + "." * random.choice([0, 900, 5_000]))])
+        delta = {f"user:{name}": 1, "large": name * 99}
+        event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=delta))
+        return await store.sessions.append_event(held, event)
+
+    await actor.journal.call(actor.name, kind, user, work, given=(name, session), seen=lambda _: None)
+
+
+async def erase(journal: Journal, who: str, store: Store, *, quiet_s: float) -> ErasureReceipt | None:
+    """Erase a user to the end."""
+
+    async def work() -> ErasureReceipt:
+        steps = store.erase_user(app_name="app", user_id="erased", quiet_s=quiet_s)
+        *_, receipt = [step async for step in steps]
+        assert isinstance(receipt, ErasureReceipt)
+        return receipt
+
+    return await journal.call(who, "erase", "erased", work)
+
+
+async def there(plain: Store, user: str) -> dict[str, set[str]]:
+    """Return the names of all that a user has, by the kind of the call that wrote it."""
+    who: dict[str, Any] = {"app_name": "app", "user_id": user}
+    sessions = (await plain.sessions.list_sessions(**who)).sessions
+    files: set[str] = set()
+    for session in {*SESSIONS, *(one.id for one in sessions)}:
+        files |= {*await plain.artifacts.list_artifact_keys(**key(user, session))}
+    return {
+        "create": {one.id for one in sessions},
+        "append": {each.event.id async for each in plain.sessions.iter_user_events(**who)},
+        "artifact": files,
+        "memory": {one.id async for one in plain.memory.list_memories(**who) if one.id},
+    }
+
+
+def check_kept(journal: Journal, names: dict[str, set[str]]) -> None:
+    """Check that the other user has all that was acknowledged, and nothing that was refused."""
+    for kind, stored in names.items():
+        for call in journal.of(kind, "kept"):
+            name, _ = call.given
+            if call.outcome is Outcome.DONE:
+                assert name in stored, f"{kind} {name} of another user is lost"
+            if call.outcome is Outcome.REFUSED:
+                assert name not in stored, f"{kind} {name} was refused with {call.error}, and is stored"
+
+
+def check_erased(world: World, journal: Journal, names: dict[str, set[str]], empty_at: float) -> None:
+    """Check that nothing is left that was acknowledged before the erasure found nothing."""
+    for kind, stored in names.items():
+        for call in journal.of(kind, "erased"):
+            name, _ = call.given
+            if call.outcome is Outcome.DONE and call.ended < empty_at and not may_arrive_again(world, call):
+                assert name not in stored, f"{kind} {name} is left: it ended at {call.ended:.3f}"
+
+
+def workload(*, encrypted: bool = False, beside: bool) -> Any:
+    """Return the scenario of an erasure after writers have ended, or *beside* them."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        options: dict[str, Any] = {"session_limits": LIMITS, "on_conflict": "merge"}
+        if encrypted:
+            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
+        plain = service.beside(**options)
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, **options)
+
+        fleet = Fleet(world, service, make)
+        working = asyncio.create_task(fleet.work(30, act))
+        await (asyncio.sleep(world.random.uniform(0, 30)) if beside else working)
+        if not beside:
+            await asyncio.sleep(120)  # what is late arrives
+        before = await there(plain, "erased")
+        receipts: list[ErasureReceipt] = []
+        for number in range(12):  # erasers that are killed, and at last one that is not
+            process = world.process(f"eraser {number}", clock_ahead_s=world.random.uniform(-60, 60))
+            erasing = process.start(
+                erase, fleet.journal, process.name, make(process), quiet_s=world.random.choice([0, 40])
+            )
+            lives_s = world.random.uniform(0, 3) if number < 3 else 3_000
+            await asyncio.wait([erasing], timeout=lives_s)
+            if not erasing.done():
+                process.kill()
+                await asyncio.wait([erasing])
+            if erasing.exception() is None and (receipt := erasing.result()) is not None:
+                receipts.append(receipt)
+                break
+        await working
+        await asyncio.sleep(120)
+        assert receipts, "no erasure came to its end"
+        check_kept(fleet.journal, await there(plain, "kept"))
+        empty_at = (receipts[0].empty_at or 0.0) - BEGAN_AT
+        check_erased(world, fleet.journal, await there(plain, "erased"), empty_at)
+        if not beside:
+            await check_nothing(service, receipts[0], before)
+
+    return scenario
+
+
+async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[str, set[str]]) -> None:
+    """Check that no document and no object of the user is left, and that the receipt counts what there was."""
+    left = await documents_below(service, "adk_apps/app/adk_users/erased")
+    assert not left, [document.path for document in left]
+    mine = [name for name in await objects_of(service) if "/erased/" in name]
+    assert not mine, mine
+    assert await service.backend.documents.get(["adk_apps/app/adk_users/erased"]) == [None]
+    counted = {kind: erased.count for kind, erased in receipt.erased.items()}
+    assert counted.get("sessions", 0) == len(before["create"])
+    assert counted.get("events", 0) == len(before["append"])
+    assert counted.get("memories", 0) == len(before["memory"])
+
+
+def test_an_erasure_leaves_nothing_of_the_user_and_all_of_others() -> None:
+    """Erasers are killed and go on; the receipt counts what there was, once."""
+    simulate(workload(beside=False), seeds=range(30), faults=Faults.all(0.03))
+
+
+def test_an_erasure_beside_writers_leaves_nothing_that_was_acknowledged_before() -> None:
+    """What was acknowledged before it found nothing is gone; another user's data stays."""
+    simulate(workload(beside=True), seeds=range(30), faults=Faults.all(0.03))
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_erasure_of_an_encrypted_store_leaves_nothing(beside: bool) -> None:  # noqa: FBT001  # pytest's
+    """The same, where the user's data key goes first."""
+    simulate(workload(beside=beside, encrypted=True), seeds=range(10), faults=Faults.all(0.03))
