@@ -10,9 +10,7 @@ State = TypeVar("State", bound=Hashable)
 _MOST_TRIES = 200_000
 
 
-def require_order(
-    calls: Sequence[Call], state: State, apply: Callable[[State, Call], State | None]
-) -> None:
+def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, Call], State | None]) -> None:
     """Require that some order explains *calls*, as Porcupine does: each happens between its begin and its end.
 
     Args:

@@ -48,7 +48,9 @@ async def act(actor: Actor, step: int) -> None:
         held = await store.sessions.get_session(**key(user, session))
         if held is None:
             held = await store.sessions.create_session(**key(user, session))
-        said = types.Content(role="user", parts=[types.Part(text=name + "." * random.choice([0, 900, 5_000]))])
+        said = types.Content(
+            role="user", parts=[types.Part(text=name + "." * random.choice([0, 900, 5_000]))]
+        )
         delta = {f"user:{name}": 1, "large": name * 99}
         event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=delta))
         return await store.sessions.append_event(held, event)
@@ -166,15 +168,15 @@ async def check_nothing(
 
 def test_an_erasure_leaves_nothing_of_the_user_and_all_of_others() -> None:
     """Erasers are killed and go on; the receipt counts what there was, once."""
-    simulate(workload(beside=False), seeds=range(30), faults=Faults.all(0.03))
+    simulate(workload(beside=False), seeds=range(15), faults=Faults.all(0.03))
 
 
 def test_an_erasure_beside_writers_leaves_nothing_that_was_acknowledged_before() -> None:
     """What was acknowledged before it found nothing is gone; another user's data stays."""
-    simulate(workload(beside=True), seeds=range(30), faults=Faults.all(0.03))
+    simulate(workload(beside=True), seeds=range(15), faults=Faults.all(0.03))
 
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_an_erasure_of_an_encrypted_store_leaves_nothing(beside: bool) -> None:  # noqa: FBT001  # pytest's
     """The same, where the user's data key goes first."""
-    simulate(workload(beside=beside, encrypted=True), seeds=range(10), faults=Faults.all(0.03))
+    simulate(workload(beside=beside, encrypted=True), seeds=range(5), faults=Faults.all(0.03))

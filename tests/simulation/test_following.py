@@ -34,7 +34,9 @@ async def follow(store: Store, seen: list[str]) -> None:
     cursor: str | None = None
     while True:
         try:
-            async with aclosing(store.sessions.iter_events(**key("one"), cursor=cursor, follow=True)) as events:
+            async with aclosing(
+                store.sessions.iter_events(**key("one"), cursor=cursor, follow=True)
+            ) as events:
                 async for each in events:
                     seen.append(each.event.id)
                     cursor = each.cursor

@@ -271,9 +271,9 @@ async def check_rests(service: Service, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_a_session_never_has_anything_of_an_earlier_one_of_its_id(on_conflict: str) -> None:
     """Nothing lands in a later session, nothing comes back after a deletion, and what expired is gone."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(230, 270), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(235, 260), faults=Faults.all(0.03))
 
 
 def test_encrypted_sessions_of_one_id_keep_apart() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(15), faults=Faults.all(0.03))
+    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(10), faults=Faults.all(0.03))

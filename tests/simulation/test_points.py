@@ -55,7 +55,10 @@ async def act(actor: Actor, step: int) -> None:
     held: Session | None = actor.memory.get("held")
     if held is None or random.random() < 0.3:
         held = actor.memory["held"] = await call(
-            "read", SOURCE, lambda: sessions.get_session(**key(SOURCE)), seen=lambda found: found and seen(found)
+            "read",
+            SOURCE,
+            lambda: sessions.get_session(**key(SOURCE)),
+            seen=lambda found: found and seen(found),
         )
     if held is None:
         return
@@ -213,9 +216,9 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
     """One order of appends, restores, forks and reads explains all that anybody saw."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(40), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(25), faults=Faults.all(0.03))
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(15), faults=Faults.all(0.03))
+    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(10), faults=Faults.all(0.03))

@@ -1,0 +1,140 @@
+"""What a redaction replaced is nowhere any more, and titles and labels are those that were set, in every order."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import KmsEnvelope, Store
+from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.checkers import check_list
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
+from tests.simulation.raw import require_whole
+from tests.simulation.test_sessions import LIMITS, key
+
+SECRET = "secret"
+
+
+def seen(session: Session | None) -> list[tuple[str, bool]] | None:
+    """Return the ids of a session's events, each with whether its text is there; not the store's own."""
+    if session is None:
+        return None
+    return [
+        (event.id, SECRET in event.model_dump_json()) for event in session.events if event.author == "user"
+    ]
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Append, read, redact, or describe."""
+    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    name = f"{actor.name}-{step}"
+    held: Session | None = actor.memory.get("held")
+    if held is None or random.random() < 0.3:
+        held = actor.memory["held"] = await journal.call(
+            actor.name, "read", "one", lambda: sessions.get_session(**key("one")), seen=seen
+        )
+    if held is None:
+        return
+    action = random.choice(["append", "append", "append", "redact", "title", "label"])
+    mine = [event.id for event in held.events if event.author == "user"]
+    if action == "redact" and mine:
+        event_id = random.choice(mine)
+        await journal.call(
+            actor.name, "redact", "one",
+            lambda: actor.store.redact_event(**key("one"), event_id=event_id, reason="asked for"),
+            given=event_id,
+        )  # fmt: skip
+        actor.memory.pop("held")
+    elif action == "title":
+        await journal.call(
+            actor.name, "title", "one", lambda: sessions.update_session_info(**key("one"), title=name),
+            given=name,
+        )  # fmt: skip
+    elif action == "label":
+        await journal.call(
+            actor.name, "label", "one",
+            lambda: sessions.update_session_info(**key("one"), labels={name: "set"}), given=name,
+        )  # fmt: skip
+    else:
+        text = f"{SECRET} {name} " + "." * random.choice([0, 900, 5_000])
+        event = Event(
+            id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)])
+        )
+        done = await journal.call(
+            actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name
+        )
+        if done is None:
+            actor.memory.pop("held")
+
+
+def workload(*, encrypted: bool = False, **options: Any) -> Any:
+    """Return the scenario of a fleet whose stores have *options*."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        if encrypted:
+            options["encryption"] = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
+        plain = service.beside(session_limits=LIMITS, **options)
+        await plain.sessions.create_session(**key("one"))
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, session_limits=LIMITS, **options)
+
+        fleet = Fleet(world, service, make)
+        await fleet.work(30, act)
+        await asyncio.sleep(120)
+        journal = fleet.journal
+        require_whole(journal)
+        await journal.call("end", "read", "one", lambda: plain.sessions.get_session(**key("one")), seen=seen)
+        reads = [call for call in journal.of("read") if call.outcome is Outcome.DONE and call.result]
+        redacts = list(journal.of("redact"))
+        for read in reads:
+            for call in redacts:
+                if call.outcome is Outcome.DONE and call.ended < read.begun:
+                    assert (call.given, True) not in read.result, f"{call.given} was redacted, and is read"
+            for name, is_there in read.result:
+                asked = [
+                    call for call in redacts if call.given == name and call.outcome is not Outcome.REFUSED
+                ]
+                assert is_there or any(call.begun < read.ended for call in asked), f"{name} has lost its text"
+            read.result = [name for name, _ in read.result]
+        check_list(reads[-1].result if reads else [], journal.of("append"), reads)
+        await check_info(fleet, plain)
+        assert (await plain.verify_session(**key("one"))).broken is None
+        faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
+        assert not faults, faults
+
+    return scenario
+
+
+async def check_info(fleet: Fleet, plain: Store) -> None:
+    """Check that each label is there, and that the title is one that nobody set again later."""
+    info = await plain.sessions.get_session_info(**key("one"))
+    assert info is not None
+    for call in fleet.journal.of("label"):
+        if call.outcome is not Outcome.UNKNOWN:
+            is_done = call.outcome is Outcome.DONE
+            assert (call.given in info.labels) == is_done, f"label {call.given}: {call.outcome}"
+    titles = [call for call in fleet.journal.of("title") if call.outcome is not Outcome.REFUSED]
+    for call in titles:
+        if call.given == info.title:
+            later = [one for one in titles if one.outcome is Outcome.DONE and one.begun > call.ended]
+            assert call.outcome is Outcome.UNKNOWN or not later, f"{call.given} came back"
+    done = [call for call in titles if call.outcome is Outcome.DONE]
+    assert info.title in [call.given for call in titles] or not done
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+def test_what_was_redacted_is_never_read_again(on_conflict: str) -> None:
+    """Nor does it take an event, an order, a title or a label with it."""
+    simulate(workload(on_conflict=on_conflict), seeds=range(10), faults=Faults.all(0.03))
+
+
+def test_what_was_redacted_in_an_encrypted_store_is_never_read_again() -> None:
+    """The same, where each process has data keys of its own in memory."""
+    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(10), faults=Faults.all(0.03))
