@@ -126,8 +126,8 @@ class SessionLifecycle:
                 if ended.making:
                     return False
         if ended.making is not None and await self._is_complete(key, ended.epoch):
-            note = Delete(path=self._storage.layout.note(key, ended.epoch))
-            await self._storage.documents.commit([note], repeatable_when_unanswered=True)
+            removal = Delete(path=self._storage.layout.note(key, ended.epoch))
+            await self._storage.documents.commit([removal], repeatable_when_unanswered=True)
             return True
         if ended.artifacts and remove_copies is not None:
             await remove_copies(key, ended.epoch)

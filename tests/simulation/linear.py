@@ -11,7 +11,7 @@ _MOST_TRIES = 200_000
 
 
 def require_order(calls: Sequence[Call], state: State, apply: Callable[[State, Call], State | None]) -> None:
-    """Require that some order explains *calls*, as Porcupine does: each happens between its begin and its end.
+    """Require that some order explains *calls*, as Porcupine does: each happens while it runs.
 
     Args:
         calls: Those that happened, and those of which nobody knows: these happen at some time, or never.

@@ -49,8 +49,8 @@ async def act(actor: Actor, step: int) -> None:
                 changes = {"large": large, "user:large": large, "app:large": large}
                 event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=changes))
                 await journal.call(
-                    actor.name, "append", session, lambda: store.sessions.append_event(held, event), given=name,
-                    seen=lambda _: None,
+                    actor.name, "append", session, lambda: store.sessions.append_event(held, event),
+                    given=name, seen=lambda _: None,
                 )  # fmt: skip
         case action:
             faults = await journal.call(actor.name, action, "", lambda: check(store), seen=str)

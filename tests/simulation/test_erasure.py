@@ -13,7 +13,7 @@ from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
 from gcp_adk_store.model.erasures import Erased
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import documents_below, may_arrive_again, objects_of
 from tests.simulation.test_sessions import LIMITS
 
@@ -32,7 +32,7 @@ async def act(actor: Actor, step: int) -> None:
     random, store = actor.random(step), actor.store
     name = f"{actor.name}-{step}"
     user, session = random.choice(USERS), random.choice(SESSIONS)
-    who = {"app_name": "app", "user_id": user}
+    who: dict[str, Any] = {"app_name": "app", "user_id": user}
     kind = random.choice(["create", "append", "append", "append", "artifact", "memory"])
 
     async def work() -> object:
@@ -44,7 +44,8 @@ async def act(actor: Actor, step: int) -> None:
             return await store.artifacts.save_artifact(**key(user, session), filename=name, artifact=part)
         if kind == "memory":
             said = types.Content(role="user", parts=[types.Part(text=name)])
-            return await store.memory.add_memory(**who, memories=[MemoryEntry(id=name, content=said)])
+            await store.memory.add_memory(**who, memories=[MemoryEntry(id=name, content=said)])
+            return True
         held = await store.sessions.get_session(**key(user, session))
         if held is None:
             held = await store.sessions.create_session(**key(user, session))
@@ -153,7 +154,7 @@ def workload(*, encrypted: bool = False, beside: bool) -> Any:
 async def check_nothing(
     service: Service, receipt: ErasureReceipt, before: dict[str, set[str]], *, is_first: bool
 ) -> None:
-    """Check that no document and no object of the user is left, and that the receipt counts what there was."""
+    """Check that no document and no object of the user is left, and that the receipt is right."""
     left = await documents_below(service, "adk_apps/app/adk_users/erased")
     assert not left, [document.path for document in left]
     mine = [name for name in await objects_of(service) if "/erased/" in name]

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
 from google.adk.events import Event
 from google.genai import types
@@ -20,10 +19,10 @@ async def act(actor: Actor, step: int) -> None:
     text = name + "." * actor.random(step).choice([0, 900, 4_000])
     event = Event(id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
 
-    async def append() -> None:
+    async def append() -> Event:
         if "held" not in actor.memory:
             actor.memory["held"] = await actor.store.sessions.get_session(**key("one"))
-        await actor.store.sessions.append_event(actor.memory["held"], event)
+        return await actor.store.sessions.append_event(actor.memory["held"], event)
 
     if await actor.journal.call(actor.name, "append", "one", append, given=name) is None:
         actor.memory.pop("held", None)

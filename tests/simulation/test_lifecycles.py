@@ -207,7 +207,7 @@ def check_absence(life: Life, look: Call, deletes: Sequence[Call]) -> None:
     assert life.may_expire_at(look.begun) <= look.ended, f"{life.born} is gone without a reason"
 
 
-def check_user_state(journal: Journal, state: dict[str, Any]) -> None:
+def check_user_state(journal: Journal, state: set[str]) -> None:
     """Check that what changed a session changed the user's state with it, and what was refused did not."""
     for call, name in [
         *((call, f"user:c {call.given[0]}") for call in journal.of("create")),

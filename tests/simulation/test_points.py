@@ -22,7 +22,9 @@ from tests.simulation.test_sessions import LIMITS, key
 
 SOURCE: Final = "source"
 FORKS: Final = ("fork 1", "fork 2")
-FILE: Final = {"app_name": "app", "user_id": "user", "filename": "notes"}
+FILE: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "filename": "notes"}
+
+NOTHING: Final[tuple[str, ...]] = ()
 
 Seen = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 """The ids of a session's events, and its own state."""
@@ -152,7 +154,7 @@ def workload(*, encrypted: bool = False, **options: Any) -> Any:
         await check_forks(fleet, plain)
         require_order(
             [*fleet.journal.calls, *reads_of_restores(fleet), *cut_off(fleet)],
-            (),
+            NOTHING,
             partial(happens, merging=options.get("on_conflict") == "merge"),
         )
         assert (await plain.verify_session(**key(SOURCE))).broken is None

@@ -1,7 +1,7 @@
-"""What a redaction replaced is nowhere any more, and titles and labels are those that were set, in every order."""
+"""What a redaction replaced is never read again, and titles and labels are those that were set."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from google.adk.events import Event
@@ -17,16 +17,14 @@ from tests.simulation.journal import Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
 
-SECRET = "secret"
+TEXT: Final = "only in the text"
 
 
 def seen(session: Session | None) -> list[tuple[str, bool]] | None:
     """Return the ids of a session's events, each with whether its text is there; not the store's own."""
     if session is None:
         return None
-    return [
-        (event.id, SECRET in event.model_dump_json()) for event in session.events if event.author == "user"
-    ]
+    return [(event.id, TEXT in event.model_dump_json()) for event in session.events if event.author == "user"]
 
 
 async def act(actor: Actor, step: int) -> None:
@@ -61,7 +59,7 @@ async def act(actor: Actor, step: int) -> None:
             lambda: sessions.update_session_info(**key("one"), labels={name: "set"}), given=name,
         )  # fmt: skip
     else:
-        text = f"{SECRET} {name} " + "." * random.choice([0, 900, 5_000])
+        text = f"{TEXT} {name} " + "." * random.choice([0, 900, 5_000])
         event = Event(
             id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)])
         )
