@@ -13,14 +13,14 @@ from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Outcome
+from tests.simulation.journal import Journal, Outcome
 
 USERS: Final = ("ann", "bob", "cat")
 """Each has a data key, which the first processes that write make at the same time."""
 OLD: Final = b"o" * 32
 NEW: Final = b"n" * 32
 LIMITS: Final = SessionLimits(seal_tail_bytes=1_000, inline_bytes=300)
-SECRET: Final = "secret"
+MARK: Final = "private"
 COLLECTIONS: Final = ("adk_apps", "adk_users", "adk_sessions", "adk_segments", "adk_chunks")
 
 
@@ -44,7 +44,7 @@ async def act(actor: Actor, step: int) -> None:
     user, name = random.choice(USERS), f"{actor.name}-{step}"
     store, journal = actor.store, actor.journal
     action = random.choice(["read", "append", "append", "append", "save", "load", "rotate"])
-    text = f"{SECRET} {name} " * random.choice([1, 30])
+    text = f"{MARK} {name} " * random.choice([1, 30])
     held = actor.memory.get(user)
     if action == "rotate":
         await journal.call(actor.name, "rotate", "all", store.rotate_keys)
@@ -114,43 +114,44 @@ async def scenario(world: World) -> None:
     plain = service.beside(**open_(NEW))
     assert (await plain.rotate_keys()).rewrapped == 0
     for user in USERS:
-        found = await plain.sessions.get_session(**key(user))
-        events = [] if found is None else found.events
-        check_list([event.id for event in events], journal.of("append", user), journal.of("read", user))
-        for event in events:
-            assert event.content is not None
-            assert event.content.parts is not None
-            assert event.id in str(event.content.parts[0].text), "an event has the content of another"
-        saves = {call.given: call for call in journal.of("save", user)}
-        stored = {
-            version: bytes_of(
-                await plain.artifacts.load_artifact(**key(user), filename="file", version=version)
-            )
-            for version in await plain.artifacts.list_versions(**key(user), filename="file")
-        }
-        assert len({*stored.values()}) == len(stored), "a save is stored twice"
-        for call in saves.values():
-            if call.outcome is Outcome.DONE:
-                assert stored[call.result] == call.given, "a version has other bytes"
-            if call.outcome is Outcome.REFUSED:
-                assert call.given not in stored.values(), (
-                    f"a save was refused with {call.error}, and is stored"
-                )
-        for load in journal.of("load", user):
-            assert load.result is None or load.result in saves
+        await _check_user(plain, journal, user)
     await _require_secret(service)
+
+
+async def _check_user(plain: Store, journal: Journal, user: str) -> None:
+    """Check the events and the versions of a user."""
+    found = await plain.sessions.get_session(**key(user))
+    events = [] if found is None else found.events
+    check_list([event.id for event in events], journal.of("append", user), journal.of("read", user))
+    for event in events:
+        assert event.content is not None
+        assert event.content.parts is not None
+        assert event.id in str(event.content.parts[0].text), "an event has the content of another"
+    saves = {call.given: call for call in journal.of("save", user)}
+    stored = {
+        version: bytes_of(await plain.artifacts.load_artifact(**key(user), filename="file", version=version))
+        for version in await plain.artifacts.list_versions(**key(user), filename="file")
+    }
+    assert len({*stored.values()}) == len(stored), "a save is stored twice"
+    for call in saves.values():
+        if call.outcome is Outcome.DONE:
+            assert stored[call.result] == call.given, "a version has other bytes"
+        if call.outcome is Outcome.REFUSED:
+            assert call.given not in stored.values(), f"a save was refused with {call.error}, and is stored"
+    for load in journal.of("load", user):
+        assert load.result is None or load.result in saves
 
 
 async def _require_secret(service: Service) -> None:
     """Require that neither documents nor objects have what users wrote."""
     for collection in COLLECTIONS:
         for document in await service.backend.documents.query("", collection, all_descendants=True):
-            assert SECRET not in repr(document.fields), f"{document.path} is not encrypted"
+            assert MARK not in repr(document.fields), f"{document.path} is not encrypted"
     async for page in service.backend.objects.scan(""):
         for each in page:
             read = await service.backend.objects.read(each.name, generation=None)
             assert read is not None
-            assert SECRET.encode() not in read[0], f"{each.name} is not encrypted"
+            assert MARK.encode() not in read[0], f"{each.name} is not encrypted"
 
 
 def test_an_encrypted_store_reads_everything_whoever_made_and_rotated_its_keys() -> None:

@@ -65,7 +65,7 @@ async def scenario(world: World) -> None:
             found = await journal.call(
                 "plain", "read", user,
                 lambda user=user, session=session: plain.sessions.get_session(**key(user, session)),  # type: ignore[misc]
-                seen=lambda found: shared_in({**found.state}),
+                seen=lambda found: {} if found is None else shared_in({**found.state}),
             )  # fmt: skip
             assert found is not None
             stored[f"{user}/{session}"] = [event.actions.state_delta for event in found.events]

@@ -80,10 +80,12 @@ async def act(actor: Actor, step: int) -> None:
                 text = random.randbytes(random.choice([1, 100, 5_000])).hex()
                 held.history.append(Message(message_id=name, parts=[Part(text=text)]))
                 changed = held
-                saved = await journal.call(
-                    actor.name, "save", of, lambda: tasks.save(changed, context), given=name,
-                    seen=lambda _: True,
-                )  # fmt: skip
+
+                async def save() -> bool:
+                    await tasks.save(changed, context)
+                    return True
+
+                saved = await journal.call(actor.name, "save", of, save, given=name)
                 if saved is None:  # its object may have what was not stored
                     held = None
         actor.memory[of] = held

@@ -7,6 +7,7 @@ from typing import Final
 from gcp_adk_store.testing.simulation import Faults, Scenario
 from tests.simulation import (
     test_artifacts,
+    test_encrypted,
     test_memories,
     test_sessions,
     test_shared_state,
