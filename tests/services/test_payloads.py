@@ -246,8 +246,8 @@ async def test_the_event_loop_goes_on_while_large_content_is_stored(
     with counted_steps() as work:
         await service.append_event(held, picture(os.urandom(20 * MIB)))
 
-    assert work.characters < MIB
-    assert work.apart_characters >= 20 * MIB
+    assert work.characters < MIB // 10
+    assert work.apart_characters >= 2 * MIB
     assert held == await service.get_session(**WHO)
 
 
