@@ -137,7 +137,7 @@ def _require(kind: _Kind, value: object) -> None:
 
 @functools.cache
 def _kinds_of(method: Callable[..., object]) -> dict[str, _Kind]:
-    hints = get_type_hints(method)
+    hints = _hints_of(method)
     kinds = {}
     for name, parameter in inspect.signature(method).parameters.items():
         hint = hints.get(name, Any)
@@ -146,6 +146,16 @@ def _kinds_of(method: Callable[..., object]) -> dict[str, _Kind]:
         for options in get_args(hint) if get_origin(hint) is Unpack else ():
             kinds |= {option: _kind(option, each) for option, each in get_type_hints(options).items()}
     return kinds
+
+
+def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of *method*; a class that only type checkers import is anything."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(method, localns=unknown)
+        except NameError as exc:
+            unknown[exc.name or ""] = Any
 
 
 def _kind(name: str, hint: Any) -> _Kind:

@@ -257,6 +257,12 @@ class AppendBehind(AppendTogether):
     def __init__(self) -> None:
         super().__init__(durability="turn")
 
+    async def attach(self, world: World) -> Any:
+        """Let the process know the tail of the session: otherwise the first append waits until it is stored."""
+        service, session = await super().attach(world)
+        await service.get_session(**WHO)
+        return service, session
+
     async def act(self, held: Any) -> Any:
         service, session = held
         for number in self._numbers:

@@ -1,6 +1,7 @@
 """ADK's ToolCallIntegrityPlugin accepts what the store makes of sessions, and refuses what others changed."""
 
 import io
+import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from google.genai import types
 from gcp_adk_store import Point, RedactedCallWarning, Store
 from gcp_adk_store.model.internal_metadata import public_event, restored_event
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store.moving.canonical import Digest, canonical_event
 from tests.integrity.conftest import APP, LIMITS, RESTORED, STAMPS, WHO, Bank, metadata, read
 from tests.support.clock import in_days
 
@@ -210,11 +212,14 @@ async def test_an_agent_goes_on_after_a_call_was_redacted(store: Store) -> None:
 async def test_a_call_that_somebody_changed_is_refused(store: Store) -> None:
     """Also after a copy: the store marks no event of a session that keeps its ids."""
     await told(store, "one")
-    lines = (await exported(store)).replace(b'"amount": 5', b'"amount": 6')
-    lines = b"".join(line for line in lines.splitlines(keepends=True) if not line.startswith(b'{"end"'))
-    lines += b'{"end": {"events": 4}}\n'
+    lines = (await exported(store)).replace(b'"amount": 5', b'"amount": 6').splitlines(keepends=True)
+    digest = Digest()
+    for line in lines:
+        if "event" in (content := json.loads(line)):
+            digest.add(canonical_event(Event.model_validate(content["event"])))
+    lines[-1] = json.dumps({"end": {"events": digest.events, "digest": digest.of_events()}}).encode()
     async with Store.local(":memory:") as other:
-        await import_jsonl(io.BytesIO(lines), other.sessions)
+        await import_jsonl(io.BytesIO(b"".join(lines)), other.sessions)
         bank = Bank(other.sessions, plugin())
         with pytest.raises(RuntimeError, match="does not match its integrity stamp"):
             await bank.turn(await read(other), "two")

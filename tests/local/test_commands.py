@@ -107,10 +107,10 @@ def test_a_session_is_exported(folder: Path, tmp_path: Path) -> None:
     assert 2 == end["end"]["events"]
 
 
-def test_a_session_is_deleted_and_its_artifacts_stay(folder: Path) -> None:
+def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) -> None:
     """The command that deletes them works on the same folder."""
     first = run("sessions", "delete", *NAMED, "--dry-run", at=folder)
-    second = run("sessions", "delete", *NAMED, "--yes", at=folder)
+    second = run("sessions", "delete", *NAMED, "--keep-artifacts", "--yes", at=folder)
     third = run("sessions", "show", *NAMED, at=folder)
 
     assert [0, 0, 1] == [each.exit_code for each in (first, second, third)]

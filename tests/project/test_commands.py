@@ -84,7 +84,7 @@ RUN = {
             '--reason "ticket 7" --yes'
         ),
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
-        "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
+        "gcp-adk-store sessions delete --app support --user ada --session s1 --keep-artifacts --yes",
         "gcp-adk-store artifacts list --app support --user ada --session s1",
         ("gcp-adk-store artifacts get --app support --user ada --session s1 --filename plot.png -o plot.png"),
         ("gcp-adk-store artifacts get --app support --user ada --filename user:notes.txt --version 0 -o -"),

@@ -4,8 +4,8 @@ from typing import Final
 
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
-from gcp_adk_store.testing.simulation import Fate, Service, World
-from tests.simulation.journal import Call, Journal
+from gcp_adk_store.testing.simulation import Service
+from tests.simulation.journal import Journal
 
 _AT_ONCE: Final = 1_000
 
@@ -25,21 +25,6 @@ async def documents_below(service: Service, root: str) -> list[Document]:
 async def objects_of(service: Service) -> list[str]:
     """Return the names of all objects."""
     return [each.name async for page in service.backend.objects.scan("") for each in page]
-
-
-def may_arrive_again(world: World, call: Call) -> bool:
-    """Return whether *call* was sent more than once, by its process or by the network.
-
-    Others may have undone what it did before it came again.
-    """
-    sent = 0
-    for line in world.trace:
-        time, _, happened = line.strip().partition(" ")
-        if call.begun - 0.001 <= float(time) <= call.ended and happened.startswith(
-            f"{call.process}: commit "
-        ):
-            sent += 2 if happened.endswith((f"- {Fate.LATE}", f"- {Fate.TWICE}")) else 1
-    return sent > 1
 
 
 def require_whole(journal: Journal) -> None:

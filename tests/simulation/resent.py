@@ -1,12 +1,15 @@
 """Tell which calls the network may have carried twice."""
 
 from collections.abc import Collection
+from typing import Final
 
 from gcp_adk_store.testing.simulation import Fate, World
 from tests.simulation.journal import Call
 
+WRITES: Final = ("commit", "create object", "copy object", "upload object")
 
-def may_arrive_again(world: World, call: Call, kinds: Collection[str]) -> bool:
+
+def may_arrive_again(world: World, call: Call, kinds: Collection[str] = WRITES) -> bool:
     """Return whether a request of *call* may arrive after the call has ended, or after others undid it.
 
     Args:

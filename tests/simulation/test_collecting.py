@@ -11,7 +11,8 @@ from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.raw import may_arrive_again, require_whole
+from tests.simulation.raw import require_whole
+from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
 
 SESSIONS: Final = ("one", "two", "three")

@@ -14,7 +14,8 @@ from gcp_adk_store.model.erasures import Erased
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
-from tests.simulation.raw import documents_below, may_arrive_again, objects_of
+from tests.simulation.raw import documents_below, objects_of
+from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS
 
 USERS: Final = ("erased", "kept")

@@ -16,7 +16,8 @@ from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
-from tests.simulation.raw import documents_below, may_arrive_again, objects_of, require_whole
+from tests.simulation.raw import documents_below, objects_of, require_whole
+from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
 
 SESSIONS: Final = ("one", "two")
