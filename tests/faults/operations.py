@@ -258,7 +258,7 @@ class AppendBehind(AppendTogether):
         super().__init__(durability="turn")
 
     async def attach(self, world: World) -> Any:
-        """Let the process know the tail of the session: otherwise the first append waits until it is stored."""
+        """Let the process know the session's tail: otherwise the first append waits until it is stored."""
         service, session = await super().attach(world)
         await service.get_session(**WHO)
         return service, session
