@@ -198,7 +198,7 @@ async def test_a_version_may_be_kept_for_a_while(artifacts: GcsArtifactService, 
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(days=-1), 60, "1d", timedelta.max])
 async def test_a_lifetime_that_is_none_is_refused(artifacts: GcsArtifactService, lifetime: Any) -> None:
     """Before anything is sent."""
-    with pytest.raises(InvalidInputError, match=r"expires_after is .*, it must be a timedelta above 0"):
+    with pytest.raises(InvalidInputError, match=r"expires_after (is .*, it )?must be a timedelta"):
         await artifacts.save_artifact(**REPORT, artifact=text("x"), expires_after=lifetime)
     assert [] == await artifacts.list_versions(**REPORT)
 

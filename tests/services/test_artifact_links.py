@@ -131,10 +131,8 @@ async def test_an_authenticated_url_is_that_of_the_console(artifacts: GcsArtifac
     "options",
     [
         {"expiration": timedelta(days=8)},
-        {"expiration": "tomorrow"},
         {"signing_version": "v9"},
         {"no_such_option": 1},
-        {"method": 5},
     ],
 )
 async def test_what_cannot_be_signed_is_refused(
@@ -146,6 +144,21 @@ async def test_what_cannot_be_signed_is_refused(
         await artifacts.get_signed_url(**REPORT, **options)
 
     assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"expiration": "tomorrow"}, "expiration must be a datetime or a timedelta or a whole number"),
+        ({"method": 5}, "method must be a string, not int"),
+    ],
+)
+async def test_options_of_a_wrong_kind_are_refused(
+    artifacts: GcsArtifactService, options: dict[str, Any], message: str
+) -> None:
+    """By name, before anything is read."""
+    with pytest.raises(InvalidInputError, match=message):
+        await artifacts.get_signed_url(**REPORT, **options)
 
 
 class TokenOnly(auth_credentials.Scoped, auth_credentials.Credentials):
