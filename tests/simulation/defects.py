@@ -43,7 +43,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a seal loses the last event",
-        "Operation by operation", "sessions/recorder.py",
+        "Operation by operation", "codec/segments.py",
         "        texts=stored.tail,\n", "        texts=stored.tail[:-1] or stored.tail,\n",
         _SESSIONS,
     ),
@@ -56,8 +56,7 @@ DEFECTS: Final = (
     Defect(
         "an append whose answer is lost is sent again",
         "When requests fail", "model/sessions.py",
-        "    elif holds(newest, append.texts[0]):  # one commit stores all of them or none\n",
-        "    elif False:\n",
+        "    elif all(held):\n", "    elif False:\n",
         ("merging",),
     ),
     Defect(
@@ -153,7 +152,7 @@ DEFECTS: Final = (
     Defect(
         "an append does not require that its handle has seen the turn",
         "Operation by operation", "sessions/recorder.py",
-        "                    hold.require(base)\n", "                    pass\n",
+        "            hold.require(base)\n", "            pass\n",
         _TURNS,
     ),
     Defect(
