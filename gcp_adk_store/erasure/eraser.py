@@ -359,8 +359,7 @@ class _Run:
                 try:
                     written = await self._documents.commit([*deletes, write], repeatable_when_unanswered=True)
                 except RefusedError as exc:
-                    exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
-                    refused = exc
+                    refused = exc.after(refused)
                 else:
                     self._intent = replace(after, update_time=written[-1].update_time)
                     return

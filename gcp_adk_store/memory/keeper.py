@@ -258,8 +258,7 @@ class MemoryKeeper:
                     else:
                         await self._commit(self._layout.remove(key, snapshot.head))
             except RefusedError as exc:
-                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
-                refused = exc
+                refused = exc.after(refused)
             self.reader.forget(key)
             with _begun(begun), settling(refused):
                 await rereads.again(refused)
@@ -325,8 +324,7 @@ class MemoryKeeper:
                 with _begun(begun), settling(refused):
                     written = await self._commit(writes)
             except RefusedError as exc:
-                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
-                refused = exc
+                refused = exc.after(refused)
                 with _begun(begun), settling(refused):
                     await rereads.again(refused)
                     before, is_read = await self.reader.read(key), True

@@ -87,8 +87,7 @@ class DescriptionMethods:
             try:
                 await self._storage.documents.commit([write], repeatable_when_unanswered=True)
             except RefusedError as exc:  # another write, or this one, whose answer was lost
-                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
-                refused = exc
+                refused = exc.after(refused)
             else:
                 return described
             with settling(refused, advice="calling again is safe"):
