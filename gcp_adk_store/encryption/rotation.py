@@ -8,7 +8,13 @@ from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.encryption.key_documents import Destroyed, read_key_document
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoredDataError,
+    UnavailableError,
+)
 from gcp_adk_store.model.rotation import RotationReport
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
@@ -26,15 +32,24 @@ async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> Rotatio
     After an interruption the next call goes on. Content stays as it is, because data keys do.
 
     Raises:
-        UnavailableError, AccessDeniedError, NotProvisionedError: of the key, or of the database of keys.
+        UnavailableError, AccessDeniedError, NotProvisionedError: of the key, or of the database of keys;
+            nothing was written.
+        OutcomeUnknownError: the same, after some keys were wrapped anew; call it again.
     """
     probe = await keys.wrapper.wrap(bytes(DATA_KEY_BYTES), b"gcp-adk-store/1/rotation")
     report = RotationReport()
     page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
     while True:
-        found = await keys.documents.query("", keys.layout.collection, page=page)
-        for document in found:
-            report = await _rotated(keys, document, probe.version, report)
+        try:
+            found = await keys.documents.query("", keys.layout.collection, page=page)
+            for document in found:
+                report = await _rotated(keys, document, probe.version, report)
+        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+            if not report.rewrapped and not report.forgotten:
+                raise
+            raise OutcomeUnknownError.since(
+                exc, f"some data keys are wrapped anew, and not all; call it again: {exc}"
+            ) from exc
         if on_progress is not None:
             on_progress(report)
         if len(found) < _AT_ONCE:
@@ -64,11 +79,12 @@ async def _rotated(
             context = keys.layout.context(path)
             secret = await keys.wrapper.unwrap(stored.wrapped, context)
             write = keys.layout.rewrap(path, stored, await keys.wrapper.wrap(secret, context))
-            await keys.documents.commit([write], repeatable_when_unanswered=True)
+            with settling(refused, advice="call it again"):
+                await keys.documents.commit([write], repeatable_when_unanswered=True)
         except StoredDataError:
             return replace(report, keys=report.keys + 1, failed=report.failed + 1)
         except RefusedError as exc:  # destroyed or wrapped meanwhile, perhaps by this commit itself
-            refused = exc
+            refused = exc.after(refused)
         else:
             return replace(report, keys=report.keys + 1, rewrapped=report.rewrapped + 1)
         with settling(refused, advice="call it again"):

@@ -112,15 +112,13 @@ class TaskRecords:
         rereads = Rereads(self._documents.deadline_s)
         stored = known
         while True:
-            unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
             must, before = (Must.BE_ABSENT, ()) if stored is None else (stored.update_time, stored.pieces)
             try:
                 with settling(refused):
                     writes = put(must=must, before=before)
                     written = await self._documents.commit(writes, repeatable_when_unanswered=True)
             except RefusedError as exc:
-                exc.perhaps_own = exc.perhaps_own or unanswered
-                refused = exc
+                refused = exc.after(refused)
             else:
                 pieces = self._pieces_of(owner, header, packed)
                 saved = Version(written[0].update_time, pieces, packed.sha256)
@@ -230,7 +228,7 @@ class TaskRecords:
                 with settling(refused, advice="call it again"):
                     await self._documents.commit(deletes, repeatable_when_unanswered=True)
             except RefusedError as exc:
-                refused = exc  # saved meanwhile, or the answer to an earlier attempt was lost
+                refused = exc.after(refused)  # saved meanwhile, or the answer to an earlier one was lost
                 with settling(refused, advice="call it again"):
                     await rereads.again(refused)
             else:
