@@ -235,22 +235,24 @@ class _Run:
         ended_at = clock.now()
         recovery = await self._erasure._recovery(ended_at)  # noqa: SLF001
         unreadable_from, recovery = await self._keys.judge(recovery)
-        await self._documents.commit(
-            [self._layout.remove_intent(self._subject)], repeatable_when_unanswered=True
-        )
-        yield ErasureReceipt(
-            app_name=self._key.app,
-            subject=self._subject,
-            is_dry_run=False,
-            erased=self._intent.erased,
-            begun_at=self._intent.begun_at,
-            ended_at=ended_at,
-            empty_at=empty_at,
-            passes=self._intent.passes + 1,
-            recovery=recovery,
-            unreadable_from=unreadable_from,
-            not_covered=self.not_covered,
-        )
+        try:
+            yield ErasureReceipt(
+                app_name=self._key.app,
+                subject=self._subject,
+                is_dry_run=False,
+                erased=self._intent.erased,
+                begun_at=self._intent.begun_at,
+                ended_at=ended_at,
+                empty_at=empty_at,
+                passes=self._intent.passes + 1,
+                recovery=recovery,
+                unreadable_from=unreadable_from,
+                not_covered=self.not_covered,
+            )
+        finally:  # the caller has the receipt; until then, another call goes on and counts the same
+            await self._documents.commit(
+                [self._layout.remove_intent(self._subject)], repeatable_when_unanswered=True
+            )
 
     async def find(self) -> AsyncIterator[Found]:
         """Yield what there is: where, how much, and what removes it; keys come first."""
