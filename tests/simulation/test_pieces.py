@@ -1,0 +1,13 @@
+"""Tasks in several pieces keep the promises of small ones."""
+
+import pytest
+
+from gcp_adk_store.testing.simulation import Faults, simulate
+from tests.simulation import test_tasks
+
+
+def test_no_change_of_a_task_in_several_pieces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pieces change with their task: no read sees those of two saves, and none is left at the end."""
+    monkeypatch.setattr("gcp_adk_store.codec.tasks.CHUNK_BYTES", 8_000)
+
+    simulate(test_tasks.scenario, seeds=range(20), faults=Faults.all(0.04))
