@@ -52,6 +52,14 @@ class Version(NamedTuple):
     """Of its content."""
 
 
+class _Made(NamedTuple):
+    """A save of this object that comes from one content to another."""
+
+    save_id: str
+    version: Version | None
+    """What it stored; ``None`` as long as that is unknown."""
+
+
 class Listed(NamedTuple):
     """A page of tasks."""
 
@@ -76,8 +84,8 @@ class TaskRecords:
         self._documents = documents
         self._layout = layout
         self._ttl_s = ttl_seconds
-        self._saves = Lru[tuple[str, str, str, str], Version](_KNOWN_SAVES)
-        """Owner, id, and content before and after a save of this object -> what it stored."""
+        self._saves = Lru[tuple[str, str, str, str], _Made](_KNOWN_SAVES)
+        """Saves of this object by owner, id, and content before and after."""
 
     async def save(
         self,
@@ -106,7 +114,12 @@ class TaskRecords:
         """
         packed = await apart(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(self._layout.task(owner, header.id))
-        save_id = new_save_id()
+        same = None if known is None else (owner, header.id, known.sha256, packed.sha256)
+        made = None if same is None else self._saves.get(same)
+        # Saves that make the same of the same have one id: each knows what another one stores beside it.
+        save_id = new_save_id() if made is None else made.save_id
+        if same is not None and made is None:
+            self._saves.put(same, _Made(save_id, None))
         put = partial(self._layout.put_task, owner, header, packed, save_id=save_id, expiry=expiry)
         refused = RefusedError()
         rereads = Rereads(self._documents.deadline_s)
@@ -122,13 +135,12 @@ class TaskRecords:
             else:
                 pieces = self._pieces_of(owner, header, packed)
                 saved = Version(written[0].update_time, pieces, packed.sha256)
-                if known is not None:
-                    self._saves.put((owner, header.id, known.sha256, packed.sha256), saved)
-                return saved
+                return self._made(same, save_id, saved)
             with settling(refused):
                 found = await self._find(owner, header.id)
             if found is not None and found.save_id == save_id:
-                return _version_of(found)  # an earlier attempt, whose answer was lost
+                # An earlier attempt, whose answer was lost, or a save that made the same of the same.
+                return self._made(same, save_id, _version_of(found))
             if refused.perhaps_own:
                 raise OutcomeUnknownError(
                     "sent and not answered, and then changed by another writer; get the task before saving it"
@@ -137,8 +149,8 @@ class TaskRecords:
                 if known is None:
                     done = _over(found, packed, may_replace=may_replace, renews=expiry is not None)
                 else:
-                    made_before = self._saves.get((owner, header.id, known.sha256, packed.sha256))
-                    done = _from(known, found, packed, made_before=made_before)
+                    made = None if same is None else self._saves.get(same)
+                    done = _from(known, found, packed, made_before=None if made is None else made.version)
             except TaskConflictError as conflict:
                 raise conflict from refused
             if done is not None:
@@ -146,6 +158,11 @@ class TaskRecords:
             stored = None if found is None else _version_of(found)
             with settling(refused):
                 await rereads.again(refused)
+
+    def _made(self, same: tuple[str, str, str, str] | None, save_id: str, saved: Version) -> Version:
+        if same is not None:
+            self._saves.put(same, _Made(save_id, saved))
+        return saved
 
     async def get(self, owner: str, task_id: str) -> tuple[bytes, Version] | None:
         """Return a task as protobuf and its version, ``None`` if it does not exist or has expired.

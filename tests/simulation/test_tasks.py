@@ -1,6 +1,7 @@
 """A2A tasks keep their promises while several servers save and delete them."""
 
 import asyncio
+from functools import partial
 from typing import Final
 
 from a2a.auth.user import User
@@ -11,11 +12,14 @@ from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
+from tests.simulation.raw import require_whole
 from tests.simulation.resent import may_arrive_again
 
 OWNERS: Final = ("ann", "bob")
 """Both have tasks of the same ids."""
 KEPT: Final = "kept"
+CLAIMED: Final = "claimed"
+"""Several servers make the same change of it, and each change happens once."""
 REMOVED: Final = "removed"
 
 
@@ -91,6 +95,55 @@ async def act(actor: Actor, step: int) -> None:
         actor.memory[of] = held
 
 
+async def act_or_claim(actor: Actor, step: int) -> None:
+    """Do the same, or add a number that others may add, too."""
+    random = actor.random(-step - 1)
+    if random.random() < 0.2:
+        await claim(actor, random.choice(OWNERS), subscribers=random.choice([1, 1, 2]))
+    else:
+        await act(actor, step)
+
+
+async def claim(actor: Actor, owner: str, *, subscribers: int) -> None:
+    """Add the next number to a task, as several subscribers of one server at once; each reads it."""
+    tasks, context = actor.store.tasks, context_of(owner)
+    found = [
+        await actor.journal.call(
+            actor.name, "look", owner, lambda: tasks.get(CLAIMED, context), seen=names_in
+        )
+        for _ in range(subscribers)
+    ]  # fmt: skip
+    held = [task for task in found if task is not None]
+    if len(held) < subscribers or len({len(task.history) for task in held}) > 1:
+        return
+    number = str(len(held[0].history))
+
+    async def save(task: Task) -> bool:
+        task.history.append(Message(message_id=number, parts=[Part(text="the same")]))
+        await tasks.save(task, context)
+        return True
+
+    of = f"{owner}/{CLAIMED}"
+    await asyncio.gather(
+        *(actor.journal.call(actor.name, "claim", of, partial(save, task), given=number) for task in held)
+    )
+
+
+def check_claimed(journal: Journal, owner: str, stored: list[str]) -> None:
+    """Check that each number was added by one server, and for all of its subscribers or none."""
+    assert stored == [str(number) for number in range(len(stored))], "a number is missing, or there twice"
+    claims = list(journal.of("claim", f"{owner}/{CLAIMED}"))
+    for number in {call.given for call in claims}:
+        done = [call for call in claims if call.given == number and call.outcome is Outcome.DONE]
+        assert not done or number in stored, f"{number} was acknowledged, and is lost"
+        servers = {call.process for call in done}
+        assert len(servers) <= 1, f"{servers} were both told that they had added {number}"
+        for call in claims:
+            beside = [one for one in done if (one.process, one.begun) == (call.process, call.begun)]
+            is_refused = call.given == number and call.error == "ConcurrentTaskError"
+            assert not (is_refused and beside), f"of two subscribers that added {number} one was refused"
+
+
 def check_removed(world: World, journal: Journal, owner: str, stored: list[str]) -> None:
     """Check a task that is deleted and made anew: what went before a deletion is in no read after it."""
     of = f"{owner}/{REMOVED}"
@@ -120,10 +173,12 @@ async def scenario(world: World) -> None:
     plain = service.beside()
     for owner in OWNERS:
         await plain.tasks.save(new_task(KEPT), context_of(owner))
+        await plain.tasks.save(new_task(CLAIMED), context_of(owner))
     fleet = Fleet(world, service, service.store_of)
-    await fleet.work(40, act)
+    await fleet.work(40, act_or_claim)
     await asyncio.sleep(300)  # what is late arrives
     journal = fleet.journal
+    require_whole(journal)
     for owner in OWNERS:
         context = context_of(owner)
         stored = names_in(await plain.tasks.get(KEPT, context))
@@ -134,6 +189,7 @@ async def scenario(world: World) -> None:
             assert seen is not None, "a listing left out a task"
             assert seen == stored[: len(seen)], "a listing saw another order"
         check_list(stored, journal.of("save", of), journal.of("get", of))
+        check_claimed(journal, owner, names_in(await plain.tasks.get(CLAIMED, context)))
         check_removed(world, journal, owner, names_in(await plain.tasks.get(REMOVED, context)))
         await plain.tasks.delete_owner_tasks(owner=owner)
     for collection in ("adk_tasks", "adk_pieces"):
