@@ -1,7 +1,7 @@
-"""Defects that are put into a copy of the package, to see whether the workloads find them.
+"""Defects that are put into the package, to see whether the workloads find them.
 
-Each changes one place, as a mistake or a revert of a repair would. ``python -m tests.simulation.hunt`` runs
-the workloads on each copy, counts the schedules until one fails, and fails if a place is no longer there.
+Each changes one place, as a mistake or a revert of a repair would. ``python -m tests.simulation.hunt`` runs the
+workloads with each, counts the seeds until one fails, and fails if a place is no longer there.
 """
 
 from dataclasses import dataclass
@@ -21,24 +21,29 @@ class Defect:
     after: str
     workloads: tuple[str, ...]
     """Those that should find it."""
+    reverts: str = ""
+    """The repair that it takes back, if it is one that the package really needed."""
 
 
 _SESSIONS = ("sessions", "merging")
 _TURNS = ("turns", "leases", "turns-behind")
+_LIVES = ("lifecycles",)
+_POINTS = ("points", "points-merging")
+_MEMORIES = ("memories", "vectors")
 
 DEFECTS: Final = (
     Defect(
         "an append requires nothing of the document",
         "Operation by operation", "codec/documents.py",
         "                must=marker.update_time,\n                life=marker.epoch,",
-        "                must=Must.EXIST,\n                life=marker.epoch,",
+        "                must=None,\n                life=marker.epoch,",
         _SESSIONS,
     ),
     Defect(
         "a seal requires nothing of the document",
         "Operation by operation", "codec/documents.py",
         "update(path, header, must=stored.update_time, without=initial, life=stored.epoch)",
-        "update(path, header, must=Must.EXIST, without=initial, life=stored.epoch)",
+        "update(path, header, must=None, without=initial, life=stored.epoch)",
         _SESSIONS,
     ),
     Defect(
@@ -101,7 +106,7 @@ DEFECTS: Final = (
         "a title overwrites what another writer stored meanwhile",
         "Operation by operation", "codec/documents.py",
         "return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)",
-        "return update(path, fields, must=Must.EXIST, without=sorted(absent), life=stored.epoch)",
+        "return update(path, fields, must=None, without=sorted(absent), life=stored.epoch)",
         _SESSIONS,
     ),
     Defect(
@@ -199,5 +204,456 @@ DEFECTS: Final = (
         "Durability", "sessions/queues.py",
         "        if (error := self.failure(session)) is not None:\n", "        if (error := None) is not None:\n",
         ("turns-behind",),
+    ),
+    Defect(
+        "a create that may still arrive is called refused",
+        "When requests fail", "sessions/lifecycle.py",
+        "        if refused.perhaps_own:\n            # It may have been made", "        if False:\n            # It may have been made",
+        _LIVES,
+        "a create that met another session after a request without an answer is unknown",
+    ),
+    Defect(
+        "an append that changed shared state before its session went is called missing",
+        "When requests fail", "sessions/recorder.py",
+        "            # The shared state outlives the session.\n            raise OutcomeUnknownError(",
+        "            raise SessionMissingError(",
+        _LIVES,
+        "what was not answered is unknown where the session is gone",
+    ),
+    Defect(
+        "an append is judged by the events that are left of a session that goes",
+        "When requests fail", "sessions/recorder.py",
+        "            if newest is not None:\n                return stored, newest\n",
+        "            return stored, stored.tail if newest is None else newest\n",
+        (*_LIVES, *_POINTS),
+        "what became of an append is asked anew when its session is deleted or restored meanwhile",
+    ),
+    Defect(
+        "a failed read hides that a write may be stored",
+        "When requests fail", "ports/refusals.py",
+        "        if not refused.perhaps_own:\n            raise\n", "        raise\n",
+        ("sessions", "leases", "tasks"),
+        "an outcome is unknown where the read that would settle it fails",
+    ),
+    Defect(
+        "a request to stop a turn stops the next one",
+        "When requests fail", "turns/lease.py",
+        "            if refused.perhaps_own and (turn is None or turn.fence != asked):\n", "            if False:\n",
+        ("leases",),
+        "a request to stop that is not answered does not stop the turn that follows",
+    ),
+    Defect(
+        "a save of an artifact does not know its own object",
+        "When requests fail", "artifacts/versions.py",
+        "                    if exc.found.save_id != save_id:\n", "                    if True:\n",
+        ("artifacts",),
+    ),
+    Defect(
+        "a restore whose answer is lost happens again",
+        "When requests fail", "sessions/restores.py",
+        "            if stored is not None and stored.restore_id == restore_id:\n", "            if False:\n",
+        _POINTS,
+    ),
+    Defect(
+        "a restore that may have happened is repeated after another one",
+        "When requests fail", "sessions/restores.py",
+        "    if base is None or not refused.perhaps_own:\n        return\n", "    if True:\n        return\n",
+        _POINTS,
+    ),
+    Defect(
+        "a handle gets what it missed behind its own events",
+        "Operation by operation", "sessions/appends.py",
+        "    session.events[:] = [*before, *new, *unstored]\n",
+        "    session.events[:] = [*held, *(one for one in new if one not in held), *unstored]\n",
+        ("merging",),
+        "events of others come before an append that could not read them, once the handle learns of them",
+    ),
+    Defect(
+        "an append that renews parts for long revives an expired session",
+        "Operation by operation", "sessions/recorder.py",
+        "        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live\n", "",
+        _LIVES,
+        "an append that renews the parts of a session for longer than it lives no longer revives it",
+    ),
+    Defect(
+        "a session that is deleted during a read is called damaged",
+        "Operation by operation", "sessions/reader.py",
+        "                elif lost == (stored.epoch, stored.sealed):\n", "                elif True:\n",
+        _LIVES,
+        "a session that is deleted while it is read is gone, not damaged",
+    ),
+    Defect(
+        "a payload that is replaced during a read is called missing",
+        "Operation by operation", "sessions/reader.py",
+        "                if seen == incomplete:\n                    raise\n", "                raise\n",
+        (*_LIVES, "collecting"),
+        "a read looks again where a value was replaced and collected meanwhile",
+    ),
+    Defect(
+        "a collector takes a complete fork for one that was not completed",
+        "Operation by operation", "sessions/lifecycle.py",
+        "        return stored is not None and stored.epoch == epoch\n", "        return False\n",
+        _POINTS,
+        "what a complete fork copied stays where the request that noted its beginning arrives again",
+    ),
+    Defect(
+        "an append does not ask whether the session was restored",
+        "Operation by operation", "model/sessions.py",
+        "    if stored.restores != marker.restores:  # revisions", "    if False:  # revisions",
+        _POINTS,
+        "lost appends that a restore kept or cut off are settled",
+    ),
+    Defect(
+        "a deletion takes along what came since it looked",
+        "Operation by operation", "codec/documents.py",
+        "Delete(path=self.session(stored.key), must=stored.update_time)", "Delete(path=self.session(stored.key))",
+        _LIVES,
+    ),
+    Defect(
+        "a created session knows events that others appended",
+        "Operation by operation", "sessions/lifecycle.py",
+        '    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""\n',
+        "    return stored.update_time\n",
+        _LIVES,
+        "no append requires an update time that its handle does not know",
+    ),
+    Defect(
+        "a deletion of an artifact removes what was saved meanwhile",
+        "Operation by operation", "artifacts/versions.py",
+        "await self._objects.delete(stored.name, generation=stored.generation)",
+        "await self._objects.delete(stored.name, generation=None)",
+        ("artifacts",),
+    ),
+    Defect(
+        "who follows a session skips to its end at each change",
+        "Operation by operation", "sessions/following.py",
+        "    if now.revision != last.revision:\n        return place\n", "",
+        ("following",),
+    ),
+    Defect(
+        "a message that was answered is sent again",
+        "Operation by operation", "turns/lease.py",
+        "            if text in stored.inbox:\n                return True  # an attempt was not answered\n            if refused.perhaps_own:\n",
+        "            if False:\n",
+        ("turns", "turns-behind"),
+    ),
+    Defect(
+        "a change of shared state replaces all keys",
+        "Operation by operation", "codec/documents.py",
+        'mask=[("format",), *(("state", name) for name in state)],', 'mask=[("format",), ("state",)],',
+        ("shared-state",),
+    ),
+    Defect(
+        "a process encrypts with a data key that is not stored",
+        "Operation by operation", "encryption/keyring.py",
+        "                await rereads.again(exc)\n            else:\n                return self._keep(",
+        "                return self._keep(scope, DataKey(key_id, secret), since)\n            else:\n                return self._keep(",
+        ("encrypted",),
+    ),
+    Defect(
+        "an update of a memory undoes another one",
+        "Memories", "memory/keeper.py",
+        "            return new.text if text == old else text\n",
+        "            return new.text if has_id(text, decode_memory(old).id) else text\n",
+        _MEMORIES,
+        "an update of a memory keeps what another process updates meanwhile",
+    ),
+    Defect(
+        "a search calls content missing that was replaced meanwhile",
+        "Memories", "memory/reader.py",
+        "                if found == seen:\n                    raise\n", "                raise\n",
+        _MEMORIES,
+        "a search beside an update of large content finds the new one",
+    ),
+    Defect(
+        "a writer of memories requires nothing of them",
+        "Memories", "codec/memory_documents.py",
+        "            must=before.update_time,\n            life", "            must=None,\n            life",
+        _MEMORIES,
+    ),
+    Defect(
+        "a search believes what its process knows",
+        "Memories", "memory/reader.py",
+        "known.snapshot.head.update_time == head.update_time:", "known.snapshot.head.epoch == head.epoch:",
+        _MEMORIES,
+    ),
+    Defect(
+        "a deleted memory may be added again",
+        "Memories", "memory/changes.py",
+        '        gone += b"".join(', '        b"".join(',
+        _MEMORIES,
+    ),
+    Defect(
+        "what another process extracts meanwhile counts twice",
+        "Memories", "memory/changes.py",
+        "    if not known.isdisjoint(sources):\n        return None\n", "",
+        _MEMORIES,
+        "facts of a turn are stored once, also if two processes extract from parts of it at the same time",
+    ),
+    Defect(
+        "a session is added in part after another process forgot its user",
+        "Memories", "memory/service.py",
+        "            if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):\n", "            if True:\n",
+        ("forgetting",),
+        "a session is added whole after another process removed its user's memories",
+    ),
+    Defect(
+        "an erasure skips artifacts",
+        "Erasure, retention, proof", "erasure/eraser.py",
+        '            for stage in ("artifacts", "uploads"):\n', '            for stage in ("uploads",):\n',
+        ("erasure",),
+    ),
+    Defect(
+        "an erasure that goes on counts what it removed twice",
+        "Erasure, retention, proof", "erasure/eraser.py",
+        "                if await self._reread(commit_id):\n                    return\n", "                await self._reread(commit_id)\n",
+        ("erasure",),
+    ),
+    Defect(
+        "an erasure that removed something promises that it removed nothing",
+        "Erasure, retention, proof", "erasure/eraser.py",
+        "            if not run.has_removed:\n                raise\n", "            raise\n",
+        ("erasure",),
+        "an erasure that fails after it removed something is unknown",
+    ),
+    Defect(
+        "an erasure does not look again for what was under way",
+        "Erasure, retention, proof", "erasure/eraser.py",
+        "            if is_empty and (number > 1 or not quiet_s):\n                break\n", "            break\n",
+        ("erasure-beside",),
+        "an erasure waits after each pass, so that no session is left without its content",
+    ),
+    Defect(
+        "a read remembers what a redaction replaced",
+        "Erasure, retention, proof", "sessions/reader.py",
+        "(as_of, one) in before.items() if as_of >= stored.redactions}", "(as_of, one) in before.items()}",
+        ("redactions",),
+    ),
+    Defect(
+        "a redaction requires nothing of the document",
+        "Erasure, retention, proof", "codec/redactions.py",
+        "        must=stored.update_time,\n", "        must=None,\n",
+        ("redactions",),
+    ),
+    Defect(
+        "a redaction removes content that an append refers to",
+        "Erasure, retention, proof", "sessions/recorder.py",
+        "    if now.redactions != base.redactions:\n        await put_again()\n", "",
+        ("redactions",),
+    ),
+    Defect(
+        "a redacted event that is delivered again comes back",
+        "Erasure, retention, proof", "model/redactions.py",
+        "    return bool(markers) and hash_of(text) in markers\n", "    return False\n",
+        ("redactions",),
+    ),
+    Defect(
+        "a prune removes a session that went on",
+        "Erasure, retention, proof", "erasure/pruning.py",
+        "            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)\n", "            return True\n",
+        ("collecting",),
+    ),
+    Defect(
+        "a collector takes what is young",
+        "When requests fail", "sessions/garbage.py",
+        "[payload for payload in payloads if payload.put_at < before]", "list(payloads)",
+        ("collecting",),
+    ),
+    Defect(
+        "a collector removes what came into use again",
+        "When requests fail", "sessions/payload_store.py",
+        "[Delete(path=path, must=update_time) for path, update_time in versions]", "[Delete(path=path) for path, _ in versions]",
+        ("collecting",),
+    ),
+    Defect(
+        "a save of a task requires nothing of it",
+        "A2A tasks", "tasks/records.py",
+        "(stored.update_time, stored.pieces)", "(None, stored.pieces)",
+        ("tasks",),
+    ),
+    Defect(
+        "a save brings a deleted task back",
+        "A2A tasks", "tasks/records.py",
+        '    if found is None:\n        raise _conflict("deleted")\n', "    if found is None:\n        return None\n",
+        ("tasks",),
+    ),
+    Defect(
+        "a task that is replaced during a read is called damaged",
+        "A2A tasks", "tasks/records.py",
+        "            if again is not None and again.update_time == found.update_time:\n", "            if True:\n",
+        ("tasks",),
+    ),
+    Defect(
+        "a task goes and its pieces stay",
+        "A2A tasks", "tasks/records.py",
+        "            deletes += [Delete(path=piece) for piece in found.pieces]\n", "",
+        ("tasks",),
+    ),
+    Defect(
+        "a lost save that another writer changed is called refused",
+        "A2A tasks", "tasks/records.py",
+        "            if refused.perhaps_own:\n                raise OutcomeUnknownError(", "            if False:\n                raise OutcomeUnknownError(",
+        ("tasks",),
+    ),
+    Defect(
+        "a save of a task knows its own by content alone",
+        "A2A tasks", "tasks/records.py",
+        "            if found is not None and found.save_id == save_id:\n", "            if found is not None and found.sha256 == packed.sha256:\n",
+        ("tasks",),
+        "one save of a task differs from another by an id of its own",
+    ),
+    Defect(
+        "of two subscribers of a task one conflicts",
+        "A2A tasks", "tasks/records.py",
+        "    if made_before is not None:\n        return made_before  # another object made the same of the same\n", "",
+        ("tasks",),
+        "several subscribers of one task see it to its end: objects that come to the same content are one writer",
+    ),
+    Defect(
+        "what is known of a latest version does not age",
+        "Limits", "artifacts/versions.py",
+        "is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s", "is_young = entry is not None",
+        ("artifacts",),
+        "what is known of a latest version ages while it is loaded again and again",
+    ),
+    Defect(
+        "a redelivered event that the tail holds is counted again",
+        "Operation by operation", "sessions/recorder.py",
+        "        if not is_read and self._reader.tails.may_hold(base, append):\n", "        if False:\n",
+        ("redelivering",),
+        "no event counts that the tail already holds",
+    ),
+    Defect(
+        "events that go together are acknowledged for their first",
+        "Operation by operation", "model/sessions.py",
+        "    held = [holds(newest, text) for text in append.texts]\n",
+        "    held = [holds(newest, append.texts[0])] * count\n",
+        ("redelivering",),
+        "events that go together are stored one by one if another process had stored the first",
+    ),
+    Defect(
+        "a redelivery is believed without a look at storage",
+        "Limits", "sessions/appending.py",
+        "        if known and await self._recorder.holds(key, spelled.append):\n            return self._trim_temp_delta_state(first.event)\n        if first.is_rewind",
+        "        if known:\n            return self._trim_temp_delta_state(first.event)\n        if first.is_rewind",
+        ("redelivering",),
+        "only storage's word counts for a redelivery",
+    ),
+    Defect(
+        "a process forgets what it stored",
+        "Limits", "sessions/appending.py",
+        "        return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))\n",
+        "        return waiting.is_in_handle\n",
+        ("redelivering",),
+    ),
+    Defect(
+        "a redelivered event is searched in the tail alone",
+        "Limits", "sessions/recorder.py",
+        "self._newest(key, lambda _: None)", "self._newest(key, lambda _: 0)",
+        ("redelivering",),
+    ),
+    Defect(
+        "a turn ends before its events are stored",
+        "Durability", "sessions/appending.py",
+        "        if ends or self._behind.is_full(", "        if self._behind.is_full(",
+        ("behind",),
+    ),
+    Defect(
+        "a failure behind the caller is forgotten when another one follows it",
+        "Durability", "sessions/queues.py",
+        "        if id(session) not in self._failures:\n            place = id(session)\n",
+        "        if True:\n            place = id(session)\n            self._failures.pop(place, None)\n        if failure is self.failure(session):\n",
+        ("behind",),
+    ),
+    Defect(
+        "a call that gives up its wait keeps its permit",
+        "Under load", "operations/limiter.py",
+        "            self.release(mine)  # also a permit that was granted at the moment of the cancellation\n", "",
+        ("load",),
+        "a permit passes on however the task that waits for it ends",
+    ),
+    Defect(
+        "any number of calls may wait",
+        "Under load", "operations/limiter.py",
+        "            if self._waiting >= self._max_waiting:\n", "            if False:\n",
+        ("load",),
+    ),
+    Defect(
+        "a call that waits has no deadline",
+        "Under load", "operations/limiter.py",
+        "await self._until(granted, at_most(self._longest_wait_s))", "await self._until(granted, 10**6)",
+        ("load",),
+    ),
+    Defect(
+        "a request is repeated beyond its deadline",
+        "Under load", "cloud/retry.py",
+        "            if not is_repeatable or machine.monotonic() + wait_s + policy.first_wait_s >= ends_at:\n",
+        "            if not is_repeatable or machine.monotonic() >= ends_at + 20:\n",
+        ("load",),
+    ),
+    Defect(
+        "an append ends with its caller",
+        "Under load", "sessions/appends.py",
+        "            return await asyncio.shield(task)\n", "            return await task\n",
+        ("load",),
+    ),
+    Defect(
+        "a flush does not wait for appends that nobody awaits",
+        "Under load", "sessions/appending.py",
+        "        await self._under_way.wait()\n", "",
+        ("load",),
+        "a flush waits for appends that are on their way",
+    ),
+    Defect(
+        "an import deletes the session that it replaces first",
+        "Copies and imports", "sessions/making.py",
+        "            must = Must.BE_ABSENT if now is None else now.update_time\n            note = [] if now is None else layout.delete(now)[1:]\n",
+        "            await self._lifecycle.delete(self._key)\n            must, note, now = Must.BE_ABSENT, [], None\n",
+        ("importing",),
+        "one commit exchanges the old session and the new one, once that is whole and checked",
+    ),
+    Defect(
+        "an import notes nothing of the session that it replaces",
+        "Copies and imports", "sessions/making.py",
+        "            note = [] if now is None else layout.delete(now)[1:]\n", "            note: list[Write | Delete] = []\n",
+        ("importing",),
+    ),
+    Defect(
+        "an import whose answer is lost happens again",
+        "Copies and imports", "sessions/making.py",
+        "            if now is not None and now.epoch == self._epoch:\n", "            if False:\n",
+        ("importing",),
+    ),
+    Defect(
+        "an import shows its first events before the others",
+        "Copies and imports", "sessions/importing.py",
+        "        if self.tail_bytes >= seal_over:\n            await self._seal()\n",
+        "        if self.tail_bytes >= seal_over:\n            await self.complete()\n",
+        ("importing",),
+    ),
+    Defect(
+        "a run is stored again under its event",
+        "Code of customer-engagement agents", "ces/host/session_runs.py",
+        "    if any(event.id == invocation.event_id for event in session.events):\n", "    if False:\n",
+        ("runs",),
+    ),
+    Defect(
+        "a run that failed changes its session",
+        "Code of customer-engagement agents", "ces/host/session_runs.py",
+        "        if outcome.error is None:\n", "        if True:\n",
+        ("runs",),
+    ),
+    Defect(
+        "runs of one session overlap",
+        "Code of customer-engagement agents", "ces/host/session_runs.py",
+        "        async with self._limiter.permit(invocation.key):\n            mine", "        async with self._limiter.permit(object()):\n            mine",
+        ("runs",),
+    ),
+    Defect(
+        "a run that lost to another writer is stored on what was there",
+        "Code of customer-engagement agents", "ces/host/session_runs.py",
+        "                outcome = await work(opened)\n",
+        "                outcome = await work(opened)\n                opened = await self.open(invocation)\n",
+        ("runs",),
     ),
 )  # fmt: skip

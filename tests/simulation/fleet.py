@@ -56,6 +56,8 @@ class Fleet:
         self.world = world
         self.service = service
         self.journal = Journal(world)
+        self.fates: dict[str, str] = {}
+        """What becomes of each process, by its name: it lives, is killed, stopped or cut off."""
         self._make = make
         self._size = size
         self._kills = kills
@@ -87,6 +89,7 @@ class Fleet:
             fate = (
                 random.choice(["lives", "lives", "killed", "stopped", "cut off"]) if self._kills else "lives"
             )
+            self.fates[actor.name] = fate
             if fate != "lives":
                 await asyncio.sleep(random.uniform(0, len(left)))
                 await self._trouble(actor.process, fate, random)

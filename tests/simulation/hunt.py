@@ -1,44 +1,61 @@
-"""Count the schedules after which the workloads find each of :mod:`tests.simulation.defects`."""
+"""Count the seeds after which the workloads find each of :mod:`tests.simulation.defects`.
+
+``--json`` writes what was found beside docs/how-to/defects.md, whose table is made of it; a hunt of some
+defects keeps the rows of the others.
+"""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from tests.simulation.defects import DEFECTS, Defect
 
 ROOT: Final = Path(__file__).parents[2]
+FIGURES: Final = ROOT / "docs/how-to/defects.json"
+PAGE: Final = ROOT / "docs/how-to/defects.md"
+BEGIN: Final = "<!-- defects -->\n"
 MOST: Final = 2_000
-"""Schedules within which each defect must be found."""
-FINDS: Final = 3
+"""Seeds within which each defect must be found."""
+FINDS: Final = 5
 """How often each is found, to tell the median."""
 
 _HUNTER: Final = """
 import json, sys
+from importlib.machinery import SourceFileLoader
+
+names, most, finds, path, text = json.loads(sys.stdin.read())
+code_of = SourceFileLoader.get_code
+
+def with_defect(loader, name):
+    return compile(text, path, "exec") if loader.path == path else code_of(loader, name)
+
+SourceFileLoader.get_code = with_defect
 from gcp_adk_store.testing.simulation import World
 from tests.simulation.workloads import WORKLOADS
 
-names, most, finds = json.loads(sys.argv[1])
-found, since = [], 0
+found, since, seed = [], 0, -1
 for seed in range(most):
+    since += 1
     for name in names:
-        since += 1
         try:
             World(seed, WORKLOADS[name].faults).run(WORKLOADS[name].scenario)
-        except Exception:
-            found.append(since)
+        except (NameError, AttributeError, ImportError):
+            raise  # it shows a defect that is spelled wrongly
+        except Exception as exc:
+            found.append((since, name, type(exc).__name__, str(exc)[:200]))
             since = 0
             break
     if len(found) == finds:
         break
-print(json.dumps(found))
+print(json.dumps({"seeds": seed + 1, "found": found}))
 """
 
 
@@ -54,45 +71,88 @@ def changed(text: str, defect: Defect) -> str:
     return text.replace(defect.before, defect.after)
 
 
-def hunt(defect: Defect, *, most: int, finds: int) -> list[int]:
-    """Return after how many schedules the workloads find *defect*, each time anew."""
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder)
-        leave_out = shutil.ignore_patterns("__pycache__", "ces", "static")
-        shutil.copytree(ROOT / "gcp_adk_store", copy / "gcp_adk_store", ignore=leave_out)
-        shutil.copytree(ROOT / "tests/simulation", copy / "tests/simulation")
-        file = copy / "gcp_adk_store" / defect.file
-        file.write_text(changed(file.read_text(), defect))
-        arguments = json.dumps([list(defect.workloads), most, finds])
-        ran = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", _HUNTER, arguments],
-            cwd=copy, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+def hunt(defect: Defect, *, most: int, finds: int) -> dict[str, Any]:
+    """Return in how many seeds the workloads find *defect*: how many ran, and each find."""
+    file = ROOT / "gcp_adk_store" / defect.file
+    given = json.dumps([defect.workloads, most, finds, str(file), changed(file.read_text(), defect)])
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _HUNTER],
+        cwd=ROOT, input=given, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     if ran.returncode:
         raise RuntimeError(f"{defect.name}: {ran.stderr[-2000:]}")
-    found: list[int] = json.loads(ran.stdout.splitlines()[-1])
-    return found
+    told: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return told
+
+
+def figures_of(defect: Defect, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of *defect*."""
+    found = told["found"]
+    by = Counter(name for _, name, *_ in found)
+    return {
+        "section": defect.section,
+        "reverts": defect.reverts,
+        "found_by": [name for name, _ in by.most_common()],
+        "finds": len(found),
+        "seeds": told["seeds"],
+        "median": median(since for since, *_ in found) if found else None,
+    }
+
+
+def table(defects: Iterable[Defect], figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the table of docs/how-to/defects.md."""
+    lines = [
+        "| section | defect | it takes back | found by | in seeds | first seed |",
+        "|---|---|---|---|---|---|",
+    ]
+    for defect in defects:
+        row = figures.get(defect.name)
+        told = "| | not counted | |"
+        if row is not None:
+            first = "not found" if row["median"] is None else f"{row['median']:g}"
+            told = f"| {', '.join(row['found_by'])} | {row['finds']} of {row['seeds']:,} | {first} |"
+        lines.append(f"| {defect.section} | {defect.name} | {defect.reverts} {told}")
+    return "\n".join(lines) + "\n"
+
+
+def write_page(figures: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the figures of the present defects, and the page with their table."""
+    kept = {defect.name: figures[defect.name] for defect in DEFECTS if defect.name in figures}
+    FIGURES.write_text(json.dumps(kept, indent=1) + "\n")
+    before, _, _ = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(before + BEGIN + "\n" + table(DEFECTS, kept))
 
 
 def main() -> int:
-    """Hunt all defects, or those whose names contain a text; return 1 if one is not found."""
+    """Hunt all defects, or those whose names or sections contain a text; return 1 if one is not found."""
     parser = ArgumentParser(prog="python -m tests.simulation.hunt", description=__doc__)
-    parser.add_argument("text", nargs="?", default="")
-    parser.add_argument("--most", type=int, default=MOST)
-    parser.add_argument("--finds", type=int, default=FINDS)
+    parser.add_argument("text", nargs="*", help="parts of the names or sections of defects; by default, all")
+    parser.add_argument("--most", type=int, default=MOST, help="seeds at most")
+    parser.add_argument("--finds", type=int, default=FINDS, help="how often each is found")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="hunts at a time")
+    parser.add_argument("--json", action="store_true", help="write the figures and the page")
+    parser.add_argument("--show", action="store_true", help="show what each find says")
     given = parser.parse_args()
-    defects = [defect for defect in DEFECTS if given.text in defect.name]
+    defects = [one for one in DEFECTS if _is_meant(one, given.text)]
+    figures: dict[str, Any] = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
     missed = 0
-    sys.stdout.write("| section | defect | schedules (median) |\n|---|---|---|\n")
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(given.jobs) as threads:
         hunts = threads.map(lambda defect: hunt(defect, most=given.most, finds=given.finds), defects)
-        for defect, found in zip(defects, hunts, strict=True):
-            missed += not found
-            told = f"{median(found):.0f}" if found else f"not found within {given.most:,}"
-            sys.stdout.write(f"| {defect.section} | {defect.name} | {told} |\n")
+        for defect, told in zip(defects, hunts, strict=True):
+            row = figures[defect.name] = figures_of(defect, told)
+            missed += row["median"] is None
+            sys.stdout.write(table([defect], figures).splitlines()[-1] + "\n")
+            for find in told["found"] if given.show else ():
+                sys.stdout.write(f"    {find}\n")
             sys.stdout.flush()
+            if given.json:
+                write_page(figures)
     sys.stdout.write(f"{len(defects) - missed} of {len(defects)} defects were found\n")
     return 1 if missed else 0
+
+
+def _is_meant(defect: Defect, texts: Sequence[str]) -> bool:
+    return not texts or any(text in f"{defect.section}: {defect.name}" for text in texts)
 
 
 if __name__ == "__main__":

@@ -14,9 +14,10 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
-from tests.simulation.checkers import check_register
+from tests.simulation.checkers import certain_end, check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
+from tests.simulation.raw import require_whole
 
 KEY: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 SESSIONS: Final = ("one", "two")
@@ -65,8 +66,12 @@ async def act(actor: Actor, step: int) -> None:
     number = random.randrange(EVENTS)
     one = f"{session}-{number}"
     size = random.choice([1, 1, 300, 3_000])
-    action = random.choice(["add", "session", "session", "content", "metadata", "delete", "search", "list"])
-    if action == "add":
+    action = random.choice(
+        ["add", "session", "session", "content", "metadata", "delete", "search", "list", "extract", "extract"]
+    )
+    if action == "extract":
+        await extract(actor, name, number)
+    elif action == "add":
         entry = MemoryEntry(id=name, content=said(name, size))
         await journal.call(
             actor.name, "add", "user", lambda: memory.add_memory(**KEY, memories=[entry]), given=[name]
@@ -102,6 +107,36 @@ async def act(actor: Actor, step: int) -> None:
             actor.name, "read", "user", lambda: memory.list_memories(**KEY, page_size=MANY),
             seen=lambda page: read_of(page.memories),
         )  # fmt: skip
+
+
+async def extract(actor: Actor, name: str, number: int) -> None:
+    """Remember one fact of all sources up to a number that nobody has taken in; its name tells of which."""
+    memory = actor.store.memory
+    events = [Event(id=f"source {each}", author="user") for each in range(number + 1)]
+
+    async def work() -> None:
+        while new := await memory.select_new_events(**KEY, events=events):
+            numbers = "-".join(event.id.split()[1] for event in new)
+            fact = MemoryEntry(id=f"fact/{name}/{numbers}", content=said(f"fact/{name}/{numbers}"))
+            if await memory.add_extracted(**KEY, session_id="facts", events=new, memories=[fact]):
+                return
+
+    await actor.journal.call(actor.name, "extract", "user", work, given=number)
+
+
+def check_facts(journal: Journal) -> None:
+    """Check that each source counts once in every read, and after each extraction of it."""
+    for read in journal.of("read"):
+        if read.outcome is not Outcome.DONE:
+            continue
+        facts = {one for one in read.result if one.startswith("fact/")}
+        sources = [source for fact in facts for source in fact.split("/")[2].split("-")]
+        assert len(sources) == len({*sources}), f"a source counts twice: {sorted(facts)}"
+        for call in journal.of("extract"):
+            if call.outcome is Outcome.DONE and call.ended < read.begun:
+                missed = {str(number) for number in range(call.given + 1)} - {*sources}
+                assert not missed, f"the sources {missed} are lost"
+        read.result = {one: value for one, value in read.result.items() if one not in facts}
 
 
 def check_memories(journal: Journal) -> None:
@@ -192,6 +227,8 @@ def workload(*, has_vectors: bool) -> Any:
                 lambda: plain.memory.search_memories(**KEY, query="memory", limit=MANY),
                 seen=lambda found: read_of(each.memory for each in found),
             )  # fmt: skip
+        require_whole(journal)
+        check_facts(journal)
         check_memories(journal)
         if has_vectors:
             left = await plain.memory.reindex_memories(**KEY, dry_run=True)
@@ -205,3 +242,49 @@ def workload(*, has_vectors: bool) -> Any:
 def test_memories_are_what_was_added_changed_and_not_deleted(*, has_vectors: bool) -> None:
     """No acknowledged memory or change is lost, and what is deleted does not come back."""
     simulate(workload(has_vectors=has_vectors), seeds=range(40), faults=Faults.all(0.04))
+
+
+async def remember_or_forget(actor: Actor, step: int) -> None:
+    """Add a session that has grown, forget its user, or list."""
+    random, memory, journal = actor.random(step), actor.store.memory, actor.journal
+    match random.choice(["add", "add", "add", "forget", "list", "list"]):
+        case "add":
+            ids = [f"one-{number}" for number in range(random.randint(1, EVENTS))]
+            events = [Event(id=each, author="user", timestamp=1.0, content=said(each, 40)) for each in ids]
+            added = Session(id="one", events=events, **KEY)
+            await journal.call(
+                actor.name, "add", "user", lambda: memory.add_session_to_memory(added), given=ids
+            )
+        case "forget":
+            await journal.call(actor.name, "forget", "user", lambda: memory.delete_user_memory(**KEY))
+        case _:
+            await journal.call(
+                actor.name, "read", "user", lambda: memory.list_memories(**KEY, page_size=MANY),
+                seen=lambda page: read_of(page.memories),
+            )  # fmt: skip
+
+
+async def forgetting(world: World) -> None:
+    """A fleet adds a session again and again, and forgets its user."""
+    service = Service(world)
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(30, remember_or_forget)
+    await asyncio.sleep(300)
+    journal = fleet.journal
+    require_whole(journal)
+    forgets = [call for call in journal.of("forget") if call.outcome is not Outcome.REFUSED]
+    for read in journal.of("read"):
+        if read.outcome is not Outcome.DONE:
+            continue
+        for call in journal.of("add"):
+            is_before = call.outcome is Outcome.DONE and call.ended < read.begun
+            if is_before and not any(
+                one.begun < read.ended and call.begun < certain_end(one) for one in forgets
+            ):
+                missed = {*call.given} - {*read.result}
+                assert not missed, f"a read at {read.begun:.3f} missed {missed}, added at {call.begun:.3f}"
+
+
+def test_a_session_is_remembered_whole_whoever_forgot_its_user() -> None:
+    """Also by a process that knew it to be there."""
+    simulate(forgetting, seeds=range(40), faults=Faults.all(0.04))

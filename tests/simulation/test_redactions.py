@@ -38,7 +38,7 @@ async def act(actor: Actor, step: int) -> None:
         )
     if held is None:
         return
-    action = random.choice(["append", "append", "append", "redact", "title", "label"])
+    action = random.choice(["append", "append", "append", "again", "redact", "title", "label"])
     mine = [event.id for event in held.events if event.author == "user"]
     if action == "redact" and mine:
         event_id = random.choice(mine)
@@ -58,16 +58,25 @@ async def act(actor: Actor, step: int) -> None:
             actor.name, "label", "one",
             lambda: sessions.update_session_info(**key("one"), labels={name: "set"}), given=name,
         )  # fmt: skip
-    else:
-        text = f"{TEXT} {name} " + "." * random.choice([0, 900, 5_000])
-        event = Event(
-            id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)])
+    elif action == "again" and actor.memory.get("said"):
+        event = random.choice(actor.memory["said"]).model_copy(deep=True)
+        await journal.call(
+            actor.name, "again", "one", lambda: sessions.append_event(held, event), given=event.id
         )
+        actor.memory.pop("held")
+    else:
+        parts = [types.Part(text=f"{TEXT} {name} " + "." * random.choice([0, 900, 5_000]))]
+        if random.random() < 0.5:  # equal content is one payload, whichever events refer to it
+            parts.append(types.Part.from_bytes(data=b"the same" * 200, mime_type="image/png"))
+        event = Event(id=name, author="user", content=types.Content(role="user", parts=parts))
+        said = event.model_copy(deep=True)
         done = await journal.call(
             actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name
         )
         if done is None:
             actor.memory.pop("held")
+        else:
+            actor.memory.setdefault("said", []).append(said)
 
 
 def workload(*, encrypted: bool = False, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
 
@@ -227,7 +227,17 @@ async def take(actor: Actor, step: int) -> None:
     )  # fmt: skip
     if hold is not None:
         async with turns.kept(hold):
-            await asyncio.sleep(random.uniform(0, 2))
+            await asyncio.sleep(random.choice([random.uniform(0, 2)] * 4 + [3 * LEASE_S]))
+        if hold.is_lost:
+            actor.world.note(f"{actor.name}: lost {hold.fence}")
+        elif hold.abort_signal.is_set():
+            actor.world.note(f"{actor.name}: asked {hold.fence}")
+
+
+def failures_of(world: World, process: str) -> list[float]:
+    """Return the times of the requests of *process* that were not answered as they should be."""
+    lines = [line for line in world.trace if f" {process}: " in line and " adk_apps/" in line]
+    return [float(line.split()[0]) for line in lines if not line.endswith(f"- {Fate.ANSWERED}")]
 
 
 async def leases(world: World) -> None:
@@ -245,6 +255,14 @@ async def leases(world: World) -> None:
     maybe = [call for call in takes if call.outcome is Outcome.UNKNOWN or call.error == "SessionBusyError"]
 
     assert len({*taken}) == len(taken), f"two turns had one number: {taken}"
+    aborts = [call for call in fleet.journal.of("abort") if call.outcome is not Outcome.REFUSED]
+    asked = [line for line in world.trace if ": asked " in line]
+    assert len(asked) <= len(aborts), f"{len(asked)} turns were asked to stop by {len(aborts)} requests"
+    for line in world.trace:
+        name = line.split()[1].removesuffix(":")
+        if ": lost " in line and fleet.fates[name] == "lives":
+            failed = [one for one in failures_of(world, name) if one > float(line.split()[0]) - 4 * LEASE_S]
+            assert len(failed) > 1, f"a process lost its turn although one heartbeat failed at most: {line}"
     assert fence <= len(taken) + len(maybe), (
         f"{fence} turns were taken, {len(taken)} are known to be, and {len(maybe)} may be"
     )

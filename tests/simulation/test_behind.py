@@ -1,0 +1,134 @@
+"""What appends leave behind is stored in their order or told, in every order of failures."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
+from tests.simulation.test_sessions import LIMITS, key
+
+SESSIONS = ("one", "two")
+
+
+@dataclass(slots=True)
+class Line:
+    """The appends through one handle, in their order."""
+
+    handle: Session
+    appends: list[tuple[str, Outcome, bool]] = field(default_factory=list)
+    """The id of each event, what its call said, and whether it is final."""
+
+
+def event_of(name: str, *, is_final: bool, size: int) -> Event:
+    """Return an event of an agent, which ends its turn if it *is_final*."""
+    part = types.Part(text=name + "." * size)
+    if not is_final:
+        part = types.Part(function_call=types.FunctionCall(name="work", args={"text": name + "." * size}))
+    return Event(
+        id=name, author="agent", invocation_id=name, content=types.Content(role="model", parts=[part])
+    )
+
+
+async def act(actor: Actor, step: int, lines: list[Line]) -> None:
+    """Append a turn of some events, through a new handle or one that may have failed before; or flush."""
+    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    session = random.choice(SESSIONS)
+    if random.random() < 0.1:
+        await journal.call(actor.name, "flush", "all", sessions.flush)
+        return
+    line: Line | None = actor.memory.get(session)
+    if line is None or random.random() < 0.4:
+        handle = await journal.call(
+            actor.name, "read", session, lambda: sessions.get_session(**key(session)),
+            seen=lambda found: found and [event.id for event in found.events],
+        )  # fmt: skip
+        if handle is None:
+            return
+        line = actor.memory[session] = Line(handle)
+        lines.append(line)
+    count = random.choice([1, 2, 4])
+    for number in range(count):
+        event = event_of(
+            f"{actor.name}-{step}-{number}", is_final=number == count - 1, size=random.choice([0, 600, 2_000])
+        )
+        await append(actor, line, event)
+        await asyncio.sleep(random.choice([0, 0, random.uniform(0, 0.3)]))
+
+
+async def append(actor: Actor, line: Line, event: Event) -> None:
+    """Append an event, and write down what its call says."""
+    line.appends.append((event.id, Outcome.UNKNOWN, event.is_final_response()))
+    place = len(line.appends) - 1
+    await actor.journal.call(
+        actor.name, "append", line.handle.id,
+        lambda: actor.store.sessions.append_event(line.handle, event), given=event.id,
+    )  # fmt: skip
+    call = next(one for one in reversed(actor.journal.calls) if one.given == event.id)
+    line.appends[place] = (event.id, call.outcome, event.is_final_response())
+
+
+def check(line: Line, stored: list[str]) -> None:
+    """Check one handle: what is stored is the beginning of what was appended, and all at a turn's end."""
+    is_cut = ""
+    for place, (name, outcome, is_final) in enumerate(line.appends):
+        if outcome is Outcome.DONE and name not in stored:
+            is_cut = is_cut or name
+        if name in stored:
+            assert not is_cut, f"{name} is stored, and {is_cut} before it is not"
+            assert outcome is not Outcome.REFUSED, f"{name} was refused, and is stored"
+        if outcome is Outcome.DONE and is_final:
+            lost = [
+                one
+                for one, said, _ in line.appends[: place + 1]
+                if said is Outcome.DONE and one not in stored
+            ]
+            assert not lost, f"a turn ended with {name}, and {lost} are not stored"
+    places = [stored.index(name) for name, _, _ in line.appends if name in stored]
+    assert places == sorted(places), "events of one handle are stored in another order"
+
+
+def workload(**options: Any) -> Any:
+    """Return the scenario of a fleet whose stores have *options*."""
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        plain = service.beside(session_limits=LIMITS)
+
+        def make(process: Process) -> Store:
+            return service.store_of(process, session_limits=LIMITS, durability="turn", **options)
+
+        for session in SESSIONS:
+            await plain.sessions.create_session(**key(session))
+        fleet = Fleet(world, service, make)
+        lines: list[Line] = []
+
+        async def acting(actor: Actor, step: int) -> None:
+            await act(actor, step, lines)
+
+        await fleet.work(24, acting)
+        await asyncio.sleep(200)
+        for session in SESSIONS:
+            found = await plain.sessions.get_session(**key(session))
+            assert found is not None
+            stored = [event.id for event in found.events]
+            assert len(stored) == len({*stored}), "an event is stored twice"
+            for line in lines:
+                if line.handle.id == session:
+                    check(line, stored)
+        assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+    return scenario
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+def test_what_is_stored_through_a_handle_is_the_beginning_of_what_was_appended(on_conflict: str) -> None:
+    """Nothing follows an event that failed behind its caller, and a turn that ended is stored."""
+    simulate(workload(on_conflict=on_conflict), seeds=range(30), faults=Faults.all(0.05))

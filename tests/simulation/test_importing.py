@@ -1,0 +1,162 @@
+"""An import that replaces a session exchanges both in one step for all, in every order."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Journal, Outcome
+from tests.simulation.raw import documents_below, require_whole
+from tests.simulation.resent import may_arrive_again
+from tests.simulation.test_sessions import LIMITS, key
+
+KEY: Final = SessionKey(app="app", user="user", session="one")
+DAY_S: Final = 86_400.0
+
+
+def events_of(name: str) -> list[Event]:
+    """Return the events of an import, of which some are in segments."""
+    return [
+        Event(
+            id=f"{name}/{number}", author="user", timestamp=float(number),
+            content=types.Content(role="user", parts=[types.Part(text=f"{name}/{number}" + "." * 700)]),
+        )
+        for number in range(2 + len(name) % 6)
+    ]  # fmt: skip
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Import, append or read."""
+    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    name = f"{actor.name}-{step}"
+    match random.choice(["import", "import", "append", "append", "read"]):
+        case "import":
+            header = SessionHeader(key=KEY, state={"large": name * 60}, last_update_time=1.0)
+            imports = SessionImports(sessions.storage, LIMITS)
+
+            async def events() -> AsyncIterator[Event]:
+                for event in events_of(name):
+                    await asyncio.sleep(random.choice([0, 0, 1.0]))
+                    yield event
+
+            await journal.call(
+                actor.name,
+                "import",
+                "one",
+                lambda: imports.write(header, events(), replaces=True),
+                given=name,
+            )
+        case "append":
+            held: Session | None = actor.memory.get("held")
+            if held is None or random.random() < 0.4:
+                held = actor.memory["held"] = await read(journal, actor.name, actor.store)
+            if held is not None:
+                said = types.Content(role="user", parts=[types.Part(text=name + "." * 700)])
+                event = Event(id=f"+{name}", author="user", content=said)
+                await journal.call(
+                    actor.name, "append", "one", lambda: sessions.append_event(held, event),
+                    given=(held.events[0].id.partition("/")[0], event.id), seen=lambda _: None,
+                )  # fmt: skip
+        case _:
+            await read(journal, actor.name, actor.store)
+
+
+async def read(journal: Journal, who: str, store: Store) -> Session | None:
+    """Read the session, and the ids of its events."""
+    return await journal.call(
+        who, "read", "one", lambda: store.sessions.get_session(**key("one")),
+        seen=lambda found: found and [event.id for event in found.events],
+    )  # fmt: skip
+
+
+def check(world: World, journal: Journal) -> None:
+    """Check that each read saw one import whole, with what was appended to it, and none that was replaced."""
+    imports = {call.given: call for call in journal.of("import")}
+    appends = {call.given[1]: call for call in journal.of("append")}
+    for look in journal.of("read"):
+        if look.outcome is not Outcome.DONE:
+            continue
+        assert look.result is not None, f"there was no session at {look.begun:.3f}"
+        name = look.result[0].partition("/")[0]
+        whole = [event.id for event in events_of(name)]
+        assert look.result[: len(whole)] == whole, f"a part of {name} was read at {look.begun:.3f}"
+        made = imports[name]
+        assert made.outcome is not Outcome.REFUSED, f"{name} was refused with {made.error}, and read"
+        for appended in look.result[len(whole) :]:
+            append = appends[appended]
+            assert append.given[0] == name, f"{appended} was appended to another session"
+            # Of a session that has gone since, nobody can say that it lacks what was appended.
+            is_refused = append.outcome is Outcome.REFUSED and append.error != "SessionMissingError"
+            assert not is_refused, f"{appended} was refused with {append.error}, and read"
+        missed = [
+            call.given[1]
+            for call in appends.values()
+            if call.outcome is Outcome.DONE and call.given[0] == name and call.ended < look.begun
+        ]
+        assert {*missed} <= {*look.result}, f"a read at {look.begun:.3f} missed one of {missed}"
+        if may_arrive_again(world, made, ("commit",)):
+            continue
+        for later in imports.values():
+            is_between = made.ended < later.begun and later.ended < look.begun
+            assert not (is_between and made.outcome is later.outcome is Outcome.DONE), (
+                f"{name} was read at {look.begun:.3f}, and {later.given} had replaced it"
+            )
+
+
+async def scenario(world: World) -> None:
+    """Let a fleet import, append and read."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+
+    def make(process: Process) -> Store:
+        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
+
+    fleet = Fleet(world, service, make)
+    journal = fleet.journal
+
+    async def first() -> AsyncIterator[Event]:
+        for event in events_of("first"):
+            yield event
+
+    header = SessionHeader(key=KEY, state={}, last_update_time=1.0)
+    imports = SessionImports(plain.sessions.storage, LIMITS)
+    await journal.call("plain", "import", "one", lambda: imports.write(header, first()), given="first")
+    await fleet.work(24, act)
+    await asyncio.sleep(200)
+    await read(journal, "end", plain)
+    require_whole(journal)
+    check(world, journal)
+    await check_rests(service, plain)
+
+
+async def check_rests(service: Service, plain: Store) -> None:
+    """Check that the collector leaves nothing of sessions that were replaced."""
+    await asyncio.sleep(2 * DAY_S)
+    async for garbage in plain.find_garbage():
+        await plain.remove_garbage(garbage)
+    left = [garbage async for garbage in plain.find_garbage()]
+    assert not left, left
+    faults = [fault async for fault in plain.check(full=True)]
+    assert not faults, faults
+    session = plain.sessions.storage.layout.session(KEY)
+    stored = await plain.sessions._reader.stored(KEY)  # its epoch is in no public value
+    assert stored is not None
+    strange = [
+        document.path
+        for document in await documents_below(service, session)
+        if stored.epoch not in document.path
+    ]
+    assert not strange, strange
+
+
+def test_an_import_replaces_a_session_in_one_step() -> None:
+    """Whoever reads finds the old one whole or the new one, whatever is killed and lost."""
+    simulate(scenario, seeds=range(30), faults=Faults.all(0.03))

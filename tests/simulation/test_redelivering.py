@@ -1,0 +1,112 @@
+"""An event that clients deliver again, through any process, is stored once, in every order."""
+
+import asyncio
+from typing import Any
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Journal, Outcome
+from tests.simulation.raw import require_whole
+from tests.simulation.test_sessions import LIMITS, key
+
+NEWEST = GetSessionConfig(num_recent_events=0)
+"""A handle without events recognises what its process stored, and no other."""
+
+
+def event_of(name: str) -> Event:
+    """Return the event of a name, which is equal each time."""
+    text = name + "." * (600 if name.endswith("7") else 0)
+    said = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(id=name, author="user", invocation_id=name, timestamp=1.0, content=said)
+
+
+def names_in(session: Session | None) -> list[str]:
+    """Return the ids of a session's events."""
+    return [] if session is None else [event.id for event in session.events]
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Deliver events, some of them again: alone or several at once, through an old handle or a new one."""
+    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    name = f"{actor.name}-{step}"
+    earlier = list(dict.fromkeys(call.given for call in journal.of("append")))[-6:]
+    mine = [one for one in earlier if one in actor.memory.get("stored", ())]
+    is_blind = bool(mine) and random.random() < 0.2
+    config = NEWEST if is_blind else None
+    held: Session | None = None if is_blind else actor.memory.get("held")
+    if held is None or random.random() < 0.5:
+        kind = "look" if is_blind else "read"
+        held = await journal.call(
+            actor.name, kind, "one", lambda: sessions.get_session(**key("one"), config=config), seen=names_in
+        )
+    if held is None:
+        return
+    again = (
+        [random.choice(mine)]
+        if is_blind
+        else random.sample(earlier, min(len(earlier), random.choice([0, 1, 2])))
+    )
+    names = random.sample([*again, name], len(again) + 1)
+    if random.random() < 0.15:
+        held.events.append(event_of(name))  # only the caller's list has it, and no store
+    await asyncio.gather(*(append(actor, held, one) for one in names))
+    actor.memory["held"] = None if is_blind or actor.memory.pop("failed", False) else held
+
+
+async def append(actor: Actor, held: Session, name: str) -> None:
+    """Deliver the event of a name."""
+    event = event_of(name)
+    done = await actor.journal.call(
+        actor.name, "append", "one", lambda: actor.store.sessions.append_event(held, event), given=name
+    )
+    if done is None:
+        actor.memory["failed"] = True
+    elif len([call for call in actor.journal.of("append") if call.given == name]) == 1:
+        actor.memory.setdefault("stored", set()).add(name)  # nobody else can have stored it
+
+
+def check(journal: Journal, stored: list[str]) -> None:
+    """Check that each event is there once if one delivery was acknowledged, and not if all were refused."""
+    assert len(stored) == len({*stored}), f"an event is stored twice: {stored}"
+    calls = list(journal.of("append"))
+    for name in {call.given for call in calls}:
+        outcomes = [call.outcome for call in calls if call.given == name]
+        if Outcome.DONE in outcomes:
+            assert name in stored, f"{name} was acknowledged, and is lost"
+        if {*outcomes} == {Outcome.REFUSED}:
+            assert name not in stored, f"{name} was refused each time, and is stored"
+    for read in journal.of("read"):
+        seen = read.result or []
+        assert seen == stored[: len(seen)], "a read saw another order"
+
+
+async def scenario(world: World) -> None:
+    """Let a fleet deliver events, then look at what is stored."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+    await plain.sessions.create_session(**key("one"))
+
+    def make(process: Process) -> Store:
+        return service.store_of(process, session_limits=LIMITS)
+
+    fleet = Fleet(world, service, make)
+    await fleet.work(30, act)
+    await asyncio.sleep(200)  # what is late arrives
+    require_whole(fleet.journal)
+    stored = await plain.sessions.get_session(**key("one"))
+    check(fleet.journal, names_in(stored))
+    proof = await plain.verify_session(**key("one"))
+    assert proof.broken is None, proof.broken
+    faults: list[Any] = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
+    assert not faults, faults
+
+
+def test_an_event_that_is_delivered_again_is_stored_once() -> None:
+    """Also by a handle that lacks it, if its process stored it or the tail has it."""
+    simulate(scenario, seeds=range(40), faults=Faults.all(0.04))

@@ -1,0 +1,76 @@
+"""Runs of an agent app's code change a session once and one after the other, in every order."""
+
+import asyncio
+from typing import Final
+
+from gcp_adk_store.ces.host.invocation import Invocation
+from gcp_adk_store.ces.host.questions import Delta
+from gcp_adk_store.ces.host.results import RunFailure
+from gcp_adk_store.ces.host.session_runs import Opened, Outcome, SessionRuns
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from tests.simulation import journal
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.test_sessions import key
+
+KEY: Final = "app/user/one"
+SETTINGS: Final = RuntimeSettings(reruns_on_conflict=2)
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Run code that adds its name to a variable, or fails; several at once, and some of them again."""
+    random = actor.random(step)
+    name = f"{actor.name}-{step}"
+    earlier = [call.given for call in actor.journal.of("run")]
+    names = [name, f"{name}b"] if random.random() < 0.4 else [name]
+    if earlier and random.random() < 0.3:
+        names.append(random.choice(earlier))
+    await asyncio.gather(*(run(actor, one, fails=one.endswith(("3", "7"))) for one in dict.fromkeys(names)))
+
+
+async def run(actor: Actor, name: str, *, fails: bool) -> None:
+    """Run the code of a name under the event of the name, and write down what it saw."""
+    if "runs" not in actor.memory:
+        actor.memory["runs"] = SessionRuns(actor.store.sessions, None, SETTINGS)
+    runs: SessionRuns = actor.memory["runs"]
+
+    async def work(opened: Opened) -> Outcome:
+        actor.memory["running"] = actor.memory.get("running", 0) + 1
+        assert actor.memory["running"] == 1, "two runs of one session overlap in their process"
+        try:
+            await asyncio.sleep(actor.random(len(name)).uniform(0, 0.3))
+        finally:
+            actor.memory["running"] -= 1
+        names = [*opened.state.get("names", ()), name]
+        error = RunFailure(type="ValueError", message="it fails", traceback="") if fails else None
+        return Outcome(state={"names": names}, delta=Delta(changed={"names": names}, removed=[]), error=error)
+
+    await actor.journal.call(
+        actor.name, "run", "one",
+        lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, event_id=name), work),
+        given=name, seen=lambda done: list(done.outcome.state["names"]),
+    )  # fmt: skip
+
+
+async def scenario(world: World) -> None:
+    """Let a fleet run code, then look at what it changed."""
+    service = Service(world)
+    plain = service.beside()
+    await plain.sessions.create_session(**key("one"))
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(24, act)
+    await asyncio.sleep(200)
+    session = await plain.sessions.get_session(**key("one"))
+    assert session is not None
+    names = session.state.get("names", [])
+    assert [event.id for event in session.events] == names, "the variable is not what the runs made of it"
+    assert len(names) == len({*names}), f"a run is stored twice: {names}"
+    assert not [name for name in names if name.endswith(("3", "7"))], "a run that failed changed the session"
+    for call in fleet.journal.of("run"):
+        if call.outcome is journal.Outcome.DONE and not call.given.endswith(("3", "7")):
+            assert call.result == names[: len(call.result)], f"{call.given} is lost, or saw another order"
+
+
+def test_each_run_of_code_changes_its_session_once() -> None:
+    """Under one event id it is stored once, on what was there before it; one that fails changes nothing."""
+    simulate(scenario, seeds=range(40), faults=Faults.all(0.04))
