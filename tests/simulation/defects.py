@@ -38,6 +38,7 @@ DEFECTS: Final = (
         "                must=marker.update_time,\n                life=marker.epoch,",
         "                must=None,\n                life=marker.epoch,",
         _SESSIONS,
+        "every append requires the session as it was read",
     ),
     Defect(
         "a seal requires nothing of the document",
@@ -135,18 +136,21 @@ DEFECTS: Final = (
         "                refused, stored = exc.after(refused), None\n                with settling(refused, advice=_ENDS):\n                    await rereads.again(refused)\n",
         "                refused, stored = exc, None\n                await rereads.again(refused)\n",
         ("leases",),
+        "an outcome is unknown where an unanswered write of a lease may have landed",
     ),
     Defect(
         "a second refusal forgets that the first was perhaps its own",
         "When requests fail", "ports/refusals.py",
         "        self.perhaps_own = self.perhaps_own or earlier.perhaps_own\n", "",
         ("leases",),
+        "an outcome is unknown where an unanswered write of a lease may have landed",
     ),
     Defect(
         "a caller that was cancelled takes the turn later",
         "Operation by operation", "turns/lease.py",
         "            if not is_wanted():\n", "            if False:\n",
         ("cancelled-wait",),
+        "a caller that is cancelled while it waits for a turn takes none",
     ),
     Defect(
         "a lost turn's fence is not compared",
@@ -180,9 +184,9 @@ DEFECTS: Final = (
         ("turns", "turns-behind"),
     ),
     Defect(
-        "a message leaves the inbox with the wrong event",
+        "a message stays in the inbox after its event",
         "Operation by operation", "sessions/turn.py",
-        "        if self._message is None or self._message[0] not in ids:\n            self._claimed = None\n", "        pass\n",
+        "            event.id, self._claimed = self._message\n", "            event.id, _ = self._message\n",
         ("turns", "turns-behind"),
     ),
     Defect(
@@ -190,7 +194,8 @@ DEFECTS: Final = (
         "Durability", "sessions/queues.py",
         "        failure = self._failures.get(id(session))\n        return failure.error() if",
         "        failure = self._failures.get(id(session))\n        if failure is not None:\n            failure.is_reported = True\n        return failure.error() if",
-        ("turns-behind",),
+        ("behind", "turns-behind"),
+        "an append that failed behind its caller is reported, also if another one failed after it",
     ),
     Defect(
         "the end of a turn does not wait for what is behind it",
@@ -203,7 +208,7 @@ DEFECTS: Final = (
         "appends after one that failed go on through the same handle",
         "Durability", "sessions/queues.py",
         "        if (error := self.failure(session)) is not None:\n", "        if (error := None) is not None:\n",
-        ("turns-behind",),
+        ("behind", "turns-behind"),
     ),
     Defect(
         "a create that may still arrive is called refused",
@@ -315,7 +320,6 @@ DEFECTS: Final = (
         '    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""\n',
         "    return stored.update_time\n",
         _LIVES,
-        "no append requires an update time that its handle does not know",
     ),
     Defect(
         "a deletion of an artifact removes what was saved meanwhile",
@@ -514,7 +518,6 @@ DEFECTS: Final = (
         "Limits", "artifacts/versions.py",
         "is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s", "is_young = entry is not None",
         ("artifacts",),
-        "what is known of a latest version ages while it is loaded again and again",
     ),
     Defect(
         "a redelivered event that the tail holds is counted again",
@@ -570,7 +573,6 @@ DEFECTS: Final = (
         "Under load", "operations/limiter.py",
         "            self.release(mine)  # also a permit that was granted at the moment of the cancellation\n", "",
         ("load",),
-        "a permit passes on however the task that waits for it ends",
     ),
     Defect(
         "any number of calls may wait",
@@ -636,6 +638,7 @@ DEFECTS: Final = (
         "Code of customer-engagement agents", "ces/host/session_runs.py",
         "    if any(event.id == invocation.event_id for event in session.events):\n", "    if False:\n",
         ("runs",),
+        "a run is stored once under its caller's id",
     ),
     Defect(
         "a run that failed changes its session",
@@ -655,5 +658,47 @@ DEFECTS: Final = (
         "                outcome = await work(opened)\n",
         "                outcome = await work(opened)\n                opened = await self.open(invocation)\n",
         ("runs",),
+    ),
+    Defect(
+        "a failure whose handle is gone is forgotten",
+        "Durability", "sessions/queues.py",
+        "weakref.ref(session, lambda _: self._leave(place))", "weakref.ref(session, lambda _: self._failures.pop(place, None))",
+        ("behind",),
+        "an append that failed behind its caller is reported, also if its handle is gone",
+    ),
+    Defect(
+        "a subscriber of a task does not know what another one stores beside it",
+        "A2A tasks", "tasks/records.py",
+        "        save_id = new_save_id() if made is None else made.save_id\n", "        save_id = new_save_id()\n",
+        ("tasks",),
+        "subscribers of a task that save the same at the same time all succeed",
+    ),
+    Defect(
+        "an append looks for itself in the newest events alone",
+        "When requests fail", "model/sessions.py",
+        "    return max(0, stored.revision - marker.revision)\n", "    return 0\n",
+        _SESSIONS,
+        "appends are settled however far others went",
+    ),
+    Defect(
+        "each load makes what is known of a latest version young",
+        "Limits", "artifacts/versions.py",
+        "        return found if is_latest else None\n",
+        "        if is_latest:\n            self._latest.put(key, number)\n        return found if is_latest else None\n",
+        ("artifacts",),
+        "what is known of a latest version ages while it is loaded again and again",
+    ),
+    Defect(
+        "an erasure waits after an empty pass alone",
+        "Erasure, retention, proof", "erasure/eraser.py",
+        "            if quiet_s:\n                yield", "            if quiet_s and is_empty:\n                yield",
+        ("erasure-beside",),
+        "an erasure waits after each pass, so that no session is left without its content",
+    ),
+    Defect(
+        "content that is put again looks as old as it was",
+        "When requests fail", "codec/documents.py",
+        '                    "put_time": now,\n', '                    "put_time": 0.0,\n',
+        ("collecting",),
     ),
 )  # fmt: skip

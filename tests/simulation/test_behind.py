@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
-from tests.simulation.journal import Outcome
+from tests.simulation.journal import Journal, Outcome
 from tests.simulation.test_sessions import LIMITS, key
 
 SESSIONS = ("one", "two")
@@ -22,7 +22,8 @@ SESSIONS = ("one", "two")
 class Line:
     """The appends through one handle, in their order."""
 
-    handle: Session
+    process: str
+    session: str
     appends: list[tuple[str, Outcome, bool]] = field(default_factory=list)
     """The id of each event, what its call said, and whether it is final."""
 
@@ -41,35 +42,36 @@ async def act(actor: Actor, step: int, lines: list[Line]) -> None:
     """Append a turn of some events, through a new handle or one that may have failed before; or flush."""
     random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
     session = random.choice(SESSIONS)
-    if random.random() < 0.1:
+    if random.random() < 0.2:
         await journal.call(actor.name, "flush", "all", sessions.flush)
         return
-    line: Line | None = actor.memory.get(session)
-    if line is None or random.random() < 0.4:
+    line, handle = actor.memory.get(session, (None, None))
+    if handle is None or line is None or random.random() < 0.4:
         handle = await journal.call(
             actor.name, "read", session, lambda: sessions.get_session(**key(session)),
             seen=lambda found: found and [event.id for event in found.events],
         )  # fmt: skip
         if handle is None:
             return
-        line = actor.memory[session] = Line(handle)
+        line = Line(actor.name, session)
+        actor.memory[session] = line, handle  # nobody else holds it: the one before goes
         lines.append(line)
     count = random.choice([1, 2, 4])
     for number in range(count):
         event = event_of(
             f"{actor.name}-{step}-{number}", is_final=number == count - 1, size=random.choice([0, 600, 2_000])
         )
-        await append(actor, line, event)
+        await append(actor, line, handle, event)
         await asyncio.sleep(random.choice([0, 0, random.uniform(0, 0.3)]))
 
 
-async def append(actor: Actor, line: Line, event: Event) -> None:
+async def append(actor: Actor, line: Line, handle: Session, event: Event) -> None:
     """Append an event, and write down what its call says."""
     line.appends.append((event.id, Outcome.UNKNOWN, event.is_final_response()))
     place = len(line.appends) - 1
     await actor.journal.call(
-        actor.name, "append", line.handle.id,
-        lambda: actor.store.sessions.append_event(line.handle, event), given=event.id,
+        actor.name, "append", line.session,
+        lambda: actor.store.sessions.append_event(handle, event), given=event.id, seen=lambda _: None,
     )  # fmt: skip
     call = next(one for one in reversed(actor.journal.calls) if one.given == event.id)
     line.appends[place] = (event.id, call.outcome, event.is_final_response())
@@ -95,6 +97,26 @@ def check(line: Line, stored: list[str]) -> None:
     assert places == sorted(places), "events of one handle are stored in another order"
 
 
+def check_flushes(journal: Journal, lines: list[Line], stored: list[str]) -> None:
+    """Check that all is stored that a flush waited for, unless some call told of a failure."""
+    appends = {call.given: call for call in journal.of("append")}
+    for flush in journal.of("flush"):
+        mine = [line for line in lines if line.process == flush.process]
+        names = [name for line in mine for name, _, _ in line.appends]
+        told = [appends[name] for name in names] + [
+            call for call in journal.of("flush") if call.process == flush.process
+        ]
+        was_told = any(call.outcome is not Outcome.DONE and call.ended <= flush.ended for call in told)
+        if flush.outcome is Outcome.DONE and not was_told:
+            before = [
+                name
+                for name in names
+                if appends[name].outcome is Outcome.DONE and appends[name].ended <= flush.begun
+            ]
+            lost = [name for name in before if name not in stored]
+            assert not lost, f"a flush at {flush.begun:.3f} ended well, and {lost} are not stored"
+
+
 def workload(**options: Any) -> Any:
     """Return the scenario of a fleet whose stores have *options*."""
 
@@ -115,14 +137,17 @@ def workload(**options: Any) -> Any:
 
         await fleet.work(24, acting)
         await asyncio.sleep(200)
+        everything: list[str] = []
         for session in SESSIONS:
             found = await plain.sessions.get_session(**key(session))
             assert found is not None
             stored = [event.id for event in found.events]
             assert len(stored) == len({*stored}), "an event is stored twice"
             for line in lines:
-                if line.handle.id == session:
+                if line.session == session:
                     check(line, stored)
+            everything += stored
+        check_flushes(fleet.journal, lines, everything)
         assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
 
     return scenario
