@@ -1,5 +1,6 @@
 """Connect services to a database of the test's own, and fail a run that skipped a test."""
 
+import asyncio
 import gc
 import os
 import shutil
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gcp_adk_store import machine
 from gcp_adk_store.testing import plugin
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
-from tests.support.clock import Clock, firestores_time
+from tests.support.clock import Clock, PassingTime, firestores_time
 from tests.support.lengths import Lengths
 from tests.support.shared_emulator import SharedEmulator, firestore_of_run
 
@@ -119,6 +121,16 @@ def clock(firestore_proxy: "FirestoreProxy") -> Iterator[Clock]:
     yield clock
     platform_time.reset_time_provider()
     firestore_proxy.clock = firestores_time
+
+
+@pytest.fixture
+def passing(monkeypatch: pytest.MonkeyPatch) -> PassingTime:
+    """The time of the library and of event loops, which the test lets pass."""
+    passing = PassingTime()
+    monkeypatch.setattr(machine, "monotonic", passing.of_library)
+    monkeypatch.setattr(machine, "uniform", passing.pause)
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: passing.of_loops())
+    return passing
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.adk_server.process import Server
 
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
 PATH = "/apps/notes/users/ada/sessions/s1/events"
-_SOON_S = 20
+_SOON_S = 60
 
 
 def event(text: str) -> Event:

@@ -112,7 +112,7 @@ async def test_a_request_interrupts_another_turn(serve: Serve, elsewhere: Store)
     async with client_of(serve(on_busy="interrupt")) as client:
         async with elsewhere.turns.hold(**WHO, lease_s=60) as turn:
             running = asyncio.create_task(client.post("/run", json=TURN))
-            await asyncio.wait_for(turn.abort_signal.wait(), 10)
+            await asyncio.wait_for(turn.abort_signal.wait(), 60)
         assert 200 == (await running).status_code
 
 
@@ -172,7 +172,7 @@ class Client:
 
     async def hear(self) -> MutableMapping[str, Any]:
         """Return what the app sends next."""
-        return await asyncio.wait_for(self.sent.get(), 20)
+        return await asyncio.wait_for(self.sent.get(), 60)
 
     def leave(self, message: dict[str, Any]) -> None:
         """Go, which the app hears as often as it asks."""
@@ -186,7 +186,7 @@ class Client:
 
     async def ended(self) -> None:
         """Wait until the app is done with it."""
-        await asyncio.wait_for(self.serving, 20)
+        await asyncio.wait_for(self.serving, 60)
 
 
 SCRIPTED = {**WHO, "app_name": "scripted"}
@@ -209,7 +209,7 @@ async def is_so(store: Store, **expected: Any) -> None:
                 return
             await asyncio.sleep(0.01)
 
-    await asyncio.wait_for(looks(), 20)
+    await asyncio.wait_for(looks(), 60)
 
 
 async def said(store: Store) -> list[str | None]:

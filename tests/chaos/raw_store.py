@@ -21,7 +21,7 @@ from tests.chaos.verdict import Violation
 from tests.support import folder as folder_store
 
 _CHUNK_BYTES: Final = 900 * 1024
-_TIMEOUT_S: Final = 30.0
+_TIMEOUT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)

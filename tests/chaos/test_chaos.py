@@ -77,12 +77,12 @@ class Store:
 
     def objects(self, start: str) -> list[str]:
         """Return the names of objects."""
-        listed = requests.get(self._objects, params={"prefix": start}, timeout=10).json()
+        listed = requests.get(self._objects, params={"prefix": start}, timeout=60).json()
         return [item["name"] for item in listed["items"]]
 
     def data(self, name: str) -> bytes:
         """Return an object's bytes."""
-        return requests.get(self._url(name), params={"alt": "media"}, timeout=10).content
+        return requests.get(self._url(name), params={"alt": "media"}, timeout=60).content
 
     def add_object(self, name: str, data: bytes) -> None:
         """Write an object where there is none."""
@@ -102,10 +102,10 @@ class Store:
     def _put(self, name: str, data: bytes) -> None:
         upload = self._objects.replace("/storage/", "/upload/storage/")
         asked = {"uploadType": "media", "name": name}
-        requests.post(upload, params=asked, data=data, timeout=10).raise_for_status()
+        requests.post(upload, params=asked, data=data, timeout=60).raise_for_status()
 
     def _delete(self, name: str) -> None:
-        requests.delete(self._url(name), timeout=10).raise_for_status()
+        requests.delete(self._url(name), timeout=60).raise_for_status()
 
     def _url(self, name: str) -> str:
         return f"{self._objects}/{quote(name, safe='')}"

@@ -62,7 +62,7 @@ async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> 
         held = await folder.run("status")
         told = await folder.told("status")
         asked = await folder.run("abort")
-        await asyncio.wait_for(turn.abort_signal.wait(), 20)
+        await asyncio.wait_for(turn.abort_signal.wait(), 60)
         stopping = await folder.run("status")
 
     assert "no turn runs; turns so far: 0\nmessages that wait: 0\n" in free.stdout

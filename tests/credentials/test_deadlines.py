@@ -19,10 +19,10 @@ from gcp_adk_store import (
 )
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints
+from tests.support.clock import PassingTime
 
-DEADLINE_S = 2.0
-HANGS_S = 10.0
-"""Far below the deadlines by default: 30 seconds for documents, 120 for objects."""
+DEADLINE_S = 10
+HANGS_S = 60
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 CALLS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
@@ -48,8 +48,14 @@ def token_uri(request: pytest.FixtureRequest, endpoints: TokenEndpoints) -> Iter
     endpoints.may_answer.set()
 
 
-async def failure_of(call: str, key_file: Written, token_uri: str, **limits: Any) -> StoreError:
-    """Return what *call* ends with, long before the deadlines that there are by default."""
+async def failure_of(
+    call: str,
+    key_file: Written,
+    token_uri: str,
+    then: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    **limits: Any,
+) -> StoreError:
+    """Return what *call* ends with; *then* happens after it began."""
     of_sessions = call == "documents"
     store = Store.connect(
         project="demo",
@@ -58,20 +64,38 @@ async def failure_of(call: str, key_file: Written, token_uri: str, **limits: Any
         session_limits=SessionLimits(**limits) if of_sessions else None,
         artifact_limits=None if of_sessions else ArtifactLimits(**limits),
     )
-    async with store, asyncio.timeout(HANGS_S):
-        with pytest.raises(StoreError) as caught:
-            await CALLS[call](store)
-    return caught.value
+    async with store:
+        running = asyncio.create_task(CALLS[call](store))
+        if then is not None:
+            await then()
+        await asyncio.wait([running], timeout=HANGS_S)
+        failure = running.exception()
+    assert isinstance(failure, StoreError)
+    return failure
 
 
-@pytest.mark.parametrize("token_uri", ["hangs", "refuses", "answers 503", "has no address"], indirect=True)
+@pytest.fixture
+def over(
+    endpoints: TokenEndpoints, passing: PassingTime, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Let the deadline pass once the token was asked for; nothing else ends the wait for it."""
+    monkeypatch.setattr("gcp_adk_store.cloud.auth.tokens._LONGEST_WAIT_S", 1000)
+
+    async def pass_on() -> None:
+        assert await asyncio.to_thread(endpoints.arrived.wait, HANGS_S)
+        passing.after(DEADLINE_S)
+
+    return pass_on
+
+
+@pytest.mark.parametrize("token_uri", ["hangs"], indirect=True)
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_call_without_a_token_ends_by_its_deadline(
-    key_file: Written, token_uri: str, call: str
+    key_file: Written, token_uri: str, call: str, over: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """As an error to try again, which names the operation; no thread of the store waits for the token."""
     before = set(threading.enumerate())
-    failure = await failure_of(call, key_file, token_uri, deadline_s=DEADLINE_S)
+    failure = await failure_of(call, key_file, token_uri, over, deadline_s=DEADLINE_S)
 
     assert UnavailableError is type(failure)
     assert failure.operation
@@ -85,18 +109,24 @@ async def test_a_call_without_a_token_ends_by_its_deadline(
 async def test_a_token_that_is_refused_for_now_is_told_at_once(
     key_file: Written, token_uri: str, call: str
 ) -> None:
-    """However much time the operation would have: who asks again is the caller."""
-    assert UnavailableError is type(await failure_of(call, key_file, token_uri))
+    """However much time the operation would have: who asks again is the caller. It names the operation."""
+    failure = await failure_of(call, key_file, token_uri, deadline_s=1000)
+
+    assert UnavailableError is type(failure)
+    assert failure.operation
+    assert "no token for the service account key" in str(failure)
 
 
 @pytest.mark.parametrize("token_uri", ["hangs"], indirect=True)
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_wait_for_a_token_ends_with_the_whole_operation(
-    key_file: Written, token_uri: str, call: str
+    key_file: Written, token_uri: str, call: str, over: Callable[[], Coroutine[Any, Any, None]]
 ) -> None:
     """Where that has a deadline of its own."""
     name = {"documents": "create_session", "objects": "save_artifact"}.get(call, "load_artifact")
-    failure = await failure_of(call, key_file, token_uri, deadlines_s={name: DEADLINE_S})
+    failure = await failure_of(
+        call, key_file, token_uri, over, deadlines_s={name: DEADLINE_S}, deadline_s=1000
+    )
 
     assert UnavailableError is type(failure)
 

@@ -191,7 +191,7 @@ def test_a_token_that_a_server_refuses_is_replaced_once(
         with AuthorizedSession(shared) as session:
             shared.before_request(None, "GET", url, {})
             sent_with_the_first.wait()
-            statuses.append(session.get(url, timeout=10).status_code)
+            statuses.append(session.get(url, timeout=60).status_code)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:

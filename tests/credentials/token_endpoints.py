@@ -83,7 +83,7 @@ class TokenEndpoints:
             token = f"token-{len(self.asked)}"
             refusal = self.refusals.get(len(self.asked) - 1)
         self.arrived.set()
-        assert self.may_answer.wait(timeout=30)
+        assert self.may_answer.wait(timeout=60)
         if refusal is not None:
             return refusal
         if asked.path == "/token":

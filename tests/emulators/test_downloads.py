@@ -345,14 +345,14 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
 
     def held(handler: Any) -> None:
         reached.set()
-        go.wait(20)
+        go.wait(60)
         well(handler)
 
     server.answers = [held]
     file = pinned(server.url)
     command = [sys.executable, "-c", DOWNLOADING, server.url, str(file.size), file.sha256, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
-        assert reached.wait(20)
+        assert reached.wait(60)
         seen: list[int] = []
 
         def told(there: int) -> None:
@@ -360,7 +360,7 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
             go.set()
 
         path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, told=told)
-        output = first.communicate(timeout=20)[0]
+        output = first.communicate(timeout=60)[0]
 
     assert (CONTENT, f"{len(CONTENT)}") == (path.read_bytes(), output.split()[-1])
     assert 1 == len(server.requests)

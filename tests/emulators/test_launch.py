@@ -419,14 +419,14 @@ def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) 
     os.killpg(user.pid, signal.SIGINT)
 
     assert [user.pid] == group
-    assert ("200\n", "") == user.communicate(timeout=20)
+    assert ("200\n", "") == user.communicate(timeout=60)
 
 
 def test_stop_does_not_wait_for_forked_processes(start: Start) -> None:
     """A process forked from the user shares the user's pipes, and still stop() stops."""
     user = start([sys.executable, "-c", FORKING])
 
-    assert ("stopped\n", "") == user.communicate(timeout=20)
+    assert ("stopped\n", "") == user.communicate(timeout=60)
 
 
 def test_the_command_runs_both_until_it_is_told_to_end(
@@ -442,7 +442,7 @@ def test_the_command_runs_both_until_it_is_told_to_end(
         _status(taken[STORAGE_VARIABLE], BUCKETS),
     ]
     process.terminate()
-    errors = process.communicate(timeout=20)[1]
+    errors = process.communicate(timeout=60)[1]
 
     assert [HTTPStatus.OK] * 2 == statuses
     assert (0, "", []) == (process.returncode, errors, running())
@@ -457,7 +457,7 @@ def test_the_command_uses_what_runs_already(start: Start, environ: Environ) -> N
     process = start(COMMAND, env={**environ, **found})
     exports = _line(process) + _line(process)
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(20)
+    process.wait(60)
 
     assert found == {name: _taken_by_a_shell(exports)[name] for name in found}
     assert 0 == process.returncode
@@ -473,7 +473,7 @@ def test_the_command_leaves_nothing_when_it_fails(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         process = start([*COMMAND, "--storage-port", str(port)], env={**environ, **bare, "JAVA_HOME": ""})
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=60)
 
     assert "" == output
     assert (
@@ -505,12 +505,12 @@ def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, enviro
     found = {FIRESTORE_VARIABLE: "127.0.0.1:8080"}  # one that runs already
     process = start([*COMMAND, "--bucket", "my-bucket"], env={**environ, **found})
     exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
-    connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=5)
+    connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=60)
     connection.request("GET", f"{BUCKETS}/my-bucket")
     status = connection.getresponse().status
     connection.close()
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
     assert HTTPStatus.OK == status
     assert {

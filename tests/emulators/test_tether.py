@@ -52,7 +52,7 @@ def start() -> Iterator[Start]:
 def test_the_status_of_the_command_is_passed_on(start: Start, command: str, status: int) -> None:
     """The tether exits as the command did and adds nothing to its output, though its own input is open."""
     process = start(*TETHER, "sh", "-c", f"echo told; {command}")
-    process.wait(10)
+    process.wait(60)
 
     assert (status, b"told\n", b"") == (process.returncode, *process.communicate())
 
@@ -75,7 +75,7 @@ def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process],
     command = _pid_told_by(process)
     end(process)
 
-    assert 128 + signal.SIGTERM == process.wait(10)
+    assert 128 + signal.SIGTERM == process.wait(60)
     assert _has_ended(command, within_s=0)
 
 
@@ -85,7 +85,7 @@ def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
     command = _pid_told_by(process)
     _close(process)
 
-    assert 128 + signal.SIGKILL == process.wait(10)
+    assert 128 + signal.SIGKILL == process.wait(60)
     assert _has_ended(command, within_s=0)
 
 

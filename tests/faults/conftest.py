@@ -58,7 +58,7 @@ class Ways:
 
 async def until(is_so: Callable[[], object]) -> None:
     """Look again and again, for ten seconds at most, until something *is_so*."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
             await asyncio.sleep(0.01)
 
@@ -95,7 +95,7 @@ def stored_objects(storage_emulator: Emulator, adk_store_bucket: str) -> Callabl
     objects = f"{storage_emulator.address}/storage/v1/b/{adk_store_bucket}/o"
 
     def read() -> dict[str, bytes]:
-        names = [item["name"] for item in requests.get(objects, timeout=10).json().get("items", [])]
+        names = [item["name"] for item in requests.get(objects, timeout=60).json().get("items", [])]
         return {
             name: requests.get(
                 f"{objects}/{quote(name, safe='')}", params={"alt": "media"}, timeout=10

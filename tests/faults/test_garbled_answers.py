@@ -246,8 +246,8 @@ def test_a_garbled_answer_has_the_length_of_what_comes(storage_proxy: StoragePro
     with requests.Session() as client:
         for with_headers in (True, False):
             storage_proxy.plan = from_nth(0, Garble(with_headers=with_headers))
-            found.append(client.get(name, params={"alt": "media"}, timeout=10))
-        gone = client.delete(name, timeout=10)
+            found.append(client.get(name, params={"alt": "media"}, timeout=60))
+        gone = client.delete(name, timeout=60)
 
     assert [(200, b"some ", "5")] * 2 == [
         (answer.status_code, answer.content, answer.headers["Content-Length"]) for answer in found

@@ -141,9 +141,9 @@ def put_owned(storage_emulator: Emulator) -> Callable[[str, str], None]:
         name = f"adk-payloads/{hashlib.sha256(path.encode()).hexdigest()[:32]}/shared/{'a' * 64}"
         asked = {"uploadType": "media", "name": name}
         objects = f"{storage_emulator.address}/upload/storage/v1/b/{bucket}/o"
-        requests.post(objects, params=asked, data=b"x", timeout=10).raise_for_status()
+        requests.post(objects, params=asked, data=b"x", timeout=60).raise_for_status()
         one = f"{storage_emulator.address}/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
-        requests.patch(one, json={"metadata": {"adkStoreOwner": path}}, timeout=10).raise_for_status()
+        requests.patch(one, json={"metadata": {"adkStoreOwner": path}}, timeout=60).raise_for_status()
 
     return put
 

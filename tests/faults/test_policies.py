@@ -56,7 +56,7 @@ def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactSe
 async def finalize(service: GcsArtifactService) -> None:
     """Put a file as a browser does, and make it a version."""
     upload = await service.create_upload(**FILE, mime_type="a/b", expiration=timedelta(minutes=1))
-    await asyncio.to_thread(requests.put, upload.url, data=b"put", headers=dict(upload.headers), timeout=10)
+    await asyncio.to_thread(requests.put, upload.url, data=b"put", headers=dict(upload.headers), timeout=60)
     await service.finalize_upload(**FILE, upload_id=upload.upload_id)
 
 

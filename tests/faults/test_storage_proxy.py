@@ -138,7 +138,7 @@ def test_an_answer_that_is_cut_announces_more_than_comes(
     """Half of it, under the length of the whole."""
     objects = f"/storage/v1/b/{adk_store_bucket}/o"
     upload = f"{storage_emulator.address}/upload{objects}"
-    requests.post(upload, params={"uploadType": "media", "name": "ten"}, data=b"0123456789", timeout=10)
+    requests.post(upload, params={"uploadType": "media", "name": "ten"}, data=b"0123456789", timeout=60)
     storage_proxy.plan = nth(0, Cut())
     connection = http.client.HTTPConnection(storage_proxy.address.removeprefix("http://"))
     connection.request("GET", f"{objects}/ten?alt=media")
@@ -158,7 +158,7 @@ def test_a_refusal_says_when_to_come_back(
     """In whole seconds, as HTTP has it; the connection stays open."""
     storage_proxy.plan = from_nth(0, Refuse(429, retry_after_s=after_s))
     with requests.Session() as client:
-        answers = [client.get(f"{storage_proxy.address}/storage/v1/b/x/o", timeout=10) for _ in range(2)]
+        answers = [client.get(f"{storage_proxy.address}/storage/v1/b/x/o", timeout=60) for _ in range(2)]
 
     assert [429, 429] == [answer.status_code for answer in answers]
     assert [header, header] == [answer.headers.get("Retry-After") for answer in answers]
@@ -248,13 +248,13 @@ async def test_a_signed_url_leads_through_the_proxy(
     put = await asyncio.to_thread(
         requests.put, upload.url, data=b"two", headers=dict(upload.headers), timeout=10
     )
-    got = await asyncio.to_thread(requests.get, url, timeout=10)
+    got = await asyncio.to_thread(requests.get, url, timeout=60)
     storage_proxy.plan = only("media", nth(0, Lose()))
 
     assert url.startswith(storage_proxy.address)
     assert (200, 200, b"one") == (put.status_code, got.status_code, got.content)
     with pytest.raises(requests.ConnectionError):
-        await asyncio.to_thread(requests.get, url, timeout=10)
+        await asyncio.to_thread(requests.get, url, timeout=60)
 
 
 async def test_two_owners_on_one_proxy_have_plans_of_their_own(
@@ -327,11 +327,11 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
     with contextlib.ExitStack() as running:
         running.enter_context(proxy)
         url = f"{proxy.address}/storage/v1/b/x/o"
-        held = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=20))
+        held = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=60))
         await asyncio.to_thread(hold.reached.wait)
-        hanging = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=20))
+        hanging = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=60))
         await until(lambda: proxy.figures.faults["hang"])
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(60):
             await asyncio.to_thread(running.close)
             outcomes = await asyncio.gather(held, hanging, return_exceptions=True)
 

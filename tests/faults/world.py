@@ -210,7 +210,7 @@ class CloudWorld(World):
     def put_upload(self, name: str) -> None:
         url = f"{self.emulators.storage}/upload/storage/v1/b/{self.bucket}/o"
         asked = {"uploadType": "media", "name": name}
-        requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=10)
+        requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=60)
 
     def _open_sessions(
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
@@ -262,7 +262,7 @@ class CloudWorld(World):
 
     def _objects(self) -> Holdings:
         url = f"{self.emulators.storage}/storage/v1/b/{self.bucket}/o"
-        found = requests.get(url, timeout=10).json().get("items", [])
+        found = requests.get(url, timeout=60).json().get("items", [])
         kept = ("md5Hash", "contentType", "metadata")
         return {
             item["name"]: {name: item.get(name) for name in kept}

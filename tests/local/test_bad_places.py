@@ -87,7 +87,7 @@ async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made
     """Of what writes; reads go on, and nothing was written."""
     with closing(sqlite3.connect(made / "store.sqlite3", isolation_level=None)) as sql:
         sql.execute("BEGIN IMMEDIATE")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             created, saved, got, loaded = await outcomes(made, deadline_s=0.3)
 
     for kind, text in (created, saved):

@@ -125,7 +125,7 @@ async def test_a_read_is_one_snapshot(database: Database, path: Path) -> None:
     def twice(sql: sqlite3.Connection) -> list[int]:
         first = count(sql)
         read_first.set()
-        assert written.wait(30)
+        assert written.wait(60)
         return [first, count(sql)]
 
     async def write() -> None:
@@ -144,7 +144,7 @@ def waiting(sql: sqlite3.Connection, begun: threading.Event, goes_on: threading.
 
     def wait() -> int:
         begun.set()
-        return int(goes_on.wait(30))
+        return int(goes_on.wait(60))
 
     sql.create_function("wait", 0, wait)
     return sql.execute("SELECT wait() FROM (VALUES (1), (2))").fetchall()
@@ -182,7 +182,7 @@ async def test_a_snapshot_whose_begin_is_cancelled_leaves_no_reader(
     def slow(self: Database, sql: sqlite3.Connection) -> Any:
         connection = begin(self, sql)
         begun.set()
-        assert goes_on.wait(30)
+        assert goes_on.wait(60)
         return connection
 
     async def read() -> None:
@@ -284,7 +284,7 @@ async def test_a_cancelled_call_that_has_begun_completes(database: Database) -> 
 
     def slow(sql: sqlite3.Connection) -> None:
         begun.set()
-        assert may_end.wait(30)
+        assert may_end.wait(60)
         step(sql)
 
     call = asyncio.create_task(database.write(slow))
@@ -304,7 +304,7 @@ async def test_a_loop_that_ends_amid_a_write_does_not_stop_the_others(database: 
 
     def slow(sql: sqlite3.Connection) -> None:
         begun.set()
-        assert may_end.wait(30)
+        assert may_end.wait(60)
         step(sql)
 
     async def leave() -> None:

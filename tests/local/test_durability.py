@@ -116,7 +116,7 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     speaking = runner(service, app="app", calls=2)
     turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(service._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them
                 await asyncio.sleep(0.001)
     finally:

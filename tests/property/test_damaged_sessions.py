@@ -109,7 +109,7 @@ class Stored:
     def restore(self) -> None:
         """Bring every document and object back, and remove all others."""
         root = f"http://{self._host}/emulator/v1/projects/{self.project}/databases/(default)/documents"
-        requests.delete(root, timeout=30).raise_for_status()
+        requests.delete(root, timeout=60).raise_for_status()
         batch = self.client.batch()
         for path, fields in self.documents.items():
             batch.set(self.client.document(path), fields)

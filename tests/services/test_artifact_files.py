@@ -20,7 +20,6 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    ArtifactLimits,
     GcsArtifactService,
     InvalidInputError,
     OutcomeUnknownError,
@@ -320,13 +319,14 @@ async def test_an_upload_whose_answers_are_lost_happens_once(
 
 
 @pytest.mark.emulators
+@pytest.mark.usefixtures("passing")
 async def test_an_upload_that_is_never_answered_says_that_its_outcome_is_unknown(
     artifacts: GcsArtifactService,
 ) -> None:
     """Once its deadline has passed."""
     http = LosingSession("PUT", 10**6)
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    losing = GcsArtifactService(artifacts.bucket_name, client=client, limits=ArtifactLimits(deadline_s=1))
+    losing = GcsArtifactService(artifacts.bucket_name, client=client)
 
     with pytest.raises(OutcomeUnknownError, match="did not answer"):
         await losing.save_artifact_file(**FILM, source=io.BytesIO(LARGE))
@@ -342,7 +342,7 @@ async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) 
         def read(self, size: int | None = -1) -> bytes:
             if self.tell():
                 loop.call_soon_threadsafe(begun.set)
-                assert left.wait(30)
+                assert left.wait(60)
             return super().read(size)
 
     saving = asyncio.create_task(artifacts.save_artifact_file(**FILM, source=Slow(LARGE)))
@@ -500,7 +500,7 @@ async def test_a_download_that_is_cancelled_writes_no_more(
         assert response is not None
         if "alt=media" in (request.url or ""):
             loop.call_soon_threadsafe(begun.set)
-            assert left.wait(30)
+            assert left.wait(60)
 
     service = through(artifacts, stalls)
     written = io.BytesIO()

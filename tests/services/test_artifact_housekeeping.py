@@ -187,7 +187,7 @@ async def test_a_version_may_be_kept_for_a_while(artifacts: GcsArtifactService, 
     await artifacts.save_artifact(**REPORT, artifact=text("0"), expires_after=week)
     await artifacts.save_artifact(**REPORT, artifact=text("1"))
     upload = await artifacts.create_upload(**REPORT)
-    await asyncio.to_thread(requests.put, upload.url, b"2", headers=dict(upload.headers), timeout=10)
+    await asyncio.to_thread(requests.put, upload.url, b"2", headers=dict(upload.headers), timeout=60)
     await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id, expires_after=week)
     times = [bucket.get_blob(f"{APP}/{USER}/{SESSION}/report.txt/{n}").custom_time for n in range(3)]
 

@@ -10,13 +10,14 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService, UnavailableError
+from gcp_adk_store import GcsArtifactService, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
 from tests.services.racing import race, racing_processes
 from tests.services.racing_process import At, open_store
+from tests.support.clock import PassingTime
 from tests.support.stores import STORES
 
 PROCESSES, SAVES = 4, 12
@@ -25,12 +26,15 @@ PROCESSES, SAVES = 4, 12
 class OtherWriter:
     """A plan of a proxy: another client replaces the only object between the two requests of each turn."""
 
-    def __init__(self, emulator: Emulator, bucket: str, second: str, *, beside: bool) -> None:
+    def __init__(
+        self, emulator: Emulator, bucket: str, second: str, passing: PassingTime, *, beside: bool
+    ) -> None:
         """Prepare; *second* is the later request, sent *beside* one for metadata or after another."""
         options = {"api_endpoint": emulator.address}
         client = Client(project="demo", credentials=AnonymousCredentials(), client_options=options)
         self._bucket = client.bucket(bucket)
         self._second = second
+        self._passing = passing
         self._beside = beside
         self._firsts: queue.Queue[Hold] = queue.Queue()
 
@@ -41,11 +45,12 @@ class OtherWriter:
             self._firsts.put(first)
             return first
         if call.method == self._second:
-            first = self._firsts.get(timeout=10) if self._beside else Hold()
+            first = self._firsts.get(timeout=60) if self._beside else Hold()
             if self._beside:
-                first.reached.wait(10)
+                first.reached.wait(60)
             (blob,) = self._bucket.list_blobs()
             blob.upload_from_string(b"another's", content_type="text/plain")
+            self._passing.for_library(70)  # of the 120 seconds that there are
             first.release()
         return None
 
@@ -63,6 +68,7 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     storage_emulator: Emulator,
     adk_store_bucket: str,
     monkeypatch: pytest.MonkeyPatch,
+    passing: PassingTime,
     *,
     second: str,
     beside: bool,
@@ -73,9 +79,9 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     await GcsArtifactService(adk_store_bucket).save_artifact(**who, artifact=text("mine"))
     with StorageProxy(storage_emulator.address) as proxy:
         monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(deadline_s=1))
-        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second, beside=beside)
-        async with asyncio.timeout(20):
+        service = GcsArtifactService(adk_store_bucket)
+        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second, passing, beside=beside)
+        async with asyncio.timeout(60):
             with pytest.raises(UnavailableError, match="other writers were first on every try") as caught:
                 await read(service, who)
         await service.close()

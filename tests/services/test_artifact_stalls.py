@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -18,9 +18,12 @@ from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.plans import Hang, Hold, from_nth, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
+from tests.support.clock import PassingTime
 
 QUICK: dict[str, Any] = {**WHO, "filename": "quick"}
 SLOW: dict[str, Any] = {**WHO, "filename": "slow"}
+OVER_S = 120
+"""After so many seconds a call is given up, by default."""
 
 
 @pytest.fixture
@@ -86,32 +89,41 @@ async def test_a_call_that_is_cancelled_returns_at_once(proxy: StorageProxy, adk
 
 
 async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
-    proxy: StorageProxy, adk_store_bucket: str
+    proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
 ) -> None:
     """With what that means: nothing was read, and what became of a write nobody knows."""
-    limits = ArtifactLimits(deadline_s=1, request_timeout_s=30)
-    service = GcsArtifactService(adk_store_bucket, limits=limits)
-    proxy.plan = from_nth(0, Hang())
+    service = GcsArtifactService(adk_store_bucket)
+
+    async def given_up(call: Coroutine[Any, Any, object]) -> None:
+        hold = Hold()
+        proxy.plan = from_nth(0, hold)
+        task = asyncio.create_task(call)
+        await asyncio.to_thread(hold.reached.wait)
+        passing.after(OVER_S)
+        await task
+
     with pytest.raises(UnavailableError, match="did not answer"):
-        await service.load_artifact(**SLOW)
+        await given_up(service.load_artifact(**SLOW))
     with pytest.raises(UnavailableError, match="did not answer"):
-        await service.save_artifact(**SLOW, artifact=text("the listing is lost"))
+        await given_up(service.save_artifact(**SLOW, artifact=text("the listing is lost")))
     with pytest.raises(OutcomeUnknownError, match="did not answer"):
-        await service._objects.delete("slow", generation=None)
+        await given_up(service._objects.delete("slow", generation=None))
     proxy.cut_connections()
     await service.close()
 
 
 async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(
-    proxy: StorageProxy, adk_store_bucket: str
+    proxy: StorageProxy, adk_store_bucket: str, passing: PassingTime
 ) -> None:
     """They are refused one by one, not piled up; then the service works again."""
-    limits = ArtifactLimits(max_workers=2, deadline_s=1, request_timeout_s=30)
-    service = GcsArtifactService(adk_store_bucket, limits=limits)
-    proxy.plan = from_nth(0, Hang())
-    outcomes = await asyncio.gather(
-        *(service.load_artifact(**SLOW) for _ in range(20)), return_exceptions=True
-    )
+    service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(max_workers=2))
+    holds = [Hold(), Hold()]
+    proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else Hang()
+    calls = asyncio.gather(*(service.load_artifact(**SLOW) for _ in range(20)), return_exceptions=True)
+    for hold in holds:
+        await asyncio.to_thread(hold.reached.wait)
+    passing.after(OVER_S)
+    outcomes = await calls
     proxy.plan = no_faults
     proxy.cut_connections()
 

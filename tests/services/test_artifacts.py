@@ -539,7 +539,7 @@ async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
             answer = super().request(method, url, *args, **kwargs)
             if "prefix=" in url and not arrived.is_set():
                 arrived.set()
-                go_on.wait(10)
+                go_on.wait(60)
             return answer
 
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=Slow())
@@ -580,10 +580,10 @@ async def test_numbers_start_again_after_a_delete(artifacts: GcsArtifactService)
     assert 0 == await artifacts.save_artifact(**REPORT, artifact=text("again"))
 
 
-def losing(bucket: str, method: str, count: int, **limits: Any) -> GcsArtifactService:
+def losing(bucket: str, method: str, count: int) -> GcsArtifactService:
     """Return a service that loses the answers of its first requests of one method."""
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=LosingSession(method, count))
-    return GcsArtifactService(bucket, client=client, limits=ArtifactLimits(**limits))
+    return GcsArtifactService(bucket, client=client)
 
 
 @pytest.mark.emulators
@@ -601,10 +601,11 @@ async def test_a_save_whose_answers_are_lost_happens_once(artifacts: GcsArtifact
 
 
 @pytest.mark.emulators
+@pytest.mark.usefixtures("passing")
 async def test_a_failed_listing_never_means_that_there_are_no_versions(artifacts: GcsArtifactService) -> None:
     """The save fails instead of starting again at 0."""
     await artifacts.save_artifact(**REPORT, artifact=text("kept"))
-    service = losing(artifacts.bucket_name, "GET", -1, deadline_s=1)
+    service = losing(artifacts.bucket_name, "GET", -1)
     with pytest.raises(UnavailableError, match="did not answer"):
         await service.save_artifact(**REPORT, artifact=text("late"))
     await service.close()
@@ -626,11 +627,12 @@ async def test_a_delete_whose_answers_are_lost_is_complete(artifacts: GcsArtifac
 
 
 @pytest.mark.emulators
+@pytest.mark.usefixtures("passing")
 async def test_a_save_that_is_never_answered_says_that_its_outcome_is_unknown(
     artifacts: GcsArtifactService,
 ) -> None:
     """It is no error that says: try again."""
-    service = losing(artifacts.bucket_name, "POST", -1, deadline_s=1)
+    service = losing(artifacts.bucket_name, "POST", -1)
     with pytest.raises(OutcomeUnknownError) as caught:
         await service.save_artifact(**REPORT, artifact=text("x"))
     await service.close()

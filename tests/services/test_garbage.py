@@ -3,7 +3,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +32,6 @@ from tests.support.clock import in_days
 pytestmark = pytest.mark.emulators
 
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
-HASTY = replace(SMALL, deadline_s=1)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]
 
 
@@ -146,6 +144,7 @@ async def test_what_a_session_left_that_firestore_removed_is_found(
     assert [] == await found_by(service)
 
 
+@pytest.mark.usefixtures("passing")
 async def test_an_interrupted_deletion_is_completed(
     service: FirestoreSessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
 ) -> None:
@@ -153,7 +152,7 @@ async def test_an_interrupted_deletion_is_completed(
     held = await service.create_session(**WHO)
     for _ in range(6):
         await service.append_event(held, picture(os.urandom(400)))
-    interrupted = connect(**{**place, "limits": HASTY}, interceptors=[LosesAfter(1)])
+    interrupted = connect(**place, interceptors=[LosesAfter(1)])
     with pytest.raises(OutcomeUnknownError):
         await interrupted.delete_session(**WHO)
     new = await service.create_session(**WHO)
@@ -260,7 +259,7 @@ def put(storage_emulator: Emulator) -> Put:
     def post(bucket: str, name: str) -> None:
         objects = f"{storage_emulator.address}/upload/storage/v1/b/{bucket}/o"
         asked = {"uploadType": "media", "name": name}
-        requests.post(objects, params=asked, data=b"x", timeout=10).raise_for_status()
+        requests.post(objects, params=asked, data=b"x", timeout=60).raise_for_status()
 
     return post
 
@@ -291,7 +290,7 @@ async def test_stores_of_other_prefixes_are_not_looked_at(
     assert 1 == len(await found_by(other))
 
 
-@pytest.mark.usefixtures("firestore_proxy")
+@pytest.mark.usefixtures("firestore_proxy", "passing")
 async def test_more_than_a_page_of_payloads_is_scanned_whole(
     connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,7 +305,7 @@ async def test_more_than_a_page_of_payloads_is_scanned_whole(
     gone = [await service.create_session(app_name=APP, user_id=USER) for _ in range(3)]
     for session in gone:
         await service.append_event(session, picture(b"gone" * 10))
-        interrupted = connect(**{**place, "limits": HASTY}, interceptors=[LosesAfter(1)])
+        interrupted = connect(**place, interceptors=[LosesAfter(1)])
         with pytest.raises(OutcomeUnknownError):
             await interrupted.delete_session(app_name=APP, user_id=USER, session_id=session.id)
     found = await found_by(service)

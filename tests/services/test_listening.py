@@ -12,6 +12,7 @@ from google.cloud.firestore_v1.types import firestore
 from gcp_adk_store import AccessDeniedError, SessionLimits, UnavailableError
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from tests.support.clock import PassingTime
 
 ROOT = "projects/demo/databases/(default)/documents"
 PATH = "things/one"
@@ -47,10 +48,11 @@ ONE_LEFT = firestore.ListenResponse(filter={"target_id": 1, "count": 1})
 class Streams:
     """A server that answers each stream with the next list of messages, and leaves the last one open."""
 
-    def __init__(self, *streams: list[Any]) -> None:
+    def __init__(self, *streams: list[Any], then: Callable[[], None] = lambda: None) -> None:
         self.opened = 0
         self.asked: list[Any] = []
         self._streams = streams
+        self._then = then
 
     async def listen(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         """Answer a stream."""
@@ -61,6 +63,7 @@ class Streams:
         for message in mine:
             yield message
         if self.opened >= len(self._streams):
+            self._then()
             await asyncio.Event().wait()
 
     @asynccontextmanager
@@ -94,7 +97,7 @@ def documents(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Documents]:
             credentials=None,
             client=None,
             interceptors=(),
-            limits=SessionLimits(rpc_timeout_s=2, deadline_s=4),
+            limits=SessionLimits(),
         )
 
     return made
@@ -138,7 +141,7 @@ async def test_snapshots_are_yielded_as_they_are(
     async with server.served() as address:
         opened = documents(address)
         found: list[Any] = []
-        async with aclosing(opened.watch(PATH)) as changes, asyncio.timeout(20):
+        async with aclosing(opened.watch(PATH)) as changes, asyncio.timeout(60):
             while len(found) < len(seen):
                 document = await anext(changes)
                 found.append(None if document is None else document.fields["n"])
@@ -150,6 +153,7 @@ async def test_snapshots_are_yielded_as_they_are(
     assert f"{ROOT}/{PATH}" == name
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize(
     ("code", "error"), [(7, AccessDeniedError), (16, AccessDeniedError), (14, UnavailableError)]
 )
@@ -167,9 +171,9 @@ async def test_a_target_that_is_refused_is_a_typed_error(
     assert (server.opened > 1) == (error is UnavailableError)
 
 
-async def test_a_silent_server_is_told(documents: Callable[[str], Documents]) -> None:
+async def test_a_silent_server_is_told(documents: Callable[[str], Documents], passing: PassingTime) -> None:
     """As unavailable, after the deadline."""
-    server = Streams([])
+    server = Streams([], then=lambda: passing.after(60))
     async with server.served() as address:
         opened = documents(address)
         with pytest.raises(UnavailableError, match="DEADLINE_EXCEEDED"):

@@ -27,6 +27,7 @@ from gcp_adk_store import (
 from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
+from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 
 pytestmark = pytest.mark.emulators
@@ -51,6 +52,20 @@ class Gauge(grpc.aio.UnaryUnaryClientInterceptor):
         finally:
             self.now -= 1
         return call
+
+
+class Unanswered(grpc.aio.UnaryUnaryClientInterceptor):
+    """Keeps commits until the test lets go; gRPC, whose timers know no test's time, gives them up at once."""
+
+    def __init__(self, count: int) -> None:
+        self.begun, self.may_end = asyncio.Barrier(count + 1), asyncio.Event()
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*."""
+        if not self.may_end.is_set():
+            await self.begun.wait()
+            await self.may_end.wait()
+        return await continuation(details._replace(timeout=0.01), request)
 
 
 class Turns:
@@ -129,22 +144,30 @@ async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Co
 
 
 async def test_appends_to_a_server_that_is_silent_end_at_their_deadline(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, passing: PassingTime
 ) -> None:
     """Those that were sent do not know their outcome, the rest were not sent; none waits for the others."""
-    limits = SessionLimits(deadline_s=1, rpc_timeout_s=0.5, max_in_flight=2)
-    service = FirestoreSessionService(project="demo-silent", limits=limits)
+    limits = SessionLimits(max_in_flight=2)
+    unanswered = Unanswered(2)
+    service = FirestoreSessionService(project="demo-silent", limits=limits, interceptors=[unanswered])
     handles = [Session(id=f"{number}", app_name=APP, user_id=USER) for number in range(5)]
     for handle in handles:
         handle._storage_update_marker = str(
             Marker(epoch="0" * 32, revision=0, update_time="1.000000000", expiry=None)
         )
-    async with asyncio.timeout(10), silent_http2() as address:
+
+    async with asyncio.timeout(HANGS_S), silent_http2() as address:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
-        outcomes = await asyncio.gather(
-            *(service.append_event(handle, event("x")) for handle in handles for _ in range(4)),
-            return_exceptions=True,
-        )
+        appends = [
+            asyncio.create_task(service.append_event(handle, event("x")))
+            for handle in handles
+            for _ in range(4)
+        ]
+        await unanswered.begun.wait()
+        passing.after(40)
+        await asyncio.wait(appends, return_when=asyncio.FIRST_COMPLETED)
+        unanswered.may_end.set()
+        outcomes = await asyncio.gather(*appends, return_exceptions=True)
         await service.close()
 
     kinds = Counter(type(outcome) for outcome in outcomes)
@@ -171,17 +194,24 @@ async def test_calls_that_may_not_wait_are_refused_at_once() -> None:
 
 
 @pytest.mark.usefixtures("silent_server")
-async def test_an_operation_ends_at_a_deadline_of_its_own() -> None:
+async def test_an_operation_ends_at_a_deadline_of_its_own(passing: PassingTime) -> None:
     """Which the settings name; others of the same service have all their time."""
-    sessions = FirestoreSessionService(
-        project="demo-silent", limits=SessionLimits(deadlines_s={"get_session": 0.2})
+    day_s = 24 * 3600
+    session_limits = SessionLimits(deadline_s=day_s, rpc_timeout_s=day_s, deadlines_s={"get_session": 10})
+    artifact_limits = ArtifactLimits(
+        deadline_s=day_s, request_timeout_s=day_s, deadlines_s={"load_artifact": 10}
     )
-    artifacts = GcsArtifactService("bucket", limits=ArtifactLimits(deadlines_s={"load_artifact": 0.2}))
-    async with asyncio.timeout(10):
-        with pytest.raises(UnavailableError):
-            await sessions.get_session(**WHO)
-        with pytest.raises(UnavailableError):
-            await artifacts.load_artifact(**WHO, filename="f")
+    sessions = FirestoreSessionService(project="demo-silent", limits=session_limits)
+    artifacts = GcsArtifactService("bucket", limits=artifact_limits)
+    calls = [
+        asyncio.create_task(sessions.get_session(**WHO)),
+        asyncio.create_task(artifacts.load_artifact(**WHO, filename="f")),
+    ]
+    await asyncio.sleep(0)  # lets them begin
+    passing.after(10)
+    await asyncio.wait(calls, timeout=HANGS_S)
+
+    assert [UnavailableError] * 2 == [type(call.exception()) for call in calls]
     await sessions.close()
 
 

@@ -15,7 +15,6 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    ArtifactLimits,
     EmulatorMissingError,
     GcsArtifactService,
     OutcomeUnknownError,
@@ -28,6 +27,7 @@ from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.operations.operation import part_of
 from tests.services.conftest import WHO, event
+from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 
 FILE = {**WHO, "filename": "f"}
@@ -113,14 +113,14 @@ class Plain:
 
 
 def documents(address: str, *, emulator: str | None = None) -> Documents:
-    """Return documents that one attempt has half a second for, and a call one second."""
-    limits = SessionLimits(rpc_timeout_s=0.5, deadline_s=1)
-    return Documents(Plain(address, emulator=emulator), limits)  # type: ignore[arg-type]  # as it connects
+    """Return documents of a server."""
+    return Documents(Plain(address, emulator=emulator), SessionLimits())  # type: ignore[arg-type]  # as it connects
 
 
 WRITE = Write(path="c/d", fields={"a": 1})
 
 
+@pytest.mark.usefixtures("passing")
 async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_written(
     deserted: str,
 ) -> None:
@@ -138,12 +138,16 @@ async def test_a_server_that_refuses_connections_is_asked_again_and_nothing_was_
     await opened.close()
 
 
-async def test_a_write_that_found_no_connection_in_time_was_not_sent() -> None:
+async def test_a_write_that_found_no_connection_in_time_was_not_sent(passing: PassingTime) -> None:
     """A server that takes connections and never completes one gets no request."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         opened = documents(f"127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(UnavailableError, match="nothing was sent"):
-            await opened.commit([WRITE], repeatable_when_unanswered=True)
+        silent.settimeout(0)
+        commit = asyncio.create_task(opened.commit([WRITE], repeatable_when_unanswered=True))
+        taken, _ = await asyncio.get_running_loop().sock_accept(silent)
+        passing.after(60)
+        with taken, pytest.raises(UnavailableError, match="nothing was sent"):
+            await commit
         await opened.close()
 
 
@@ -159,6 +163,7 @@ async def test_a_write_that_was_sent_before_its_server_went_has_an_unknown_outco
     assert isinstance(caught.value.__cause__, EmulatorMissingError)
 
 
+@pytest.mark.usefixtures("passing")
 async def test_a_bucket_that_refuses_connections_is_asked_again_and_nothing_was_written(
     deserted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +171,7 @@ async def test_a_bucket_that_refuses_connections_is_asked_again_and_nothing_was_
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     options: Any = {"api_endpoint": f"http://{deserted}"}
     client = Client(project="p", credentials=AnonymousCredentials(), client_options=options)
-    service = GcsArtifactService("a-bucket", client=client, limits=ArtifactLimits(deadline_s=1))
+    service = GcsArtifactService("a-bucket", client=client)
     with pytest.raises(UnavailableError, match="nothing was sent") as caught:
         await service.save_artifact(**FILE, artifact=types.Part(text="x"))
 
@@ -178,7 +183,7 @@ async def test_a_wait_for_a_connection_ends_with_its_caller() -> None:
     """A cancelled caller leaves nothing behind that a closed channel would wait for."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         opened = documents(f"127.0.0.1:{silent.getsockname()[1]}")
-        with part_of(5):
+        with part_of(60):
             call = asyncio.create_task(opened.get(["c/d"]))
             await asyncio.sleep(0)
             call.cancel()

@@ -18,28 +18,32 @@ from gcp_adk_store import ArtifactLimits, UnavailableError
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.objects import ObjectFields
+from tests.support.clock import PassingTime
 
 BORN = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2031, 1, 1, tzinfo=UTC)
 PIECES = 7
 
 
-def over(bucket: str, http: requests.Session, **limits: Any) -> Objects:
+def over(bucket: str, http: requests.Session) -> Objects:
     """Return the objects of *bucket*, for a client with the session *http*."""
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    calls = StorageCalls(
-        bucket, project=None, client=client, credentials=None, limits=ArtifactLimits(**limits)
-    )
+    calls = StorageCalls(bucket, project=None, client=client, credentials=None, limits=ArtifactLimits())
     return Objects(calls)
 
 
 class Outrun(AuthorizedSession):
-    """Lets another writer change an object just before each of its patches arrives."""
+    """Lets another writer change an object just before each of its patches arrives, in some time."""
+
+    def __init__(self, passing: PassingTime) -> None:
+        super().__init__(AnonymousCredentials())  # type: ignore[no-untyped-call]  # google-auth types half
+        self._passing = passing
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # any arguments of the client
         """Send the other writer's patch, then this one."""
         if method == "PATCH":
-            super().request(method, url.partition("?")[0], json={"metadata": {}}, timeout=10)  # type: ignore[no-untyped-call]  # google-auth types half
+            self._passing.for_library(70)  # of the 120 seconds that there are
+            super().request(method, url.partition("?")[0], json={"metadata": {}}, timeout=60)  # type: ignore[no-untyped-call]  # google-auth types half
         return super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
 
 
@@ -66,13 +70,15 @@ class Rewrites(AuthorizedSession):
         return answer
 
 
-async def test_a_custom_time_that_others_keep_from_moving_ends_as_unavailable(adk_store_bucket: str) -> None:
+async def test_a_custom_time_that_others_keep_from_moving_ends_as_unavailable(
+    adk_store_bucket: str, passing: PassingTime
+) -> None:
     """Every patch finds an object that another writer has just changed."""
-    objects = over(adk_store_bucket, Outrun(AnonymousCredentials()), deadline_s=0.5)  # type: ignore[no-untyped-call]  # google-auth types half
+    objects = over(adk_store_bucket, Outrun(passing))
     await objects.create(
         "folder/part", ObjectFields(data=b"x", content_type="text/plain", metadata={}, custom_time=BORN)
     )
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(UnavailableError, match="other writers were first on every try; try again later"):
             await objects.keep_until("folder/", LATER)
     await objects.close()
@@ -86,7 +92,7 @@ async def test_a_copy_that_gets_nowhere_ends_as_unavailable(adk_store_bucket: st
     await objects.create("source", upload)
     source = await objects.info("source")
     assert source is not None
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(UnavailableError, match="made no progress with the copy; try again later"):
             await objects.copy(source, "copy", upload)
 

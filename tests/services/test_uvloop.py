@@ -69,7 +69,7 @@ def test_one_service_works_in_loops_of_both_kinds_at_once(project: str) -> None:
         session = await service.get_session(**WHO)
         assert session is not None
         shared.append(session)
-        both.wait(10)
+        both.wait(60)
         for number in range(20):
             await service.append_event(shared[0], Event(author=f"{number}"))
 

@@ -38,3 +38,36 @@ def in_days(days: float) -> Iterator[None]:
     finally:
         platform_time.reset_time_provider()
         _passed_s.pop()
+
+
+class PassingTime:
+    """The clock of the library and of event loops: that of the machine, and what a test lets pass besides.
+
+    A pause of the library before it tries again passes at once, so many attempts reach their deadline in no
+    time, however short or long it is.
+    """
+
+    def __init__(self) -> None:
+        self._passed_s = 0.0
+        self._paused_s = 0.0
+
+    def after(self, seconds: float) -> None:
+        """Let time pass; an event loop that waits in another thread notices when it next wakes."""
+        self._passed_s += seconds
+
+    def for_library(self, seconds: float) -> None:
+        """Let time pass for the library, and for no timer of an event loop."""
+        self._paused_s += seconds
+
+    def of_loops(self) -> float:
+        """Return what event loops go by."""
+        return time.monotonic() + self._passed_s
+
+    def of_library(self) -> float:
+        """Return what the library goes by: its pauses have passed, too."""
+        return self.of_loops() + self._paused_s
+
+    def pause(self, shortest_s: float, longest_s: float, /) -> float:
+        """Let the longest pause pass, and return the shortest."""
+        self.for_library(longest_s)
+        return shortest_s

@@ -54,7 +54,7 @@ def _rows(folder: Path, sql: str) -> list[Any]:
     path = folder / "store.sqlite3"
     if not path.exists():
         return []
-    with closing(sqlite3.connect(path, timeout=30)) as connection:
+    with closing(sqlite3.connect(path, timeout=60)) as connection:
         return connection.execute(sql).fetchall()
 
 

@@ -13,11 +13,20 @@ _SETTINGS: Final = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
 @asynccontextmanager
-async def silent_http2(on_rpc: Callable[[asyncio.Server], None] | None = None) -> AsyncIterator[str]:
-    """Serve connections on which RPCs are sent; *on_rpc* gets the server at each, and its connection ends."""
+async def silent_http2(
+    on_rpc: Callable[[asyncio.Server], None] | None = None,
+    *,
+    on_connection: Callable[[], None] = lambda: None,
+) -> AsyncIterator[str]:
+    """Serve connections on which RPCs are sent; *on_rpc* gets the server at each, and its connection ends.
+
+    *on_connection* is called before a client knows that it has one. If that lets the deadline of the client's
+    call pass, gRPC gives the RPC up at once: its own timers know no other time than the machine's.
+    """
     servers: list[asyncio.Server] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        on_connection()
         writer.write(_SETTINGS)
         try:
             await reader.readexactly(_PREFACE_BYTES)

@@ -35,9 +35,9 @@ def on_emulators(project: str, bucket: str, storage: str) -> dict[str, bytes]:
                 found[document.path] = b"\n".join(_bytes(snapshot.to_dict()))
             waiting += document.collections()
     client.close()
-    listed = requests.get(f"{storage}/storage/v1/b/{bucket}/o?versions=true", timeout=10).json()
+    listed = requests.get(f"{storage}/storage/v1/b/{bucket}/o?versions=true", timeout=60).json()
     for item in listed.get("items", []):
-        data = requests.get(item["mediaLink"], timeout=10).content
+        data = requests.get(item["mediaLink"], timeout=60).content
         found[item["name"]] = b"\n".join((*_bytes(data), *_bytes(item.get("metadata", {}))))
     return found
 

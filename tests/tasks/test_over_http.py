@@ -78,7 +78,7 @@ def texts(task: Task) -> list[str]:
 async def test_a_task_survives_the_kill_of_its_server(start: Start) -> None:
     """The client gets it from the next server, with its config, and goes on with it to its end."""
     first = start()
-    async with httpx.AsyncClient(timeout=30) as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         client = client_of(first, http)
         task = Task()
         with pytest.raises(Exception, match=r"."):  # noqa: PT012  # the connection breaks

@@ -154,7 +154,7 @@ class Tour:
         upload = await self.store.artifacts.create_upload(**FILE)
         self.upload_id = upload.upload_id
         headers = dict(upload.headers)
-        await asyncio.to_thread(requests.put, upload.url, data=b"put", headers=headers, timeout=10)
+        await asyncio.to_thread(requests.put, upload.url, data=b"put", headers=headers, timeout=60)
 
     @property
     def _session(self) -> Session:

@@ -285,7 +285,7 @@ class Gathering(InMemoryArtifactService):
     ) -> types.Part | None:
         """Wait for the others."""
         self._loads[filename] += 1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._waiting.wait()
         return await super().load_artifact(
             app_name=app_name, user_id=user_id, session_id=session_id, filename=filename, version=version

@@ -7,7 +7,7 @@ import pytest
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations.fan_out import beside, fan_out
 
-HANGS_S = 20.0
+HANGS_S = 60.0
 
 
 class Hanging:

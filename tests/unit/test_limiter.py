@@ -13,7 +13,7 @@ from gcp_adk_store.operations.limiter import Limiter, Permit
 from gcp_adk_store.operations.operation import part_of
 from tests.support.quick_time import QuickTime
 
-HANGS_S = 20.0
+HANGS_S = 60.0
 
 
 def limited(**limits: Any) -> Limiter:

@@ -21,7 +21,7 @@ from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.refusals import ConditionFailedError
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
-HANGS_S = 20.0
+HANGS_S = 60.0
 
 
 class Script:

@@ -71,7 +71,7 @@ def call(emulator: StorageEmulator) -> Call:
 
     def send(method: str, target: str, body: bytes | None = None, **headers: str) -> Answer:
         host = urlsplit(emulator.url)
-        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=10)
+        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
         try:
             spelled = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, target, body=body, headers=spelled)

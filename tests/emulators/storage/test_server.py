@@ -152,9 +152,9 @@ def test_a_stalled_client_blocks_nobody(emulator: StorageEmulator, bucket: stora
             b"POST /upload/storage/v1/b/%s/o?uploadType=media&name=half HTTP/1.1\r\n"
             b"Host: x\r\nContent-Length: 9\r\n\r\nhalf" % bucket.name.encode()
         )
-        bucket.blob("o").upload_from_string(b"x", timeout=5, retry=None)
+        bucket.blob("o").upload_from_string(b"x", timeout=60, retry=None)
 
-        assert b"x" == bucket.blob("o").download_as_bytes(timeout=5, retry=None)
+        assert b"x" == bucket.blob("o").download_as_bytes(timeout=60, retry=None)
 
     assert not bucket.blob("half").exists()
 
@@ -162,7 +162,7 @@ def test_a_stalled_client_blocks_nobody(emulator: StorageEmulator, bucket: stora
 def test_a_connection_serves_many_requests(emulator: StorageEmulator) -> None:
     """Keep-alive outlives successes, errors and HEAD."""
     host = urlsplit(emulator.url)
-    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=5)
+    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
     connection.connect()
     opened = connection.sock
     statuses = []
@@ -181,7 +181,7 @@ def test_the_end_closes_every_connection() -> None:
     """After the server's end nobody is served over a connection that stayed open."""
     with running_emulator() as server:
         host = urlsplit(server.url)
-        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=5)
+        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
         connection.request("GET", "/")
         body = connection.getresponse().read()
     assert connection.sock is not None
@@ -223,7 +223,7 @@ def test_a_bug_becomes_an_answer(
 def test_a_broken_request_is_answered(emulator: StorageEmulator, sent: bytes, status: int) -> None:
     """What is not HTTP, or not a known route, still gets a JSON answer."""
     host = urlsplit(emulator.url)
-    with socket.create_connection((host.hostname or "", host.port or 0), timeout=5) as connection:
+    with socket.create_connection((host.hostname or "", host.port or 0), timeout=60) as connection:
         connection.sendall(sent)
         received = b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -242,12 +242,12 @@ def test_the_program_serves_until_it_is_told_to_stop(number: signal.Signals) -> 
     with start("--port", "0", "--bucket", "first-bucket", "--bucket", "second-bucket") as program:
         assert program.stdout is not None
         url = urlsplit(program.stdout.readline().split()[-1])
-        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=5)
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=60)
         connection.request("GET", "/storage/v1/b?fields=items/name")
         body = connection.getresponse().read()
         connection.close()
         program.send_signal(number)
-        _, errors = program.communicate(timeout=10)
+        _, errors = program.communicate(timeout=60)
 
     assert b'{"items": [{"name": "first-bucket"}, {"name": "second-bucket"}]}' == body
     assert (0, "") == (program.returncode, errors)
@@ -257,7 +257,7 @@ def test_a_busy_port_is_reported_in_one_line(emulator: StorageEmulator) -> None:
     """The program ends with status 1 and says which address is taken."""
     port = str(urlsplit(emulator.url).port)
     with start("--port", port) as program:
-        _, errors = program.communicate(timeout=10)
+        _, errors = program.communicate(timeout=60)
     expected = f"storage emulator: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
     assert (1, expected) == (program.returncode, errors)
@@ -266,7 +266,7 @@ def test_a_busy_port_is_reported_in_one_line(emulator: StorageEmulator) -> None:
 def test_an_illegal_bucket_is_reported_in_one_line() -> None:
     """The program refuses to start with a bucket it could not create."""
     with start("--port", "0", "--bucket", "UPPER") as program:
-        _, errors = program.communicate(timeout=10)
+        _, errors = program.communicate(timeout=60)
 
     assert (1, "storage emulator: 400: Invalid bucket name: 'UPPER'\n") == (
         program.returncode,

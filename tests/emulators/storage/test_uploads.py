@@ -272,7 +272,7 @@ def test_a_chunked_request_body_is_read_whole(bucket: storage.Bucket) -> None:
         url,
         params={"uploadType": "media", "name": "o"},
         data=iter([b"one ", b"two"]),
-        timeout=10,
+        timeout=60,
     )
 
     assert 200 == answer.status_code

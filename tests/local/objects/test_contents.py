@@ -112,7 +112,7 @@ class TestContents:
             if len(data) != 77_777:  # asyncio writes to its own pipe, too
                 return write(descriptor, data)
             loop.call_soon_threadsafe(begun.set)
-            assert goes_on.wait(20)
+            assert goes_on.wait(60)
             return write(descriptor, data)
 
         monkeypatch.setattr(os, "write", held)

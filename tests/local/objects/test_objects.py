@@ -191,7 +191,7 @@ class TestObjects:
 
         def held(*arguments: Any) -> None:
             loop.call_soon_threadsafe(begun.set)
-            assert goes_on.wait(20)
+            assert goes_on.wait(60)
             insert(*arguments)
 
         monkeypatch.setattr(object_rows, "insert", held)
