@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,7 @@ from rich.progress import Progress
 
 from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
 from tests.chaos.report import figures, table
-from tests.chaos.run import Cloud, Settings, run
+from tests.chaos.run import Chaos, Cloud, Settings, run
 
 
 def main() -> int:
@@ -44,12 +45,20 @@ def main() -> int:
         journals.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             store = journals / "store" if given.local else stack.enter_context(_emulators(seed, journals))
-            settings = Settings(
-                seed=seed, seconds=given.seconds, store=store, journals=journals, workers=given.workers
-            )
             bar = stack.enter_context(Progress(console=console, transient=True))
             task = bar.add_task("chaos", total=given.seconds)
-            chaos = run(settings, lambda now_s: bar.update(task, completed=now_s))
+            began_at: float | None = None
+
+            def goes_on(_: Chaos) -> bool:
+                nonlocal began_at
+                began_at = began_at or time.monotonic()  # when the workers are there
+                now_s = time.monotonic() - began_at
+                bar.update(task, completed=now_s)
+                return bool(now_s < given.seconds)
+
+            chaos = run(
+                Settings(seed=seed, goes_on=goes_on, store=store, journals=journals, workers=given.workers)
+            )
     if given.json:
         found = [{"kind": each.kind, "what": each.what} for each in chaos.verdict.violations]
         print(json.dumps({**figures(chaos), "found": found}, indent=2))  # noqa: T201  # what was asked for

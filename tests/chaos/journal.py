@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -34,7 +34,9 @@ class Operation:
 class Journal:
     """A worker's own file; each line is written at once, so that a kill leaves none out and none broken."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, on_begin: Callable[[], None] = lambda: None) -> None:
+        """Write to *path*; tell *on_begin* of each operation."""
+        self._on_begin = on_begin
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._count = 0
 
@@ -42,6 +44,7 @@ class Journal:
         """Write down what is about to be done; return its number."""
         self._count += 1
         self._write({"begin": self._count, "kind": kind, "at": time.monotonic_ns(), "intent": intent})
+        self._on_begin()
         return self._count
 
     def end(self, number: int, outcome: Outcome, **result: Any) -> None:

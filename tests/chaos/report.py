@@ -15,7 +15,6 @@ def figures(chaos: Chaos) -> dict[str, Any]:
     outcomes = Counter(operation.outcome for operation in chaos.operations)
     return {
         "seed": chaos.seed,
-        "seconds": chaos.seconds,
         "operations": _sorted(Counter(operation.kind for operation in chaos.operations)),
         "outcomes": {name: outcomes[name] for name in ("acknowledged", "refused", "unknown", "failed")},
         "errors": _sorted(
@@ -34,7 +33,7 @@ def figures(chaos: Chaos) -> dict[str, Any]:
 
 def table(chaos: Chaos) -> Table:
     """Return the same as a table."""
-    shown = Table(title=f"chaos: seed {chaos.seed}, {chaos.seconds:g} s", show_header=False)
+    shown = Table(title=f"chaos: seed {chaos.seed}, {chaos.begun} operations", show_header=False)
     shown.add_column()
     shown.add_column()
     shown.add_column(justify="right")

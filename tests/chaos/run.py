@@ -1,6 +1,5 @@
 """Let workers write through faulty proxies or into a folder, kill them, and check what is stored then."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,14 +16,14 @@ from tests.chaos.checker import check
 from tests.chaos.journal import Operation, read_journals
 from tests.chaos.raw_store import Generations, read_folder, read_store
 from tests.chaos.verdict import Verdict
-from tests.chaos.weather import LONGEST_DELAY_S, Weather
+from tests.chaos.weather import Weather
 from tests.chaos.worker import Task
 from tests.chaos.workers import Workers
 
-_BETWEEN_BLOWS_S: Final = 1.5
-_STORM_S: Final = (1.0, 5.0)
-_TICK_S: Final = 0.1
-_LONGEST: Final = 5
+_BETWEEN_BLOWS: Final = 60
+"""Operations that begin from one to the next, on average: a slow machine changes nothing."""
+_STORM: Final = (10, 60)
+"""Operations that begin in it."""
 _BLOWS: Final = {"kill": 5, "cut of Firestore": 2, "cut of Cloud Storage": 2, "storm": 2}
 
 
@@ -45,8 +44,8 @@ class Settings:
     """What a run is to be."""
 
     seed: int
-    seconds: float
-    """How long it goes on."""
+    goes_on: "Callable[[Chaos], bool]"
+    """Asked whenever operations begin."""
     store: "Cloud | Path"
     """Where workers write: on the emulators, or in a folder."""
     journals: Path
@@ -54,8 +53,6 @@ class Settings:
     workers: int = 3
     writers: int = 4
     """Tasks of each worker."""
-    least_commits: int = 0
-    """It goes on until so many have reached the proxy, up to five times as long."""
     rate: float = 0.06
     """Share of the calls that go wrong while there is no storm."""
 
@@ -65,7 +62,8 @@ class Chaos:
     """What happened, and what was found."""
 
     seed: int
-    seconds: float
+    begun: int = 0
+    """Operations of workers."""
     blows: Counter[str] = field(default_factory=Counter)
     """Kills, cuts and storms."""
     calls: Counter[str] = field(default_factory=Counter)
@@ -74,24 +72,23 @@ class Chaos:
     verdict: Verdict = field(default_factory=Verdict)
 
 
-def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -> Chaos:
-    """Run and check; *on_tick* is told now and then how many seconds it has gone on.
+def run(settings: Settings) -> Chaos:
+    """Run and check.
 
     ``FIRESTORE_EMULATOR_HOST`` of this process must name the emulator itself, if the store is on it.
     """
-    chaos = Chaos(seed=settings.seed, seconds=settings.seconds)
+    chaos = Chaos(seed=settings.seed)
     if isinstance(settings.store, Cloud):
-        _run_on_emulators(settings, settings.store, chaos, on_tick)
+        _run_on_emulators(settings, settings.store, chaos)
     else:
-        _run_in_a_folder(settings, chaos, on_tick)
+        _run_in_a_folder(settings, chaos)
     chaos.operations = read_journals(settings.journals)
-    chaos.verdict = look(settings, chaos.operations)
+    chaos.verdict = look(settings.store, chaos.operations)
     return chaos
 
 
-def look(settings: Settings, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
+def look(store: Cloud | Path, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
     """Check what is stored now; of objects that an earlier look has *known*, that they are still there."""
-    store = settings.store
     if isinstance(store, Path):
         return check(read_folder(store), operations)
     found = read_store(
@@ -103,18 +100,16 @@ def look(settings: Settings, operations: Sequence[Operation], known: Generations
     return check(found, operations)
 
 
-def _run_in_a_folder(settings: Settings, chaos: Chaos, on_tick: Callable[[float], None]) -> None:
+def _run_in_a_folder(settings: Settings, chaos: Chaos) -> None:
     """Kill workers; nothing else goes wrong with a folder."""
     with _workers(settings, {}).at_work(settings.workers) as workers:
-        for name in _blows(settings, ["kill"], on_tick):
+        for name in _blows(settings, chaos, workers, ["kill"]):
             if workers.kill_one():
                 chaos.blows[name] += 1
         workers.end()
 
 
-def _run_on_emulators(
-    settings: Settings, store: Cloud, chaos: Chaos, on_tick: Callable[[float], None]
-) -> None:
+def _run_on_emulators(settings: Settings, store: Cloud, chaos: Chaos) -> None:
     create_bucket(store.bucket, store.storage)
     weather = Weather(settings.seed, settings.rate)
     with (
@@ -131,19 +126,16 @@ def _run_on_emulators(
             "storm": weather.storm,
         }
 
-        def commits() -> int:
-            return firestore.figures.calls["Commit"]  # figures are those of now
-
-        for name in _blows(settings, list(_BLOWS), on_tick, weather, commits):
+        for name in _blows(settings, chaos, workers, list(_BLOWS), weather):
             if blow[name]():
                 chaos.blows[name] += 1
         firestore.plan = storage.plan = no_faults
         workers.end()
-        time.sleep(LONGEST_DELAY_S)  # what was delayed arrives
-        for prefix, proxy in (("firestore", firestore), ("storage", storage)):
-            figures = proxy.figures
-            chaos.calls.update({f"{prefix} {name}": count for name, count in figures.calls.items()})
-            chaos.faults.update({f"{prefix} {name}": count for name, count in figures.faults.items()})
+    # The proxies have ended, each with its last call: what was delayed has arrived.
+    for prefix, proxy in (("firestore", firestore), ("storage", storage)):
+        figures = proxy.figures
+        chaos.calls.update({f"{prefix} {name}": count for name, count in figures.calls.items()})
+        chaos.faults.update({f"{prefix} {name}": count for name, count in figures.faults.items()})
 
 
 def _workers(settings: Settings, environ: Mapping[str, str]) -> Workers:
@@ -160,28 +152,19 @@ def _workers(settings: Settings, environ: Mapping[str, str]) -> Workers:
 
 
 def _blows(
-    settings: Settings,
-    names: list[str],
-    on_tick: Callable[[float], None],
-    weather: Weather | None = None,
-    commits: Callable[[], int] = lambda: 0,
+    settings: Settings, chaos: Chaos, workers: Workers, names: list[str], weather: Weather | None = None
 ) -> Iterator[str]:
-    """Yield what is to happen when it is time, until time is up; after a storm it clears up by itself."""
+    """Yield what is to happen when it is time, as long as the run goes on; after a storm it clears up."""
     random = Random(settings.seed)  # noqa: S311  # no secret
-    started = time.monotonic()
-    next_s = random.expovariate(1 / _BETWEEN_BLOWS_S)
-    clears_up_s = 0.0
-    while (now_s := time.monotonic() - started) < settings.seconds or (
-        now_s < _LONGEST * settings.seconds and commits() < settings.least_commits
-    ):
-        on_tick(now_s)
-        if weather is not None and now_s >= clears_up_s:
+    following = random.expovariate(1 / _BETWEEN_BLOWS)
+    clears_up = 0.0
+    while settings.goes_on(chaos):
+        chaos.begun += workers.begun()
+        if weather is not None and chaos.begun >= clears_up:
             weather.clear()
-        if now_s < next_s:
-            time.sleep(_TICK_S)
-            continue
-        next_s += random.expovariate(1 / _BETWEEN_BLOWS_S)
-        (name,) = random.choices(names, weights=[_BLOWS[name] for name in names])
-        if name == "storm":
-            clears_up_s = now_s + random.uniform(*_STORM_S)
-        yield name
+        while chaos.begun >= following:
+            following += random.expovariate(1 / _BETWEEN_BLOWS)
+            (name,) = random.choices(names, weights=[_BLOWS[name] for name in names])
+            if name == "storm":
+                clears_up = chaos.begun + random.uniform(*_STORM)
+            yield name

@@ -1,5 +1,6 @@
-"""A short run on a folder keeps every promise, and the checker finds what is damaged there."""
+"""A run on a folder keeps every promise, and the checker finds what is damaged there."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -10,50 +11,53 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store import Store
-from tests.chaos.journal import Operation
+from tests.chaos.journal import Operation, read_journals
 from tests.chaos.places import PREFIXES, TURNED
 from tests.chaos.raw_store import RawSession, read_folder, sessions
 from tests.chaos.report import figures
 from tests.chaos.run import Chaos, Settings, look, run
 from tests.chaos.turn_checks import check_turns
+from tests.chaos.worker import Task, work_alone
 
-SEED, SECONDS = 21, 6.0
+SEED, OPERATIONS, STEPS = 21, 500, 60
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Settings, Path, Chaos]:
-    """A run whose workers are killed."""
-    folder = tmp_path_factory.mktemp("chaos")
-    (folder / "journals").mkdir()
-    settings = Settings(seed=SEED, seconds=SECONDS, store=folder / "store", journals=folder / "journals")
-    return settings, folder / "store", run(settings)
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Operation]]:
+    """A folder, and what writers did there one after the other."""
+    folder, journals = (tmp_path_factory.mktemp(name) for name in ("store", "journals"))
+    task = Task(name="w0", seed=SEED, place=str(folder), journals=journals, writers=4, environ={})
+    asyncio.run(work_alone(task, STEPS))
+    return folder, read_journals(journals)
 
 
-def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Settings, Path, Chaos]) -> None:
-    """While workers are killed."""
-    _, _, chaos = ran
-    found = figures(chaos)
+async def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(tmp_path: Path) -> None:
+    """While workers are killed; the library's own check agrees with the checker."""
+
+    def goes_on(chaos: Chaos) -> bool:
+        return chaos.begun < OPERATIONS or not chaos.blows["kill"]
+
+    folder, journals = tmp_path / "store", tmp_path / "journals"
+    journals.mkdir()
+    chaos = run(Settings(seed=SEED, goes_on=goes_on, store=folder, journals=journals))
 
     assert [] == chaos.verdict.violations
-    assert found["outcomes"]["acknowledged"] > 50
-    assert found["blows"]["kill"] >= 1
-    assert found["operations"]["restore"] >= found["stored"]["restores"] > 0
-    assert found["stored"]["forks"] > 0
-    assert found["stored"]["titles"] > 0
-    assert found["stored"]["turns"] > 0
-    assert found["operations"]["enqueue"] > 0
-    assert found["stored"]["segments"] > 0
-    assert found["stored"]["memories"] > 0
-    assert found["stored"]["payloads in the bucket"] > 0
-    assert found["stored"]["versions"] > 0
-
-
-async def test_a_check_of_the_folder_has_no_finding(ran: tuple[Settings, Path, Chaos]) -> None:
-    """The library's own check agrees with the checker."""
-    _, folder, _ = ran
+    assert figures(chaos)["outcomes"]["acknowledged"] > 50
     for prefix in PREFIXES:
         async with Store.local(folder, prefix=prefix) as store:
             assert [] == [fault async for fault in store.check(full=True)]
+
+
+def test_the_writers_store_each_kind_of_thing(written: tuple[Path, list[Operation]]) -> None:
+    """Each that the checker knows; it finds no fault with them."""
+    folder, operations = written
+    verdict = look(folder, operations)
+
+    assert [] == verdict.violations
+    assert {"enqueue", "stop"} <= {operation.kind for operation in operations}
+    for kind in ("restores", "forks", "titles", "turns", "segments", "memories", "versions"):
+        assert verdict.stored[kind] > 0
+    assert verdict.stored["payloads in the bucket"] > 0
 
 
 @pytest.mark.parametrize(
@@ -74,22 +78,22 @@ async def test_a_check_of_the_folder_has_no_finding(ran: tuple[Settings, Path, C
     ],
 )
 def test_the_checker_finds_a_damage_in_a_folder(
-    ran: tuple[Settings, Path, Chaos], damage: str, kind: str
+    written: tuple[Path, list[Operation]], damage: str, kind: str
 ) -> None:
     """Each by its kind; the folder is mended afterwards."""
-    settings, folder, chaos = ran
+    folder, operations = written
     with closing(sqlite3.connect(folder / "store.sqlite3")) as database:
         kept = sqlite3.connect(":memory:")
         database.backup(kept)
         removed = database.execute(damage).rowcount
         database.commit()
-        found = {violation.kind for violation in look(settings, chaos.operations).violations}
+        found = {violation.kind for violation in look(folder, operations).violations}
         kept.backup(database)
         kept.close()
 
     assert removed
     assert kind in found
-    assert [] == look(settings, chaos.operations).violations
+    assert [] == look(folder, operations).violations
 
 
 def interleave(session: RawSession, operations: list[Operation]) -> None:
@@ -179,13 +183,13 @@ def refuse_a_message(session: RawSession, operations: list[Operation]) -> None:
     ],
 )
 def test_the_checker_finds_a_damaged_turn(
-    ran: tuple[Settings, Path, Chaos],
+    written: tuple[Path, list[Operation]],
     damage: Callable[[RawSession, list[Operation]], None],
     kind: str,
 ) -> None:
-    """In what the run stored, and in what its workers were told."""
-    _, folder, chaos = ran
-    operations = list(chaos.operations)
+    """In what the writers stored, and in what they were told."""
+    folder, done = written
+    operations = list(done)
     found = {one.place: one for one in sessions(read_folder(folder)) if one.place == str(TURNED[0])}
     assert [] == list(check_turns(found, operations))
     damage(found[str(TURNED[0])], operations)

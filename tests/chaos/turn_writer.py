@@ -16,8 +16,8 @@ from gcp_adk_store.turns import Turns
 from tests.chaos.journal import Journal, Outcome
 from tests.chaos.places import APP, USER, Place
 
-_LEASE_S: Final = 1.5
 _WAIT_S: Final = 0.2
+_LEAVES_ONE: Final = 0.3
 _ON_BUSY: Final[tuple[Literal["wait", "interrupt"], ...]] = ("wait", "wait", "wait", "interrupt")
 
 
@@ -26,6 +26,7 @@ class TurnActs:
 
     _random: Random
     _journal: Journal
+    _lease_s: float
 
     async def _outcome(self, number: int, work: Awaitable[Any], *, result: str = "") -> Outcome:
         raise NotImplementedError
@@ -55,7 +56,9 @@ class TurnActs:
 
         async def take() -> int:
             on_busy = self._random.choice(_ON_BUSY)
-            taken.append(await turns.take(**_who(place), on_busy=on_busy, wait_s=_WAIT_S, lease_s=_LEASE_S))
+            taken.append(
+                await turns.take(**_who(place), on_busy=on_busy, wait_s=_WAIT_S, lease_s=self._lease_s)
+            )
             return taken[0].fence
 
         if await self._outcome(number, take(), result="fence") != "acknowledged":
@@ -116,6 +119,8 @@ class _Turn:
             made.invocation_id = self._name
             if hold.abort_signal.is_set() or not await self._append(session, made, made.id, digest, count):
                 return
+        while acts._random.random() < _LEAVES_ONE:  # where nobody else is there to do it, too
+            await acts._enqueue(self._place)
         await self._turns.refresh(hold)
         while hold.inbox and not hold.abort_signal.is_set():
             waiting = WaitingMessage.parse(hold.inbox[0])

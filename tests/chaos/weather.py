@@ -6,7 +6,7 @@ from typing import Final
 
 from gcp_adk_store.testing.faults.plans import Call, Cut, Delay, Fault, Lose, RandomFaults, Refuse
 
-LONGEST_DELAY_S: Final = 1.2
+_LONGEST_DELAY_S: Final = 1.2
 """Longer than an attempt may take, so that requests arrive after their callers gave them up."""
 _STORM_RATE: Final = 0.93
 """So that some calls fail until their deadline."""
@@ -22,7 +22,7 @@ _FAULTS: Final = (
     Cut("request"),
     Delay(0.05),
     Delay(0.3),
-    Delay(LONGEST_DELAY_S),
+    Delay(_LONGEST_DELAY_S),
 )
 
 

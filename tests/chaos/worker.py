@@ -1,14 +1,15 @@
 """Append, save and delete until told to stop, or killed: one process of a run."""
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Final, Literal, Unpack
+from typing import Final, Literal, TypedDict, Unpack
 
 from gcp_adk_store import ArtifactLimits, MemoryLimits, SessionLimits, Store
 from gcp_adk_store.settings.options import StoreOptions
@@ -21,12 +22,26 @@ SESSION_LIMITS: Final = SessionLimits(
     inline_bytes=2000,
     event_text_bytes=6000,
     state_value_bytes=1500,
-    rpc_timeout_s=0.8,
-    deadline_s=3.0,
 )
+_LEASE_S: Final = 1.5
+"""So that the turn of a worker that was killed ends soon."""
 _MODES: Final[tuple[Literal["merge", "raise"], ...]] = ("merge", "raise")
-MEMORY_LIMITS: Final = MemoryLimits(deadlines_s={"add_events_to_memory": 3.0, "delete_memory": 3.0})
-ARTIFACT_LIMITS: Final = ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0)
+
+
+class _Times(TypedDict, total=False):
+    """How long calls may take."""
+
+    session_limits: SessionLimits
+    artifact_limits: ArtifactLimits
+    memory_limits: MemoryLimits
+
+
+_HASTY: Final[_Times] = {
+    "session_limits": replace(SESSION_LIMITS, rpc_timeout_s=0.8, deadline_s=3.0),
+    "artifact_limits": ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0),
+    "memory_limits": MemoryLimits(deadlines_s={"add_events_to_memory": 3.0, "delete_memory": 3.0}),
+}
+"""So that some calls fail at their deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +61,7 @@ class Task:
 
 
 def work(task: Task, run: "Connection[bool, bool]") -> None:
-    """Write until the other end of *run* is closed; say there when it begins."""
+    """Write until the other end of *run* is closed; say there that it begins, and so for each operation."""
     os.environ |= task.environ
     logging.basicConfig(filename=task.journals / f"{task.name}.log", level=logging.WARNING)
     asyncio.run(_work(task, run))
@@ -54,11 +69,6 @@ def work(task: Task, run: "Connection[bool, bool]") -> None:
 
 def _open(place: str | tuple[str, str], prefix: str, **options: Unpack[StoreOptions]) -> Store:
     """Return a store; in the cloud, that of one of the prefixes has no bucket."""
-    options |= {
-        "session_limits": SESSION_LIMITS,
-        "artifact_limits": ARTIFACT_LIMITS,
-        "memory_limits": MEMORY_LIMITS,
-    }
     if isinstance(place, str):
         return Store.local(place, prefix=prefix, **options)
     project, bucket = place
@@ -67,14 +77,14 @@ def _open(place: str | tuple[str, str], prefix: str, **options: Unpack[StoreOpti
     )
 
 
-async def _work(task: Task, run: "Connection[bool, bool]") -> None:
+def _services(place: str | tuple[str, str], **options: Unpack[_Times]) -> Services:
     stores = [
-        _open(task.place, prefix, on_conflict=mode)
+        _open(place, prefix, on_conflict=mode, **options)
         for prefix in (WITH_BUCKET, WITHOUT_BUCKET)
         for mode in _MODES
     ]
-    behind = [_open(task.place, prefix, durability="turn") for prefix in (WITH_BUCKET, WITHOUT_BUCKET)]
-    services = Services(
+    behind = [_open(place, prefix, durability="turn", **options) for prefix in (WITH_BUCKET, WITHOUT_BUCKET)]
+    return Services(
         sessions={
             prefix: [store.sessions for store in some]
             for prefix, some in ((WITH_BUCKET, stores[:2]), (WITHOUT_BUCKET, stores[2:]))
@@ -86,16 +96,39 @@ async def _work(task: Task, run: "Connection[bool, bool]") -> None:
         memories={WITH_BUCKET: stores[0].memory, WITHOUT_BUCKET: stores[2].memory},
         artifacts=stores[0].artifacts,
     )
+
+
+async def work_alone(task: Task, steps: int) -> None:
+    """Let each writer take so many steps, one after the other: what is stored then is always the same."""
     journal = Journal(task.journals / f"{task.name}.jsonl")
+    services = _services(task.place, session_limits=SESSION_LIMITS)
+    writers = _writers(task, services, journal, lease_s=60)
+    for _ in range(steps):
+        for writer in writers:
+            await writer.step()
+    await services.close()
+
+
+def _writers(task: Task, services: Services, journal: Journal, *, lease_s: float) -> list[Writer]:
     names = [f"{task.name}-{number}" for number in range(task.writers)]
-    stopping = asyncio.Event()
-    working = [
-        asyncio.create_task(
-            Writer(name, Random(f"{task.seed}/{name}"), services, journal).run(stopping)  # noqa: S311
-        )
+    return [
+        Writer(name, Random(f"{task.seed}/{name}"), services, journal, lease_s=lease_s)  # noqa: S311
         for name in names
     ]
-    run.send(True)  # noqa: FBT003  # any value
+
+
+async def _work(task: Task, run: "Connection[bool, bool]") -> None:
+    services = _services(task.place, **_HASTY)
+
+    def tell() -> None:
+        with contextlib.suppress(OSError):  # nobody listens at the end
+            run.send(True)  # noqa: FBT003  # any value
+
+    journal = Journal(task.journals / f"{task.name}.jsonl", tell)
+    stopping = asyncio.Event()
+    writers = _writers(task, services, journal, lease_s=_LEASE_S)
+    working = [asyncio.create_task(writer.run(stopping)) for writer in writers]
+    tell()
     await asyncio.to_thread(run.poll, None)
     stopping.set()
     await asyncio.gather(*working)

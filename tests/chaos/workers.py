@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerProcess
 from random import Random
 from typing import Final
@@ -12,7 +12,7 @@ from tests.chaos.worker import Task, work
 from tests.support.ready_processes import READY
 
 _READY_S: Final = 60.0
-_END_S: Final = 30.0
+_END_S: Final = 60.0
 _SPARED: Final = 1
 """Workers that a kill leaves at work."""
 
@@ -23,11 +23,17 @@ class _Worker:
     run: "Connection[bool, bool]"
     is_ready: bool = False
 
-    def becomes_ready(self, within_s: float) -> bool:
-        """Tell whether it has begun to work, at the latest after so many seconds."""
-        if not self.is_ready and self.run.poll(within_s):
+    def heard(self) -> int:
+        """Return how often it said that it begins: to work at all, and with an operation."""
+        count = 0
+        while self.run.poll():
             self.is_ready = self.run.recv()
-        return self.is_ready
+            count += 1
+        return count
+
+    def becomes_ready(self) -> bool:
+        """Wait until it works; tell whether it does."""
+        return self.is_ready or (self.run.poll(_READY_S) and bool(self.heard()))
 
     def kill(self) -> None:
         """End it in the middle of whatever it does."""
@@ -47,7 +53,7 @@ class Workers:
 
     def kill_one(self) -> bool:
         """Kill one that works, unless too few do, and start another; tell whether one was killed."""
-        at_work = [worker for worker in self._running if worker.becomes_ready(0)]
+        at_work = [worker for worker in self._running if worker.is_ready]
         if len(at_work) <= _SPARED:
             return False
         victim = self._random.choice(at_work)
@@ -56,10 +62,20 @@ class Workers:
         self._running.append(self._start())
         return True
 
+    def begun(self) -> int:
+        """Wait until operations begin; return how many did.
+
+        Raises:
+            RuntimeError: none did for a minute.
+        """
+        if not wait([worker.run for worker in self._running], _READY_S):
+            raise RuntimeError(f"no worker goes on; see their logs in {self._task.journals}")
+        return sum(worker.heard() for worker in self._running)
+
     def end(self) -> None:
         """Let them finish what they are doing; those that do not are killed."""
         for worker in self._running:
-            worker.becomes_ready(_READY_S)
+            worker.becomes_ready()
             worker.run.close()
         for worker in self._running:
             worker.process.join(_END_S)
@@ -73,7 +89,7 @@ class Workers:
         """
         self._running = [self._start() for _ in range(count)]
         try:
-            if not all(worker.becomes_ready(_READY_S) for worker in self._running):
+            if not all(worker.becomes_ready() for worker in self._running):
                 raise RuntimeError(f"a worker did not come up; see its log in {self._task.journals}")
             yield self
         finally:

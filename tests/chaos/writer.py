@@ -109,8 +109,11 @@ class Services:
 class Writer(TurnActs):
     """One task; its name is in everything it writes, so that nobody else writes the same."""
 
-    def __init__(self, name: str, random: Random, services: Services, journal: Journal) -> None:
+    def __init__(
+        self, name: str, random: Random, services: Services, journal: Journal, *, lease_s: float
+    ) -> None:
         self._name = name
+        self._lease_s = lease_s
         self._random = random
         self._services = services
         self._journal = journal
@@ -121,8 +124,12 @@ class Writer(TurnActs):
     async def run(self, stopping: asyncio.Event) -> None:
         """Act until *stopping*."""
         while not stopping.is_set():
-            (action,) = self._random.choices(list(_ACTIONS), weights=list(_ACTIONS.values()))
-            await self._act(action)
+            await self.step()
+
+    async def step(self) -> None:
+        """Act once."""
+        (action,) = self._random.choices(list(_ACTIONS), weights=list(_ACTIONS.values()))
+        await self._act(action)
 
     async def _act(self, action: str) -> None:
         own = Place(self._random.choice((WITH_BUCKET, WITHOUT_BUCKET)), f"own-{self._name}")
