@@ -55,6 +55,16 @@ class Ways:
         few = self.few(steps, kind)
         return few if self._turn is None else [few[(self._turn + test) % len(few)]]
 
+    def half(self, steps: Sequence[Step], kind: Callable[[Step], object]) -> list[tuple[int, Step]]:
+        """Return the steps of one half of the kinds, of :meth:`few` of *steps*; or all."""
+        few = self.few(steps, kind)
+        return few if self._turn is None else few[self._turn % min(2, len(few)) :: 2]
+
+
+def in_turn(names: Sequence[str], test: int) -> Sequence[str]:
+    """Return which operations of *names* a test of this number has: each second, or all."""
+    return at_length(names[test % 2 :: 2], names)
+
 
 async def until(is_so: Callable[[], object]) -> None:
     """Look again and again, for ten seconds at most, until something *is_so*."""

@@ -1,9 +1,9 @@
 """Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file. In `make test` one step of each kind goes wrong in each operation, in one of
-its ways; they take turns over steps and operations: the step fails, or, if it changes the disk, the call is
-cancelled or the process is killed at it. `make long` lets each step go wrong in every way.
+system call that changes a file. In `make test` one step of each second kind goes wrong in each operation, in
+one of its ways; they take turns over kinds, steps and operations: the step fails, or, if it changes the disk,
+the call is cancelled or the process is killed at it. `make long` lets each step go wrong in every way.
 """
 
 import asyncio
@@ -91,7 +91,7 @@ class Prepared:
         """Return the steps, each with how it goes wrong."""
         return [
             (step, way)
-            for number, step in ways.few(self.steps, kind_of)
+            for number, step in ways.half(self.steps, kind_of)
             for way in ways.of(number, ways_of(step))
         ]
 

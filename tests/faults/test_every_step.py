@@ -1,8 +1,8 @@
 """Every request of every operation goes wrong; then the store is looked at from outside.
 
-In `make test` one request of each kind goes wrong in each operation, in one of the ways of one of the tests
-below; they take turns over requests and operations. `make long` lets each request go wrong in every way of
-every test.
+In `make test` each operation is in two of the tests below, and one of its requests goes wrong there in one
+way; they take turns over tests, requests and operations. `make long` lets each request go wrong in every way
+of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who was told that nothing was written finds nothing, one who was told nothing
@@ -23,7 +23,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Cut, Fault, Garble, Hold, Lose, Refuse
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import Ways
+from tests.faults.conftest import Ways, in_turn
 from tests.faults.operations import OPERATIONS, Create, Operation
 from tests.faults.world import CloudWorld, Emulators, FromNow, World, normal
 from tests.faults.world_process import act_in_a_process
@@ -190,7 +190,7 @@ async def has_recovered(
         assert expected.after == found
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", in_turn(WRITING, 0))
 async def test_a_step_that_fails_once_is_not_noticed(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
@@ -218,7 +218,7 @@ async def test_a_step_that_fails_once_is_not_noticed(
     )
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", in_turn(WRITING, 1))
 async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
@@ -283,7 +283,7 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
         assert holdings == await world.holdings()
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", in_turn(WRITING, 2))
 async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
@@ -314,7 +314,7 @@ async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
     )
 
 
-@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("name", in_turn(WRITING, 3))
 async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
