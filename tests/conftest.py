@@ -16,6 +16,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
 from tests.support.clock import Clock, PassingTime, firestores_time
 from tests.support.lengths import Lengths
+from tests.support.ready_programs import share_programs
 from tests.support.shared_emulator import SharedEmulator, firestore_of_run
 
 if TYPE_CHECKING:
@@ -39,10 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the tests which form they have; several processes share an emulator."""
+    """Tell the tests which form they have; several processes share an emulator, and programs."""
     Lengths.are_long = config.getoption("--long")
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.add_cleanup(SharedEmulator().stop)
+        share_programs()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,7 +3,8 @@
 A server of ADK's takes two seconds of a processor to import what it needs, and tests start many. These are
 the same programs: each call is a process of its own, with its own arguments, folder, variables and files. It
 gets its caller's signals and ends with it, and the caller ends with its status. It is forked from one that
-has imported the modules and has done nothing else. How a program starts is shown by tests that start it anew.
+has imported the modules and has done nothing else, the same for all workers of a run. How a program starts is
+shown by tests that start it anew.
 """
 
 import atexit
@@ -20,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
@@ -41,18 +43,39 @@ sys.exit(ended[0] if ended else 70)
 """
 
 
+_VARIABLE: Final = "TESTS_READY_PROGRAMS"
+
+
 @functools.cache
 def ready_programs() -> Path:
-    """Return a folder with the programs, for ``PATH``; it is there as long as this process."""
+    """Return a folder with the programs, for ``PATH``; it is there as long as this run."""
+    return Path(os.environ.get(_VARIABLE) or _made())
+
+
+def share_programs() -> None:
+    """Let the processes that this one starts have its programs."""
+    os.environ[_VARIABLE] = str(_made())
+
+
+def _made() -> Path:
     folder = Path(tempfile.mkdtemp())
     address, programs = str(folder / "calls"), folder / "programs"
     programs.mkdir()
     for name in _PROGRAMS:
         (programs / name).write_text(_CALLER.format(python=sys.executable, address=address))
         (programs / name).chmod(0o755)
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(address)
-        listening.listen()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen(64)
+    atexit.register(shutil.rmtree, folder)
+    threading.Thread(target=_start, args=(listening,), daemon=True).start()
+    return programs
+
+
+def _start(listening: socket.socket) -> None:
+    """Start what answers calls, once the first has come."""
+    with listening:
+        select.select([listening], [], [])
         server = subprocess.Popen(
             [sys.executable, "-m", __name__, str(listening.fileno())],
             cwd=Path(__file__).parents[2],
@@ -60,13 +83,7 @@ def ready_programs() -> Path:
             stdin=subprocess.PIPE,  # which closes however this process ends
             start_new_session=True,  # where no terminal interrupts it
         )
-
-    def end() -> None:
-        server.communicate()
-        shutil.rmtree(folder)
-
-    atexit.register(end)
-    return programs
+    atexit.register(server.communicate)
 
 
 def ready_path(environ: Mapping[str, str]) -> str:
