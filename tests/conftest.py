@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -60,15 +59,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
-
-
-def pytest_report_header() -> str | None:
-    """Say what is not tested because it is optional, and not installed."""
-    return (
-        None
-        if shutil.which("runsc")
-        else "gVisor: runsc is not installed; tests/ces/sandbox/runsc.py stands in for it"
-    )
 
 
 def pytest_collection_finish() -> None:

@@ -70,7 +70,7 @@ class AppAgent(BaseAgent):
             tools: In place of the app's tools of the same names, such as a ``MockTool``.
             artifact_service: As :class:`~gcp_adk_store.ces.PythonRuntime`, like the others.
             http: The hosts that requests may reach; by default none.
-            sandbox: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, or one to borrow.
+            sandbox: ``bubblewrap`` (the default), ``inprocess``, or one to borrow.
             settings: Of the runtime.
             mocks: Answers to calls of tools.
             fakes: Code that answers calls of tools.

@@ -91,8 +91,8 @@ class PythonRuntime:
             artifact_service: The service of the files that ``context.user_content`` may refer to.
             tools: The tools of code and of models; a text in a mapping is the code of a Python tool.
             http: The hosts that requests may reach; by default none.
-            sandbox: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which does not isolate the code,
-                or a sandbox to borrow, which stays open on :meth:`close`. Runtimes that borrow the same
+            sandbox: ``bubblewrap`` (the default), ``inprocess``, which does not isolate the code, or a
+                sandbox to borrow, which stays open on :meth:`close`. Runtimes that borrow the same
                 sandbox share its places.
             settings: Choices where the platform's behaviour is not known, and limits.
             mocks: Answers to calls of tools, in every run.

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox, GvisorSandbox, InProcessSandbox, Sandbox
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Sandbox
 from gcp_adk_store.errors import InvalidInputError
 
-_NAMES: Final = ("bubblewrap", "gvisor", "inprocess")
+_NAMES: Final = ("bubblewrap", "inprocess")
 
 
 def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sandbox, bool]:
@@ -21,8 +21,6 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
     match chosen:
         case None | "bubblewrap":
             return BubblewrapSandbox(runs_at_once=runs_at_once, has_spare=True), True
-        case "gvisor":
-            return GvisorSandbox(runs_at_once=runs_at_once), True
         case "inprocess":
             return InProcessSandbox(), True
         case str():

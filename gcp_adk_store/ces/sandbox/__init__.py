@@ -17,7 +17,6 @@ from gcp_adk_store.ces.sandbox.errors import (
     SandboxTimeoutError,
     SandboxUnavailableError,
 )
-from gcp_adk_store.ces.sandbox.gvisor import GvisorSandbox
 from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox, UnsafeSandboxWarning
 from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Sandbox
 from gcp_adk_store.ces.sandbox.interpreters import InterpreterWarning
@@ -29,7 +28,6 @@ __all__ = [
     "BubblewrapSandbox",
     "Clock",
     "Environment",
-    "GvisorSandbox",
     "InProcessSandbox",
     "InterpreterWarning",
     "Limits",

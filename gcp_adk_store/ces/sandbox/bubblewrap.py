@@ -5,35 +5,40 @@ other process, no environment. ``docs/ces-sandbox.md`` says what protects from w
 """
 
 import asyncio
+import base64
+import json
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.clock import Clock
-from gcp_adk_store.ces.sandbox.environment import Environment
-from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
-from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
-from gcp_adk_store.ces.sandbox.interface import GUEST
-from gcp_adk_store.ces.sandbox.isolated import (
-    CODE,
-    NOBODY,
-    SITE,
-    IsolatedSandbox,
-    python_command,
-    variables,
-    visible_paths,
+from gcp_adk_store.ces.sandbox.environment import (
+    Environment,
+    carried_code,
+    installed_folder,
+    open_environment,
 )
+from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.frames import spelled_in_steps
+from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
+from gcp_adk_store.ces.sandbox.interface import GUEST, Answer
 from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.ces.sandbox.seccomp import program
-from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteConfig, ZygoteProcess
+from gcp_adk_store.ces.sandbox.supervision import supervise
+from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteProcess
 from gcp_adk_store.operations.limiter import Limiter
 
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
+_SITE: Final = "/sandbox/site"
+_CODE: Final = "/sandbox/code"
+_START: Final = f"""\
+import sys; sys.path.insert(0, {_CODE!r})
+import {_ZYGOTE} as inside; inside.main(int(sys.argv[1]))"""
+_NOBODY: Final = 65_534
 _ZONES: Final = "/usr/share/zoneinfo"
 _SYS_ADMIN: Final = 1 << 21
 _ATTEMPTS: Final = 4
@@ -45,7 +50,7 @@ bubblewrap is not installed; the sandbox needs it. Install Debian's packages:
   sudo apt-get install --no-install-recommends bubblewrap libseccomp2"""
 
 
-class BubblewrapSandbox(IsolatedSandbox):
+class BubblewrapSandbox:
     """A sandbox of bubblewrap, seccomp and resource limits; it starts with its first run."""
 
     def __init__(
@@ -71,9 +76,11 @@ class BubblewrapSandbox(IsolatedSandbox):
             has_spare: From the first run on, one process with its limits is ready for the next run, which
                 then takes a third of the time. It has run no user code, and serves one run as any other.
         """
-        super().__init__(
-            entry=entry, environment=environment, runs_at_once=runs_at_once, patience_s=patience_s
-        )
+        self._entry = entry
+        self._environment = environment
+        self._patience_s = patience_s
+        self._runs_at_once = runs_at_once
+        self._limiter = Limiter(at_once=runs_at_once)
         self._preload = preload
         self._bwrap = bwrap
         self._has_spare = has_spare
@@ -81,14 +88,32 @@ class BubblewrapSandbox(IsolatedSandbox):
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
 
-    @asynccontextmanager
-    async def _process(self, limits: Limits, clock: Clock) -> AsyncIterator[ZygoteProcess]:
-        # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
-        process = await self._started(limits, wall_s=limits.wall_s + clock.longest_stop_s)
-        try:
-            yield process
-        finally:
-            process.close()
+    @property
+    def runs_at_once(self) -> int:
+        """The most runs at a time; see ``Sandbox.runs_at_once``."""
+        return self._runs_at_once
+
+    async def run(
+        self,
+        request: Mapping[str, Any],
+        answer: Answer,
+        *,
+        limits: Limits = Limits(),  # noqa: B008  # frozen
+        on_output: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
+    ) -> dict[str, Any]:
+        """Run the entry once, in a process of its own; see ``Sandbox.run``."""
+        first = await spelled_in_steps("request", {"request": request}, limits)
+        clock = clock or Clock()
+        async with self._limiter.permit():
+            # The clock of the keeper ignores stops; it is for a host that does not end a run in time.
+            process = await self._started(limits, wall_s=limits.wall_s + clock.longest_stop_s)
+            try:
+                return await supervise(
+                    process, first, answer, limits=limits, on_output=on_output, clock=clock
+                )
+            finally:
+                process.close()
 
     async def start(self) -> str:
         """Start the sandbox before its first run, and return its version of Python.
@@ -145,20 +170,22 @@ class BubblewrapSandbox(IsolatedSandbox):
                 self._zygote.start()
             return self._zygote
 
-    def _prepare(self) -> tuple[list[str], ZygoteConfig]:
+    def _prepare(self) -> tuple[list[str], bytes]:
+        """Return the command of a zygote, without the number of its socket, and what it is told first."""
         bwrap = shutil.which(self._bwrap or "bwrap")
         if bwrap is None:
             raise SandboxUnavailableError(_TO_INSTALL)
-        environment, code = self._open_environment(_ZYGOTE)
+        environment = open_environment(self._environment or installed_folder())
+        code = carried_code(environment, [_ZYGOTE, self._entry.partition(":")[0]])
         is_root = _is_privileged()
-        config = ZygoteConfig(
-            entry=self._entry,
-            paths=(SITE, CODE),
-            preload=self._preload,
-            uid=NOBODY if is_root else None,
-            program=program(),
-        )
-        return _command(bwrap, environment, code, is_root=is_root), config
+        config = {
+            "entry": self._entry,
+            "paths": (_SITE, _CODE),
+            "preload": self._preload,
+            "uid": _NOBODY if is_root else None,
+            "filter": base64.b64encode(program()).decode(),
+        }
+        return _command(bwrap, environment, code, is_root=is_root), json.dumps(config).encode()
 
 
 def _new_process(zygote: Zygote, limits: Limits) -> ZygoteProcess | None:
@@ -176,13 +203,13 @@ async def _version(zygote: Zygote) -> str:
 
 
 def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool) -> list[str]:
-    """Return the command of a zygote, without the number of its socket."""
-    seen = visible_paths(environment)
+    interpreter = environment.interpreter
+    seen = [interpreter.executable, *interpreter.library, *environment.libraries]
     # Folders that bubblewrap makes by itself are its user's alone, and a run is another user.
-    above = {str(each) for path in (*seen, SITE, CODE, _ZONES, "/dev/null") for each in Path(path).parents}
+    above = {str(each) for path in (*seen, _SITE, _CODE, _ZONES, "/dev/null") for each in Path(path).parents}
     binds = [argument for path in sorted(above - {"/"}) for argument in ("--dir", path)]
     binds += [argument for path in seen for argument in ("--ro-bind", path, path)]
-    for folder in environment.interpreter.library:
+    for folder in interpreter.library:
         for name in ("site-packages", "dist-packages"):
             if Path(folder, name).is_dir():  # the host's own packages
                 binds += ["--tmpfs", f"{folder}/{name}"]
@@ -198,15 +225,27 @@ def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool)
         *rights,
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"),
         *("--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"),
-        *(word for pair in variables(environment).items() for word in ("--setenv", *pair)),
+        *(word for pair in _variables(environment).items() for word in ("--setenv", *pair)),
         *binds,
-        *("--ro-bind", str(environment.site), SITE, "--ro-bind", str(code), CODE),
+        *("--ro-bind", str(environment.site), _SITE, "--ro-bind", str(code), _CODE),
         *("--ro-bind-try", _ZONES, _ZONES),
         *(word for path in DEVICES for word in ("--dev-bind", path, path)),
         *("--dir", "/tmp", "--proc", "/proc", "--remount-ro", "/", "--chdir", "/"),  # noqa: S108  # inside
         "--",
-        *python_command(environment, _ZYGOTE, "main(int(sys.argv[1]))"),
+        *(interpreter.executable, "-I", "-S", "-B", "-X", "utf8", "-c", _START),
     ]
+
+
+def _variables(environment: Environment) -> dict[str, str]:
+    """Return the environment variables of a run."""
+    folders = sorted({str(Path(path).parent) for path in environment.libraries})
+    return {
+        "LD_LIBRARY_PATH": ":".join(folders),
+        # A fork loses a second thread, and the locks that it held stay locked.
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",  # else each thread takes 64 MiB of memory_bytes
+        "LANG": "C.UTF-8",
+    }
 
 
 def _is_privileged() -> bool:

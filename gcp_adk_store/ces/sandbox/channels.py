@@ -12,13 +12,11 @@ _READ_BYTES: Final = 256 * 1024
 class Channel:
     """One end of a socket or pipe, closed with its block; one reader and one writer at a time."""
 
-    def __init__(self, reads: int, writes: int | None = None) -> None:
-        """Own *reads*, and *writes* where another descriptor is written to."""
-        self._reads = reads
-        self._writes = reads if writes is None else writes
+    def __init__(self, handle: int) -> None:
+        """Own the descriptor *handle*."""
+        self._handle = handle
         self._is_open = True
-        for each in {self._reads, self._writes}:
-            os.set_blocking(each, False)
+        os.set_blocking(handle, False)
 
     def __enter__(self) -> Self:
         return self
@@ -30,17 +28,16 @@ class Channel:
         """Close it, once."""
         if self._is_open:
             self._is_open = False
-            for each in {self._reads, self._writes}:
-                os.close(each)
+            os.close(self._handle)
 
     async def read(self) -> bytes:
         """Return the next bytes, at least one; empty when the other end is closed."""
         while True:
             try:
-                return os.read(self._reads, _READ_BYTES)
+                return os.read(self._handle, _READ_BYTES)
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
-                await _ready(self._reads, loop.add_reader, loop.remove_reader)
+                await _ready(self._handle, loop.add_reader, loop.remove_reader)
             except ConnectionResetError:  # closed with something unread
                 return b""
 
@@ -49,10 +46,10 @@ class Channel:
         rest = memoryview(data)
         while rest:
             try:
-                rest = rest[os.write(self._writes, rest) :]
+                rest = rest[os.write(self._handle, rest) :]
             except BlockingIOError:
                 loop = asyncio.get_running_loop()
-                await _ready(self._writes, loop.add_writer, loop.remove_writer)
+                await _ready(self._handle, loop.add_writer, loop.remove_writer)
             except (BrokenPipeError, ConnectionResetError):
                 return False
         return True

@@ -5,8 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from gcp_adk_store.ces.sandbox.channels import Channel
 from gcp_adk_store.ces.sandbox.clock import Clock
@@ -22,6 +21,7 @@ from gcp_adk_store.ces.sandbox.errors import (
 from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, spelled
 from gcp_adk_store.ces.sandbox.interface import Answer
 from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.zygotes import Ended, ZygoteProcess
 
 T = TypeVar("T")
 
@@ -34,34 +34,8 @@ _Verdict = Result | Failed | SandboxError | None
 _Collecting = asyncio.Task[SandboxOutputError | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process ended."""
-
-    status: int
-    """As ``os.wait`` tells it."""
-    cpu_s: float
-    """Processor time of all its threads."""
-
-
-class Process(Protocol):
-    """One call's process, seen from the host."""
-
-    frames: Channel
-    """Both ways."""
-    output: Channel
-    """Its standard output and error."""
-
-    def kill(self) -> None:
-        """Kill it, without waiting; does nothing after its end."""
-
-    async def ended(self) -> Ended:
-        """Wait for its end; raise a SandboxCrashError if the whole sandbox ended."""
-        ...
-
-
 async def supervise(
-    process: Process,
+    process: ZygoteProcess,
     request: bytes,
     answer: Answer,
     *,
@@ -87,7 +61,7 @@ async def supervise(
 
 
 async def _result(
-    process: Process,
+    process: ZygoteProcess,
     talking: asyncio.Task[_Verdict],
     collecting: _Collecting,
     limits: Limits,
@@ -139,7 +113,7 @@ async def _collect(output: Channel, printed: bytearray, limits: Limits) -> Sandb
     return None
 
 
-async def _exits(process: Process) -> bool:
+async def _exits(process: ZygoteProcess) -> bool:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_EXIT_TIMEOUT_S):
             await process.ended()
@@ -147,7 +121,7 @@ async def _exits(process: Process) -> bool:
     return False
 
 
-async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
+async def _end(process: ZygoteProcess, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
     """End *process* and its readers; a cancellation takes effect after that."""
     process.kill()
     talking.cancel()
@@ -157,10 +131,10 @@ async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _C
             await asyncio.wait((talking, collecting))
         return await process.ended()
 
-    return await finish(ended)
+    return await _finish(ended)
 
 
-async def finish(wait: Callable[[], Awaitable[T]]) -> T:
+async def _finish(wait: Callable[[], Awaitable[T]]) -> T:
     """Return the result of *wait*, called again after each cancellation; raise the last cancellation then.
 
     Once the awaited event is there, *wait* must await nothing: a task may be cancelled again and again.

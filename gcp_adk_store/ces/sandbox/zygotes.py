@@ -1,6 +1,5 @@
 """Hold the host's end of a zygote: start it, ask it for processes, and see it end."""
 
-import base64
 import contextlib
 import json
 import os
@@ -8,15 +7,14 @@ import re
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from gcp_adk_store.ces.sandbox.channels import Channel
 from gcp_adk_store.ces.sandbox.errors import SandboxCrashError, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.limits import Limits
-from gcp_adk_store.ces.sandbox.supervision import Ended
 
 _PACKET_BYTES: Final = 64 * 1024
 _SAID_BYTES: Final = 4000
@@ -31,32 +29,14 @@ and on old Debian by
   sudo sysctl kernel.unprivileged_userns_clone=1"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZygoteConfig:
-    """What a zygote loads, and what it does to the processes that it makes."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended."""
 
-    entry: str
-    """``package.module:function``."""
-    paths: tuple[str, ...]
-    """Folders, as seen inside, where modules are looked for first."""
-    preload: tuple[str, ...]
-    """Modules that each process after the first has loaded already."""
-    uid: int | None
-    """User outside of the namespaces, where the zygote is root."""
-    program: bytes
-    """The filter of system calls."""
-
-    def as_packet(self) -> bytes:
-        """Return it as the zygote reads it."""
-        return json.dumps(
-            {
-                "entry": self.entry,
-                "paths": self.paths,
-                "preload": self.preload,
-                "uid": self.uid,
-                "filter": base64.b64encode(self.program).decode(),
-            }
-        ).encode()
+    status: int
+    """As ``os.wait`` tells it."""
+    cpu_s: float
+    """Processor time of all its threads."""
 
 
 class ZygoteProcess:
@@ -105,7 +85,7 @@ class ZygoteProcess:
         return True
 
     async def ended(self) -> Ended:
-        """Wait for the report of the keeper."""
+        """Wait for the report of the keeper; raise a SandboxCrashError if the whole sandbox ended."""
         if self._ended is None:
             told = await self._status.read()
             if not told:
@@ -130,10 +110,11 @@ class ZygoteProcess:
 class Zygote:
     """A sandbox's process that forks others; it lives until it is closed, or its host ends."""
 
-    def __init__(self, prepare: Callable[[], tuple[list[str], ZygoteConfig]], *, patience_s: float) -> None:
+    def __init__(self, prepare: Callable[[], tuple[list[str], bytes]], *, patience_s: float) -> None:
         """Prepare to start a zygote, which is to answer within *patience_s* seconds.
 
-        *prepare* may block, and returns the command, without the number of the zygote's socket.
+        *prepare* may block. It returns the command, without the number of the zygote's socket, and the packet
+        that tells the zygote what to load.
         """
         self._spare: ZygoteProcess | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -208,9 +189,9 @@ class Zygote:
         self.close()
         self.over.set_result(None)
 
-    def _handshake(self, config: ZygoteConfig) -> str:
+    def _handshake(self, config: bytes) -> str:
         self._control.settimeout(self._patience_s)
-        self._control.send(config.as_packet())
+        self._control.send(config)
         told = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
         if "refused" in told:
             raise SandboxUnavailableError(_TO_ALLOW.format(reason=told["refused"]))
@@ -268,7 +249,7 @@ class Zygote:
             with self._guard:
                 if self._control.fileno() < 0:
                     raise ConnectionResetError("the zygote was closed")
-                socket.send_fds(self._control, [_packet(limits.as_json())], handles)
+                socket.send_fds(self._control, [json.dumps(limits.as_json()).encode()], handles)
             ours.pop_all()
             return ZygoteProcess(limits, frames, output, status)
 
@@ -284,7 +265,3 @@ class Zygote:
             spare, self._spare = self._spare, None
         if spare is not None:
             spare.close() if self.is_ours else spare.let_go()
-
-
-def _packet(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value).encode()

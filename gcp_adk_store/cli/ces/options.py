@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SANDBOXES: Final = ("bubblewrap", "gvisor", "inprocess")
+_SANDBOXES: Final = ("bubblewrap", "inprocess")
 
 
 def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:

@@ -27,9 +27,8 @@ class HostGoneError(BaseException):
 class Conversation:
     """The frames of one call; threads may call the host at a time."""
 
-    def __init__(self, reads: int, writes: int, *, frame_bytes: int) -> None:
-        self._reads = reads
-        self._writes = writes
+    def __init__(self, frames: int, *, frame_bytes: int) -> None:
+        self._frames = frames
         self._frame_bytes = frame_bytes
         self._writing = threading.Lock()
         self._reading = threading.Lock()
@@ -86,7 +85,7 @@ class Conversation:
         rest = memoryview(len(text).to_bytes(_HEADER_BYTES, "big") + text)
         with self._writing:
             while rest:
-                rest = rest[os.write(self._writes, rest) :]
+                rest = rest[os.write(self._frames, rest) :]
 
     def _read(self) -> dict[str, Any]:
         size = int.from_bytes(self._exactly(_HEADER_BYTES), "big")
@@ -96,7 +95,7 @@ class Conversation:
     def _exactly(self, size: int) -> bytes:
         pieces = []
         while size:
-            piece = os.read(self._reads, min(size, _READ_BYTES))
+            piece = os.read(self._frames, min(size, _READ_BYTES))
             if not piece:
                 raise HostGoneError
             pieces.append(piece)

@@ -121,7 +121,7 @@ def _become_call(
             os._exit(1)
         os.write(_READY, _OK)
         os.close(_READY)
-        running.run(entry, _FRAMES, _FRAMES, limits)
+        running.run(entry, _FRAMES, limits)
     finally:
         os._exit(1)
 

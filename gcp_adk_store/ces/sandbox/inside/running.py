@@ -6,7 +6,7 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn, TextIO
 
 from .conversation import Conversation, Entry, FrameTooLargeError
@@ -28,11 +28,8 @@ def warm_up(entry: str) -> None:
         warm()
 
 
-def limit(limits: Mapping[str, Any], *, optional: Collection[int] = ()) -> None:
-    """Set the limits of this process, so that it cannot raise them again.
-
-    Those that are *optional* are left as they are where the kernel does not know them.
-    """
+def limit(limits: Mapping[str, Any]) -> None:
+    """Set the limits of this process, so that it cannot raise them again."""
     for name, most in (
         (resource.RLIMIT_AS, limits["memory_bytes"]),
         (resource.RLIMIT_CPU, limits["cpu_s"]),
@@ -46,11 +43,7 @@ def limit(limits: Mapping[str, Any], *, optional: Collection[int] = ()) -> None:
     ):
         _, hard = resource.getrlimit(name)
         least = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        try:
-            resource.setrlimit(name, (least, least))
-        except ValueError:
-            if name not in optional:
-                raise
+        resource.setrlimit(name, (least, least))
 
 
 def forget() -> None:
@@ -61,9 +54,9 @@ def forget() -> None:
         numpy_random.seed()
 
 
-def run(entry: Entry, reads: int, writes: int, limits: Mapping[str, Any]) -> NoReturn:
-    """Answer one request of the host, and end this process."""
-    conversation = Conversation(reads, writes, frame_bytes=limits["sent_frame_bytes"])
+def run(entry: Entry, frames: int, limits: Mapping[str, Any]) -> NoReturn:
+    """Answer one request of the host over the descriptor *frames*, and end this process."""
+    conversation = Conversation(frames, frame_bytes=limits["sent_frame_bytes"])
     outlets = _open_outlets()
     try:
         _answer(entry, conversation, outlets)
