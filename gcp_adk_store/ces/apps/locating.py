@@ -30,27 +30,16 @@ def located(path: Path, name: str | None = None) -> Iterator[Path]:
         name: The folder of the app, where there are several.
 
     Raises:
-        InvalidInputError: the archive cannot be read or is too large, no app has that name, or there are
-            several apps and no name.
+        InvalidInputError: no app has that name, or there are several apps and no name. Or the archive cannot
+            be read, is too large, or has entries that are not safe: links, files outside of its folder, and
+            names that not every system can have.
     """
     if path.is_dir():
         yield app_folder(path, name)
         return
-    with unpacked(path) as folder:
-        yield app_folder(folder, name)
-
-
-@contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
-    """Yield a folder with the files of the archive *path*, for the block.
-
-    Raises:
-        InvalidInputError: the archive cannot be read, is too large, or has entries that are not safe: links,
-            files outside of its folder, and names that not every system can have.
-    """
     with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
         _unpack(path, Path(folder))
-        yield Path(folder)
+        yield app_folder(Path(folder), name)
 
 
 def app_folder(path: Path, name: str | None = None) -> Path:

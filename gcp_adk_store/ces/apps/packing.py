@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from gcp_adk_store.ces.apps.locating import MOST_BYTES, MOST_FILES, app_folder, is_app, unpacked
+from gcp_adk_store.ces.apps.locating import MOST_BYTES, MOST_FILES, is_app
 from gcp_adk_store.errors import InvalidInputError
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -23,25 +23,23 @@ def pack(path: Path, target: Path) -> int:
     """Write the app in *path* into the archive *target*, and return how many files it has.
 
     The files are in order, not compressed, and without times and owners: the same files make the same bytes
-    on every machine. Files of a folder are in a folder of its name, as in an export; those of an archive keep
-    their names. What begins with a dot and ``__pycache__`` are left out. *target* is replaced at once, or
-    stays as it is.
+    on every machine. They are in a folder of the name of *path*, as in an export. What begins with a dot and
+    ``__pycache__`` are left out. *target* is replaced at once, or stays as it is.
 
     Args:
-        path: The folder of an app, or an archive.
-        target: The archive to write, which may be *path*.
+        path: The folder of an app.
+        target: The archive to write.
 
     Raises:
-        InvalidInputError: *path* has no app, cannot be read, has links, files outside of its folder or too
-            many, or *target* is in it, cannot be written, or is a link, a device or anything but a file.
+        InvalidInputError: *path* is not the folder of an app, has links or too many files, or *target* is in
+            it, cannot be written, or is a link, a device or anything but a file.
     """
     _require_file(target)
-    if path.is_dir():
-        _require_app(path, path)
-        return _written(_files(path, PurePosixPath(path.resolve().name)), target, path)
-    with unpacked(path) as folder:
-        _require_app(app_folder(folder), path)
-        return _written(_files(folder, PurePosixPath()), target, path)
+    if not is_app(path):
+        raise InvalidInputError(f"{path} is not the folder of an app: it does not have an app.json")
+    if target.resolve().is_relative_to(path.resolve()):
+        raise InvalidInputError(f"{target} is in {path}: the archive would be in itself")
+    return _written(_files(path, PurePosixPath(path.resolve().name)), target)
 
 
 def _require_file(target: Path) -> None:
@@ -54,11 +52,6 @@ def _require_file(target: Path) -> None:
         raise InvalidInputError(f"{target} cannot be written: {exc}") from exc
     if not stat.S_ISREG(mode):
         raise InvalidInputError(f"{target} is a link, or no file: name a file, or a path where nothing is")
-
-
-def _require_app(folder: Path, path: Path) -> None:
-    if not is_app(folder):
-        raise InvalidInputError(f"{path} is not an app: it does not have an app.json")
 
 
 def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
@@ -94,9 +87,7 @@ def _below(folder: Path) -> Iterator[Path]:
             raise InvalidInputError(f"{each} is a link, or no file: put a file in its place")
 
 
-def _written(files: list[tuple[str, Path]], target: Path, source: Path) -> int:
-    if source.is_dir() and target.resolve().is_relative_to(source.resolve()):
-        raise InvalidInputError(f"{target} is in {source}: the archive would be in itself")
+def _written(files: list[tuple[str, Path]], target: Path) -> int:
     try:
         number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with suppress(FileNotFoundError):

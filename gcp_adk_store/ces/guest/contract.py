@@ -200,8 +200,6 @@ class RunSettings:
     """Whether an ``async def`` is run to its end, instead of refused."""
     first_def_is_entry: bool = True
     """Whether a tool without a function of its name is its first function, with a warning."""
-    allow_tool_keywords: bool = True
-    """Whether ``tools.X(a=1)`` is taken for ``tools.X({"a": 1})``, with a warning."""
     unwrap_tool_response: bool = False
     """Whether after_tool gets what is in the ``result`` of a response, as of some of the platform's paths;
     else it gets all, with a warning where it looks there for what is in ``result``."""
@@ -211,8 +209,6 @@ class RunSettings:
     """Whether a change inside of a variable counts that is not set again; it is a warning in any case."""
     error_in_result: bool = True
     """Whether a tool that raised has the response ``{"result": {"error": "Type: message"}}``, or none."""
-    measured_globals: bool = False
-    """Whether only the globals exist that were seen on the platform, instead of every documented name."""
     logger: bool = False
     """Whether code has a global ``logger``, which prints."""
     capture: bool = True

@@ -43,14 +43,6 @@ CLASSES: Final[dict[str, type]] = {
     "Tools": tools.Tools,
 }
 
-# Documented, and yet absent where the globals of a tool were listed on the platform.
-NOT_MEASURED: Final = frozenset(
-    {
-        *("AsyncTools", "Event", "EventActions", "FunctionDeclaration", "Requests", "ToolContext"),
-        *("ToolDeclaration", "Tools", PUBLIC_MODULE),
-    }
-)
-
 for _class in CLASSES.values():
     _class.__module__ = INTERNAL_MODULE  # as their names and tracebacks show it on the platform
 
@@ -108,8 +100,7 @@ def runtime_names(
 def module_globals(names: dict[str, Any], settings: RunSettings) -> dict[str, Any]:
     """Return those of *names* that are globals where *settings* hold, and names of typing beside them."""
     typed = {} if settings.strict_typing else {name: getattr(typing, name) for name in TYPING_NAMES}
-    hidden = NOT_MEASURED if settings.measured_globals else frozenset()
-    return {**typed, **{name: value for name, value in names.items() if name not in hidden}}
+    return {**typed, **names}
 
 
 @contextmanager

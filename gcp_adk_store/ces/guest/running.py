@@ -191,7 +191,6 @@ class Job:
             calls,
             self.variables,
             names=self.tools,
-            keywords=self.settings.allow_tool_keywords,
             share_state=self.settings.share_state,
             lenient=self.settings.lenient_json,
             warn=self.warnings.add,

@@ -38,7 +38,6 @@ class ToolCaller:
         variables: Variables,
         *,
         names: Collection[str],
-        keywords: bool,
         share_state: bool,
         lenient: bool,
         warn: Callable[[str], None],
@@ -46,7 +45,6 @@ class ToolCaller:
         self.names = names
         self._calls = calls
         self._variables = variables
-        self._keywords = keywords
         self._share_state = share_state
         self._lenient = lenient
         self._warn = warn
@@ -92,8 +90,6 @@ class ToolCaller:
     def _question(
         self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
     ) -> dict[str, Any]:
-        if keywords and not self._keywords:
-            raise TypeError(f"{owner}.{name}() takes its arguments as one dict")
         if keywords:
             self._warn(f"{owner}.{name}(...) was called with keywords: the platform documents one dict")
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):

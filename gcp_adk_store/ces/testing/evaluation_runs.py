@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import InMemorySessionService
@@ -18,13 +18,12 @@ from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.expected_model import ExpectedModel
-from gcp_adk_store.ces.testing.judging import Judge
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.turn_checks import Rules
 from gcp_adk_store.ces.tools.mocks import MockConfig, MockedCall
 from gcp_adk_store.errors import StoreError
 
-NOT_JUDGED = "in natural language, which only a model can judge: "
+_NOT_JUDGED: Final = "in natural language, which only a model can judge: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +41,6 @@ class EvaluationRuns:
     mocks: MockConfig | None
     """Of all turns."""
     rules: Rules
-    judge: Judge | None
-    """Of expectations in natural language."""
     allow_problems: bool = False
     """As :class:`Conversation`."""
 
@@ -74,24 +71,21 @@ class _Run:
         began = time.perf_counter()
         if self.evaluation.needs:
             return self._outcome("skipped", (self.evaluation.needs,), began)
-        not_judged: list[str] = []
         try:
-            judged = await self._converse(not_judged)
-            if self.evaluation.judged:
-                judged += await self._judged("\n".join(self.transcript), self.evaluation.judged, not_judged)
+            await self._converse()
         except SandboxUnavailableError:
             raise
         except (StoreError, APIError, ValueError) as exc:  # also what models raise
             return self._outcome("error", (*self.wrong, f"{type(exc).__name__}: {str(exc)[:500]}"), began)
-        told = tuple(NOT_JUDGED + each for each in not_judged)
+        told = tuple(f"{_NOT_JUDGED}{each}" for each in self._not_judged())
         if self.wrong:
             return self._outcome("failed", (*self.wrong, *told), began)
-        has_checks = judged or any(turn.checks for turn in self.evaluation.turns)
+        has_checks = any(turn.checks for turn in self.evaluation.turns)
         return self._outcome("passed" if has_checks else "skipped", told, began)
 
-    async def _converse(self, not_judged: list[str]) -> int:
-        """Hold the conversation, and return how many expectations in natural language were judged."""
-        runs, judged = self.runs, 0
+    async def _converse(self) -> None:
+        """Hold the conversation, and note what is wrong."""
+        runs = self.runs
         model = runs.model_for(self.evaluation)
         conversation = Conversation(
             runs.app,
@@ -113,7 +107,6 @@ class _Run:
                     break
                 if isinstance(model, ExpectedModel):
                     model.begin(turn)
-                first = len(self.transcript)
                 came = await conversation.send(
                     turn.said, key, variables=_given(turn.variables), mocks=_mocks(turn)
                 )
@@ -124,25 +117,11 @@ class _Run:
                 ended = came.ended
                 failures = (check.failure(came, runs.rules) for check in turn.checks)
                 self.wrong += [f"{turn.name}: {failure}" for failure in failures if failure]
-                if turn.judged:
-                    seen = "\n".join(self.transcript[first:])
-                    judged += await self._judged(seen, turn.judged, not_judged, f"{turn.name}: ")
-        return judged
 
-    async def _judged(
-        self, transcript: str, expectations: tuple[str, ...], not_judged: list[str], where: str = ""
-    ) -> int:
-        """Let the model judge *expectations*, and return how many it did."""
-        if self.runs.judge is None:
-            not_judged += [f"{where}{each}" for each in expectations]
-            return 0
-        judgements = await self.runs.judge.judge(transcript, expectations)
-        self.wrong += [
-            f"{where}{expected}: not met: {judgement.why}"
-            for expected, judgement in zip(expectations, judgements, strict=True)
-            if not judgement.met
-        ]
-        return len(judgements)
+    def _not_judged(self) -> list[str]:
+        """Return the expectations in natural language, those of turns first."""
+        turns = self.evaluation.turns
+        return [f"{turn.name}: {each}" for turn in turns for each in turn.judged] + [*self.evaluation.judged]
 
     def _outcome(self, status: Status, says: tuple[str, ...], began: float) -> Outcome:
         evaluation = self.evaluation

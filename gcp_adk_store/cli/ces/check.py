@@ -15,7 +15,7 @@ from rich.text import Text
 
 from gcp_adk_store.ces.apps.locating import UNPACKED
 from gcp_adk_store.cli.ces import interrupts
-from gcp_adk_store.cli.ces.coverage import coverage_report, show_coverage
+from gcp_adk_store.cli.ces.coverage import lcov, show_coverage
 from gcp_adk_store.cli.ces.junit import junit_xml
 from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.ces.watching import again_and_again, saved_files
@@ -59,7 +59,7 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
     "--coverage-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write the coverage for lcov, or for Cobertura if FILE ends with .xml.",
+    help="Write the coverage in the format of lcov.",
 )
 @click.option("--watch", is_flag=True, help="Run again what a saved file concerns, until Ctrl-C.")
 def test(
@@ -101,7 +101,7 @@ def test(
         if junit is not None:
             write_junit(junit, told.outcomes)
         if coverage_file is not None:
-            _write(coverage_file, coverage_report(told.covered or [], coverage_file))
+            _write(coverage_file, lcov(told.covered or []))
         _tell(told, as_json=as_json)
         return any(each.status in {"failed", "error"} for each in told.outcomes)
 

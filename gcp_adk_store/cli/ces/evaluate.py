@@ -48,7 +48,6 @@ _MODELS: Final = ("model", "script", "replay", "record")
     is_flag=True,
     help="Let the model reply as each golden turn expects, to test the callbacks and tools around it.",
 )
-@click.option("--judge", metavar="NAME", help="Model of ADK that judges expectations in natural language.")
 @click.option(
     "--similar",
     metavar="SCORE",
@@ -149,19 +148,16 @@ async def _outcomes(
     name: tuple[str, ...],
     tag: tuple[str, ...],
     expected: bool,
-    judge: str | None,
     similar: float | None,
     variables: dict[str, Any],
     mocks: dict[str, Any] | None,
     **given: Any,
 ) -> "list[Outcome]":
     from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.conversation.models import as_model  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.judging import Judge  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.tool_checks import malformed  # noqa: PLC0415  # likewise
@@ -193,7 +189,6 @@ async def _outcomes(
         rules=Rules(
             similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls
         ),
-        judge=None if judge is None else Judge(as_model(judge)),
         allow_problems=chosen.allow_problems,
     )
     try:

@@ -12,16 +12,15 @@ from gcp_adk_store.errors import InvalidInputError
 
 
 @click.command()
-@click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
 @app_option
 def pack(source: Path, target: Path, app_name: str | None) -> None:
     """Write an agent app as a .zip that the platform imports, with the same bytes for the same files.
 
-    DIR may also be a project that has the app in cxas_app/, or a .zip, which is written again. FILE is
-    replaced.
+    DIR may also be a project that has the app in cxas_app/. FILE is replaced.
 
-    Ends with 2 if the folder does not contain an app, or an archive has entries that are not safe.
+    Ends with 2 if the folder does not contain an app.
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.locating import app_folder  # noqa: PLC0415  # of the extra
@@ -29,7 +28,7 @@ def pack(source: Path, target: Path, app_name: str | None) -> None:
     if not source.exists():
         raise CannotLookError(f"{source} does not exist")
     try:
-        count = write(app_folder(source, app_name) if source.is_dir() else source, target)
+        count = write(app_folder(source, app_name), target)
     except InvalidInputError as exc:
         raise CannotLookError(str(exc)) from exc
     click.echo(visible(f"{target}: {count} files"))

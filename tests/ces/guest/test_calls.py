@@ -42,17 +42,15 @@ def test_a_tool_without_arguments_gets_none() -> None:
     assert result_of("return tools.look_up().json()", tools=["look_up"]) == {"result": {}}
 
 
-def test_keywords_are_taken_with_a_warning_or_refused() -> None:
+def test_keywords_are_taken_with_a_warning() -> None:
     """One template uses them, the documentation does not."""
     source = "def tool():\n    tools.look_up(id=8)\n    return tools.look_up(id=7).json()['result']"
     lenient = of_tool(source, tools=["look_up"])
-    strict = of_tool(source, tools=["look_up"], settings={"allow_tool_keywords": False})
 
     assert lenient["result"] == {"id": 7}
     assert lenient["warnings"] == [
         "tools.look_up(...) was called with keywords: the platform documents one dict"
     ]
-    assert strict["error"]["type"] == "TypeError"
 
 
 @pytest.mark.parametrize("arguments", ["7", "{}, {}", "'id'", "None"])
