@@ -9,16 +9,21 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.layout import AgentApp, read_app
     from gcp_adk_store.ces.apps.lint import lint_app
     from gcp_adk_store.ces.apps.loading import load_code, load_tools
-    from gcp_adk_store.ces.conversation.agent import AppAgent
-    from gcp_adk_store.ces.conversation.conversation import Conversation, ConversationTurn, ToolUse
+    from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation, ConversationTurn, ToolUse
     from gcp_adk_store.ces.conversation.models import RecordingModel, ReplayedModel, ScriptedModel
-    from gcp_adk_store.ces.host.keys import SessionKey, SessionKeyLike
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
-    from gcp_adk_store.ces.host.settings import RuntimeSettings
+    from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
     from gcp_adk_store.ces.http.policy import HttpPolicy
-    from gcp_adk_store.ces.tools.declarations import CodeFile, MockTool, PythonTool, Tool
-    from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig, MockedCall
+    from gcp_adk_store.ces.tools.declarations import (
+        CodeFile,
+        FakeTools,
+        MockConfig,
+        MockedCall,
+        MockTool,
+        PythonTool,
+        Tool,
+    )
     from gcp_adk_store.ces.tools.openapi import OpenApiTool
 
 __all__ = [
@@ -61,16 +66,15 @@ __getattr__ = importer(
         "apps.layout": ("AgentApp", "read_app"),
         "apps.lint": ("lint_app",),
         "apps.loading": ("load_code", "load_tools"),
-        "conversation.agent": ("AppAgent",),
-        "conversation.conversation": ("Conversation", "ConversationTurn", "ToolUse"),
+        "conversation.conversation": ("AppAgent", "Conversation", "ConversationTurn", "ToolUse"),
         "conversation.models": ("RecordingModel", "ReplayedModel", "ScriptedModel"),
-        "host.keys": ("SessionKey", "SessionKeyLike"),
         "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
         "host.runtime": ("PythonRuntime",),
-        "host.settings": ("RuntimeSettings",),
+        "host.settings": ("RuntimeSettings", "SessionKey", "SessionKeyLike"),
         "http.policy": ("HttpPolicy",),
-        "tools.declarations": ("CodeFile", "MockTool", "PythonTool", "Tool"),
-        "tools.mocks": ("FakeTools", "MockConfig", "MockedCall"),
+        "tools.declarations": (
+            *("CodeFile", "FakeTools", "MockConfig", "MockTool", "MockedCall", "PythonTool", "Tool"),
+        ),
         "tools.openapi": ("OpenApiTool",),
     },
 )

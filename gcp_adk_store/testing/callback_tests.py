@@ -26,8 +26,9 @@ from typing import IO, Any, Final, cast
 
 import pytest
 
-from gcp_adk_store.ces.apps.locating import CODE_FILE
-from gcp_adk_store.ces.guest import guardrails
+from gcp_adk_store.ces.apps.files import CODE_FILE
+from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
+from gcp_adk_store.ces.guest.capture import RanLines
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.guest.namespace import (
@@ -36,9 +37,8 @@ from gcp_adk_store.ces.guest.namespace import (
     module_globals,
     runtime_names,
 )
-from gcp_adk_store.ces.guest.tracing import RanLines
 from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure
-from gcp_adk_store.ces.sandbox.inside import kernel
+from gcp_adk_store.ces.sandbox.inside import keeping
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 
@@ -71,7 +71,7 @@ class _Loader(SourceFileLoader):
     """Runs a file with the runtime's names."""
 
     def exec_module(self, module: types.ModuleType) -> None:
-        vars(module).update(module_globals(_names(), RunSettings()) | guardrails.GLOBALS)
+        vars(module).update(module_globals(_names(), RunSettings()) | GUARDRAIL_GLOBALS)
         super().exec_module(module)
 
 
@@ -155,7 +155,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if told.ces_walled:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        kernel.filter_system_calls(program(sets_times=False))  # bubblewrap shows the host's devices
+        keeping.filter_system_calls(program(sets_times=False))  # bubblewrap shows the host's devices
 
 
 def _make_importable() -> None:

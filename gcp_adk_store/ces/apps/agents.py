@@ -1,8 +1,12 @@
-"""Read what agents are told, what they may call, and to whom they hand over."""
+"""Read the agents, guardrails and toolsets of an app from its configuration."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
+
+from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
+from gcp_adk_store.ces.tools.openapi import identifier
 
 _TO_CHILD: Final = "PARENT_TO_CHILD"
 _TO_PARENT: Final = "CHILD_TO_PARENT"
@@ -130,3 +134,211 @@ def _texts(listed: Any) -> list[str]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+_MEMBERS: Final = {
+    "before_agent_guardrail": "beforeAgentCallback",
+    "after_agent_guardrail": "afterAgentCallback",
+    "before_model_guardrail": "beforeModelCallback",
+    "after_model_guardrail": "afterModelCallback",
+}
+"""Where the configuration has the code of each kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardrailSpec:
+    """A guardrail, as its configuration has it."""
+
+    name: str
+    """The display name."""
+    folder: str
+    enabled: bool = True
+    responses: tuple[str, ...] = ()
+    """Texts to answer with; empty for another action."""
+    transfer_to: str = ""
+    """The agent to hand over to, as the configuration names it; empty for another action."""
+    prompt: str | None = None
+    """What a model is told for an answer; None for another action."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What configurations may call it."""
+        return frozenset({self.name, self.folder})
+
+
+def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
+    """Return the guardrail in *folder*; what is malformed in *config* is left out."""
+    action = _mapping(config.get("action"))
+    listed = _mapping(action.get("respondImmediately")).get("responses")
+    transfer = _mapping(action.get("transferAgent")).get("agent")
+    answer = action.get("generativeAnswer")
+    return GuardrailSpec(
+        name=str(config.get("displayName") or folder),
+        folder=folder,
+        enabled=config.get("enabled", True) is not False,
+        responses=tuple(
+            str(each["text"])
+            for each in (listed if isinstance(listed, list) else ())
+            if isinstance(each, Mapping) and each.get("text") and not each.get("disabled")
+        ),
+        transfer_to=last_of(transfer) if isinstance(transfer, str) else "",
+        prompt=str(_mapping(answer).get("prompt") or "") if isinstance(answer, Mapping) else None,
+    )
+
+
+def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, bool]]:
+    """Yield the kind, the ``pythonCode`` and whether it is disabled, of each callback of a guardrail.
+
+    The kind is None for what is no callback: it would not guard.
+    """
+    declared = config.get("codeCallback") or {}
+    if not isinstance(declared, Mapping):
+        declared = {"": declared}
+    for kind in GUARDRAILS:
+        if (told := declared.get(_MEMBERS[kind])) is not None:
+            callback = _mapping(told)
+            yield kind, callback.get("pythonCode"), callback.get("disabled") is True
+    for _ in declared.keys() - {*_MEMBERS.values()}:
+        yield None, None, False
+
+
+def guardrails_of(
+    agent: AgentSpec, guardrails: tuple[GuardrailSpec, ...], of_app: tuple[str, ...]
+) -> tuple[GuardrailSpec, ...]:
+    """Return those of *guardrails* that guard *agent*, if enabled: the app's, *of_app*, then its own."""
+    found = {
+        each.folder: each
+        for name in (*of_app, *agent.guardrails)
+        for each in guardrails
+        if each.enabled and last_of(name) in each.names
+    }
+    return tuple(found.values())
+
+
+_METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
+_KINDS: Final = {
+    "agentTool": "another agent",
+    "clientFunction": "a function of the client",
+    "connectorTool": "a connector",
+    "dataStoreTool": "a search of a data store",
+    "fileSearchTool": "a search of files",
+    "googleSearchTool": "a search of Google's",
+    "mcpTool": "a tool of an MCP server",
+    "openApiTool": "an operation of an API",
+    "remoteAgentTool": "a remote agent",
+    "systemTool": "a tool of the platform",
+    "widgetTool": "a widget of the client",
+}
+"""What tools are, by the member of their configuration that says so."""
+_TOOLSETS: Final = {"mcpToolset": "tools of an MCP server", "connectorToolset": "tools of a connector"}
+_TYPES: Final = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherTool:
+    """A tool that is not Python: only the platform or its client has it."""
+
+    name: str
+    kind: str
+    """For messages."""
+    description: str = ""
+    parameters: Mapping[str, Any] | None = None
+    """The JSON schema of its arguments, where the configuration has one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """Tools that an OpenAPI document describes, or that another server lists."""
+
+    name: str
+    """What the names of its tools begin with."""
+    folder: str = ""
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """The document; empty without one."""
+    path: Path = field(default_factory=Path)
+    """The file that has the document."""
+    kind: str = ""
+    """What it has instead of a document, for messages; empty with one."""
+    listed: frozenset[str] = frozenset()
+    """Names of tools that agents and code give, without a document."""
+    server: str = ""
+    """Where its operations answer, in place of the document's servers."""
+    authentication: Mapping[str, Any] = field(default_factory=dict)
+    """``apiAuthentication`` of its configuration."""
+    credential: str | None = field(default=None, repr=False)
+    """The key or token to send, which the configuration does not have."""
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        """How code calls its operations: ``{name}_{operationId}``, else by method and path."""
+        paths = self.spec.get("paths")
+        described = frozenset(
+            f"{self.name}_{identifier(named)}"
+            for path, operations in (paths.items() if isinstance(paths, dict) else ())
+            for method, operation in (operations.items() if isinstance(operations, dict) else ())
+            if method in _METHODS and isinstance(operation, dict)
+            for named in (str(operation.get("operationId") or f"{method}_{identifier(str(path))}"),)
+        )
+        return described | self.listed
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What configurations may call it."""
+        return frozenset({self.name, self.folder}) - {""}
+
+
+def merged(config: Mapping[str, Any], environment: Any) -> dict[str, Any]:
+    """Return *config* with the values of *environment*, member by member: what ``environment.json`` adds."""
+    found = dict(config)
+    for name, value in environment.items() if isinstance(environment, Mapping) else ():
+        before = found.get(name)
+        found[name] = (
+            merged(before, value) if isinstance(before, Mapping) and isinstance(value, Mapping) else value
+        )
+    return found
+
+
+def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
+    """Return the tool that *config* declares: by its own name, its display name, or that of its *folder*."""
+    kind = next((each for each in _KINDS if isinstance(config.get(each), Mapping)), "")
+    told = config[kind] if kind else {}
+    named = [config.get("displayName"), told.get("name"), folder]
+    parameters = told.get("parameters", told.get("inputSchema"))
+    return OtherTool(
+        name=next(each for each in named if isinstance(each, str) and each),
+        kind=_KINDS.get(kind, "of a kind that is not known"),
+        description=str(told.get("description") or config.get("description") or ""),
+        parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,
+    )
+
+
+def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset | None:
+    """Return the toolset that *config* declares without a document; None for no toolset."""
+    kind = next((each for each in _TOOLSETS if isinstance(config.get(each), Mapping)), None)
+    return None if kind is None else Toolset(name=name, folder=folder, kind=_TOOLSETS[kind])
+
+
+def names_of(toolset: Toolset, chosen: Iterable[str], called: Iterable[str]) -> frozenset[str]:
+    """Return the names of tools of *toolset*, which has no document.
+
+    Args:
+        toolset: The toolset.
+        chosen: Tools that agents choose of it.
+        called: Names of tools that code calls.
+    """
+    prefix = f"{toolset.name}_"
+    return frozenset(
+        {f"{prefix}{each}" for each in chosen} | {each for each in called if each.startswith(prefix)}
+    )
+
+
+def _json_schema(schema: Any) -> Any:
+    """Return a schema of the platform, whose types are capitals, as JSON has it."""
+    if isinstance(schema, list):
+        return [_json_schema(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made = {name: _json_schema(value) for name, value in schema.items()}
+    if isinstance(made.get("type"), str) and made["type"].lower() in _TYPES:
+        made["type"] = made["type"].lower()
+    return made

@@ -1,7 +1,113 @@
-"""Say what is wrong with the files of an agent app, where, and how to mend it."""
+"""Say what is wrong with a file of an agent app, where, and how to mend it."""
 
+import ast
+import builtins
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Self
+
+from gcp_adk_store.ces.guest.contract import IMPORTABLE
+from gcp_adk_store.ces.guest.namespace import CLASSES
+from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, Scan, scan
+from gcp_adk_store.ces.guest.scanning import missing_module as guest_missing_module
+from gcp_adk_store.ces.sandbox.environment import PLATFORM_VERSION
+
+# CPython 3.12 beside the releases that this runs on.
+_GONE_IN_3_12: Final = frozenset({"asynchat", "asyncore", "distutils", "imp", "smtpd"})
+_GONE_AFTER_3_12: Final = frozenset(
+    {"aifc", "audioop", "cgi", "cgitb", "chunk", "crypt", "imghdr", "lib2to3", "mailcap", "msilib", "nis"}
+    | {"nntplib", "ossaudiodev", "pipes", "sndhdr", "spwd", "sunau", "telnetlib", "uu", "xdrlib"}
+)
+_NEW_AFTER_3_12: Final = frozenset({"annotationlib", "compression"})
+
+STANDARD: Final = (sys.stdlib_module_names - _GONE_IN_3_12 - _NEW_AFTER_3_12) | _GONE_AFTER_3_12
+"""Top-level modules of the standard library of CPython 3.12."""
+
+GLOBALS: Final = frozenset(
+    {*CLASSES, "async_tools", "ces_requests", "context", "get_variable", "remove_variable", "set_variable"}
+    | {"tools"}
+)
+"""Names that are there without an import."""
+NOT_MEASURED: Final = frozenset(
+    {"AsyncTools", "Event", "EventActions", "FunctionDeclaration", "Requests", "ToolContext"}
+    | {"ToolDeclaration", "Tools"}
+)
+"""Documented classes that were missing among the globals of a tool on the platform."""
+
+
+def missing_module(name: str, members: tuple[str, ...] = ()) -> str | None:
+    """Return what of ``import name`` or ``from name import members`` the platform does not have."""
+    return guest_missing_module(name, members, importable=IMPORTABLE, standard=STANDARD)
+
+
+_KNOWN: Final = (
+    frozenset(dir(builtins))
+    | GLOBALS
+    | TYPING_NAMES  # a rule of its own says that they are not imported
+    | {"__annotations__", "__builtins__", "__class__", "__file__", "__module__", "__qualname__"}
+    | {"ces_internal", "ces_public", "importlib", "requests"}
+)
+_WRITE_GLOBALS: Final = frozenset({"exec", "globals", "vars", "setattr"})
+
+
+def undefined(tree: ast.Module) -> list[ast.Name]:
+    """Return the first use of each name that neither *tree* nor the platform defines.
+
+    Empty if the code may define names in other ways (``from x import *``, ``globals()``), or catches
+    NameError: each finding must be certain.
+    """
+    nodes = list(ast.walk(tree))
+    if any(map(_may_define_any, nodes)):
+        return []
+    known = _KNOWN | set(_bound(nodes))
+    found: dict[str, ast.Name] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id not in known:
+            first = found.setdefault(node.id, node)
+            if (node.lineno, node.col_offset) < (first.lineno, first.col_offset):
+                found[node.id] = node
+    return list(found.values())
+
+
+def bound_names(tree: ast.Module) -> frozenset[str]:
+    """Return every name that *tree* binds anywhere, in whichever scope."""
+    return frozenset(_bound([*ast.walk(tree)]))
+
+
+def _may_define_any(node: ast.AST) -> bool:
+    match node:
+        case ast.ImportFrom(names=[ast.alias(name="*")]):
+            return True
+        case ast.Name(id=name, ctx=ast.Load()):
+            return name in _WRITE_GLOBALS
+        case ast.ExceptHandler(type=caught):
+            names = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+            return any(isinstance(each, ast.Name) and each.id == "NameError" for each in names)
+        case _:
+            return False
+
+
+def _bound(nodes: list[ast.AST]) -> Iterator[str]:
+    """Yield every name that is bound anywhere, in whichever scope."""
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=asname):
+                yield asname or name.partition(".")[0]
+            case ast.ExceptHandler(name=str() as name) | ast.MatchMapping(rest=str() as name):
+                yield name
+            case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+                yield name
+            case ast.AST() if type(node).__name__ in {"TypeVar", "ParamSpec", "TypeVarTuple"}:
+                yield getattr(node, "name", "")  # since Python 3.12
+            case _:
+                pass
+
 
 Severity = Literal["error", "warning"]
 
@@ -82,3 +188,57 @@ def finding(code: str, says: str, fix: str, *, path: str, line: int = 1, column:
     return Finding(
         path=path, line=line, column=column, code=code, severity=RULES[code].severity, says=says, fix=fix
     )
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+_ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
+_CODE: Final = re.compile(r"CES\d{3}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """A file of user code."""
+
+    path: str
+    """As findings name it."""
+    tree: ast.Module
+    scanned: Scan
+    allowed: Mapping[int, frozenset[str]]
+    """Codes that a comment ``# noqa: CES104`` lets pass, by line."""
+
+    @classmethod
+    def of(cls, source: str, path: str) -> Self | Finding:
+        """Return *source*, parsed; or what is wrong with it.
+
+        Args:
+            source: The text of the file.
+            path: As findings name it.
+        """
+        try:
+            tree = ast.parse(source, path)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+            line, column = getattr(exc, "lineno", None) or 1, getattr(exc, "offset", None) or 1
+            reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
+            says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or str(exc) or type(exc).__name__}"
+            fix = "the platform drops the tool or callback: mend the syntax"
+            if sys.version_info < PLATFORM_VERSION:
+                fix += "; if it is of Python 3.12, run lint with that"
+            return finding("CES002", says, fix, path=path, line=line, column=column)
+        return cls(path=path, tree=tree, scanned=scan(tree), allowed=dict(_allowed(source)))
+
+    @property
+    def functions(self) -> list[Function]:
+        """Those of the module, in order."""
+        return [node for node in self.tree.body if isinstance(node, Function)]
+
+    def found(self, code: str, says: str, fix: str, node: ast.AST | None = None) -> Finding:
+        """Return a finding at *node*."""
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
+        return finding(code, says, fix, path=self.path, line=line, column=column)
+
+
+def _allowed(source: str) -> Iterator[tuple[int, frozenset[str]]]:
+    for number, line in enumerate(source.split("\n"), start=1):
+        if comment := _ALLOWS.search(line):
+            yield number, frozenset(_CODE.findall(comment[0]))

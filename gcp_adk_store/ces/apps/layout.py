@@ -23,12 +23,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of, named
-from gcp_adk_store.ces.apps.files import Files, config_file, folders, member
+from gcp_adk_store.ces.apps.agents import (
+    AgentSpec,
+    GuardrailSpec,
+    OtherTool,
+    Toolset,
+    agent_of,
+    code_of,
+    guardrail_of,
+    last_of,
+    merged,
+    named,
+    names_of,
+    other_tool,
+    other_toolset,
+)
+from gcp_adk_store.ces.apps.files import CODE_FILE, Files, config_file, folders, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
-from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, code_of, guardrail_of
-from gcp_adk_store.ces.apps.locating import CODE_FILE
-from gcp_adk_store.ces.apps.toolsets import OtherTool, Toolset, merged, names_of, other_tool, other_toolset
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.errors import InvalidInputError

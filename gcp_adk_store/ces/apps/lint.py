@@ -1,16 +1,310 @@
 """Look over an agent app without running it: what its platform would refuse, drop or fail on."""
 
+import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
-from gcp_adk_store.ces.apps.code_rules import check_callback, check_tool, check_tool_names
-from gcp_adk_store.ces.apps.findings import Finding, finding
+from gcp_adk_store.ces.apps.agents import Toolset
+from gcp_adk_store.ces.apps.findings import (
+    GLOBALS,
+    NOT_MEASURED,
+    Finding,
+    Function,
+    Parsed,
+    bound_names,
+    finding,
+    missing_module,
+    undefined,
+)
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
-from gcp_adk_store.ces.apps.parsed import Parsed
-from gcp_adk_store.ces.apps.toolsets import Toolset
+from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_response, check_use
+from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
+from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
+from gcp_adk_store.ces.guest.namespace import CLASSES
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.session_fields import is_marked
 from gcp_adk_store.errors import InvalidInputError
+
+CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
+    "before_agent": ("callback_context",),
+    "after_agent": ("callback_context",),
+    "before_model": ("callback_context", "llm_request"),
+    "after_model": ("callback_context", "llm_response"),
+    "before_tool": ("tool", "input", "callback_context"),
+    "after_tool": ("tool", "input", "callback_context", "tool_response"),
+    "before_agent_guardrail": ("callback_context",),
+    "after_agent_guardrail": ("callback_context",),
+    "before_model_guardrail": ("callback_context", "llm_request"),
+    "after_model_guardrail": ("callback_context", "llm_response"),
+}
+_ANNOTATIONS: Final = {
+    "callback_context": "CallbackContext",
+    "llm_request": "LlmRequest",
+    "llm_response": "LlmResponse",
+    "tool": "Tool",
+    "input": "dict",
+    "tool_response": "dict",
+}
+"""Of parameters that callbacks have; those of tools are any."""
+
+_SNAKE: Final = re.compile(r"[a-z_][a-z0-9_]*")
+_SYSTEM_TOOLS: Final = {
+    "end_session": "Part.from_end_session(reason=...)",
+    "transfer_to_agent": "Part.from_agent_transfer(agent)",
+    "customize_response": "Part.from_customized_response(content=...)",
+}
+"""Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
+_OVERRIDES: Final[Mapping[Callback, str]] = {
+    "before_agent": "Content",
+    "after_agent": "Content",
+    "before_model": "LlmResponse",
+    "after_model": "LlmResponse",
+    "before_tool": "dict",
+    "after_tool": "dict",
+}
+"""What a callback returns that overrides."""
+_CATCH_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+
+
+def check_tool(parsed: Parsed, name: str, *, asynchronous: bool = False) -> Iterator[Finding]:
+    """Yield what is wrong with the code of the tool *name*; names of tools apart."""
+    functions = parsed.functions
+    if not functions:
+        yield parsed.found(
+            "CES101", f"the tool {name} defines no function", f"define: def {name}(...) -> dict:"
+        )
+        return
+    first = functions[0]
+    if first.name != name:
+        fix = f"put def {name} first, or call the tool {first.name}"
+        says = f"the platform calls this tool {first.name}, after its first function"
+        yield parsed.found("CES102", says, fix, first)
+    entry = next((function for function in functions if function.name == name), first)
+    if not _SNAKE.fullmatch(entry.name):
+        says = f"{entry.name} is not snake_case, as names of tools are on the platform"
+        yield parsed.found("CES108", says, "write it in lower case, with _ between words", entry)
+    if not ast.get_docstring(entry):
+        fix = "say in a docstring what it does, when to call it, and what each parameter is"
+        yield parsed.found("CES104", f"{entry.name} has no docstring, by which models choose it", fix, entry)
+    yield from _check_async(parsed, entry)
+    yield from _check_parameters(parsed, entry)
+    yield from _check_annotations(parsed, "CES201", "the platform refuses the code")
+    yield from _check_measured(parsed)
+    if not asynchronous:
+        yield from check_sleep(parsed)
+    yield from _check_code(parsed)
+
+
+def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
+    """Yield what is wrong with the code of a callback; names of tools apart."""
+    name, wanted = f"{callback}_callback", CALLBACK_PARAMETERS[callback]
+    signature = f"def {name}({', '.join(wanted)}):"
+    names = (name, name.replace("_guardrail", ""))  # a guardrail's function may be called as an agent's
+    found = next((each for name in names for each in parsed.functions if each.name == name), None)
+    if found is None:
+        yield parsed.found("CES101", f"the function {name} is missing", f"define: {signature}")
+        return
+    arguments = found.args
+    given = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
+    required = given[: len(arguments.args) - len(arguments.defaults)]
+    accepts = set(given) >= set(wanted) or arguments.kwarg is not None
+    if not accepts or not set(required) <= set(wanted) or arguments.posonlyargs:
+        says = f"{name}({', '.join(given)}) is called with {', '.join(wanted)}, by these names"
+        yield parsed.found("CES106", says, f"name them: {signature}", found)
+    yield from _check_async(parsed, found)
+    yield from _check_returns(parsed, found, callback)
+    if callback == "after_tool":
+        yield from check_tool_response(parsed, found)
+    yield from _check_annotations(parsed, "CES205", "the platform refuses such tools")
+    yield from _check_code(parsed, frozenset(GUARDRAIL_GLOBALS) if callback in GUARDRAILS else frozenset())
+
+
+def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
+    """Yield the unknown tools that the code names.
+
+    Args:
+        parsed: The code.
+        known: Names of all tools of the app.
+    """
+    for named in parsed.scanned.tools:
+        if named.name not in known and not named.name.startswith("_"):
+            others = f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}"
+            system = _SYSTEM_TOOLS.get(named.name)
+            yield finding(
+                "CES401",
+                f"{named.owner}.{named.name}: the app has no tool of that name",
+                others if system is None else f"return {system} from a callback: models call this tool",
+                path=parsed.path,
+                line=named.line,
+            )
+
+
+def _check_async(parsed: Parsed, function: Function) -> Iterator[Finding]:
+    if isinstance(function, ast.AsyncFunctionDef):
+        fix = "write def; async_tools and ces_requests.async_get run side by side without it"
+        yield parsed.found("CES105", f"{function.name} is an async def", fix, function)
+
+
+def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
+    """Yield what is wrong with the parameters by which a model calls *entry*."""
+    arguments = entry.args
+    for star, each in (("*", arguments.vararg), ("**", arguments.kwarg)):
+        if each is not None:
+            says = f"{entry.name} takes {star}{each.arg}: the platform drops the tool without a word"
+            yield parsed.found("CES203", says, "name each parameter", each)
+    positional = [*arguments.posonlyargs, *arguments.args]
+    defaults: list[tuple[ast.arg, ast.expr | None]] = [
+        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    for argument, default in defaults:
+        if isinstance(default, ast.Constant) and default.value is None:
+            code, may = (
+                ("CES206", "may refuse or drop") if _is_optional(argument) else ("CES202", "refuses or drops")
+            )
+            says = f"{argument.arg} of {entry.name} is None by default: the platform {may} the tool"
+            yield parsed.found(code, says, 'take a default of its type, such as "", 0 or []', argument)
+    for argument in (*positional, *arguments.kwonlyargs):
+        if argument.arg == "context":
+            says = f"{entry.name} has a parameter context, which the model would be asked for"
+            yield parsed.found("CES204", says, "take it out: context is a global", argument)
+
+
+def _is_optional(argument: ast.arg) -> bool:
+    """Whether the annotation says that None is a value; examples of the platform have such parameters."""
+    match argument.annotation:
+        case ast.Subscript(value=ast.Name(id="Optional") | ast.Attribute(attr="Optional")):
+            return True
+        case ast.BinOp(op=ast.BitOr(), right=ast.Constant(value=None)):
+            return True
+        case ast.Constant(value=str() as text):
+            return text.startswith("Optional[") or text.endswith("| None")
+        case _:
+            return False
+
+
+def _check_measured(parsed: Parsed) -> Iterator[Finding]:
+    """Yield documented names that were missing among the globals of a tool."""
+    doubtful = set(NOT_MEASURED - bound_names(parsed.tree))
+    for node in ast.walk(parsed.tree):
+        if isinstance(node, ast.Name) and node.id in doubtful:
+            doubtful.remove(node.id)
+            says = f"{node.id} is documented, and was missing among the globals of a tool on the platform"
+            fix = f"write: from ces_public import {node.id}, in a try, or do without it"
+            yield parsed.found("CES305", says, fix, node)
+
+
+def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterator[Finding]:
+    """Yield what *callback* returns that is of another type than its kind may return."""
+    wanted = _OVERRIDES.get(kind)
+    waiting: list[ast.AST] = [*callback.body] if wanted else []  # guardrails have results of their own
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Function | ast.Lambda | ast.ClassDef):
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Return) and node.value is not None:
+            found = _type_of(node.value)
+            if found not in {None, wanted}:
+                says = f"{callback.name} returns {found}; the platform takes {wanted} or None"
+                yield parsed.found("CES109", says, f"return {wanted}", node)
+
+
+_DISPLAYS: Final[Mapping[type[ast.expr], str]] = {
+    ast.Dict: "dict",
+    ast.DictComp: "dict",
+    ast.List: "list",
+    ast.ListComp: "list",
+    ast.JoinedStr: "str",
+}
+
+
+def _type_of(node: ast.expr) -> str | None:
+    """Return the name of the type of *node*, or None where only a run would tell, or it is None."""
+    match node:
+        case ast.Constant(value=value):
+            return None if value is None else type(value).__name__
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="LlmResponse" | "Part" as name))):
+            return name
+        case ast.Call(func=ast.Name(id=name)):
+            return name if name in CLASSES else None
+        case _:
+            return _DISPLAYS.get(type(node))
+
+
+def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield what may be wrong with any code; *more* are names that it finds beside those of all code."""
+    yield from _check_imports(parsed)
+    for name, line in parsed.scanned.missing_imports:
+        says = f"{name} is not imported: the platform may say that the name is not defined"
+        fix = f"write: from typing import {name}"
+        yield finding("CES302", says, fix, path=parsed.path, line=line)
+    for node in undefined(parsed.tree):
+        if node.id in more:
+            continue
+        if node.id == "logger":
+            says = (
+                "logger is not imported: the platform's examples use it, and it was missing among the globals"
+            )
+            fix = "write: import logging; logger = logging.getLogger(__name__), or print"
+            yield parsed.found("CES304", says, fix, node)
+            continue
+        fix = (
+            f"write: import {node.id}"
+            if missing_module(node.id) is None
+            else "define it, or mend its spelling"
+        )
+        yield parsed.found("CES303", f"nothing defines {node.id}: it raises NameError", fix, node)
+    yield from check_use(parsed)
+
+
+def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[Finding]:
+    for function in parsed.functions:
+        arguments = function.args
+        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if argument.annotation is None:
+                says = f"{argument.arg} of {function.name} has no type: {consequence}"
+                annotation = _ANNOTATIONS.get(argument.arg, "str")
+                yield parsed.found(code, says, f"annotate it: {argument.arg}: {annotation}", argument)
+
+
+def _check_imports(parsed: Parsed) -> Iterator[Finding]:
+    tried = set(_tried(parsed.tree))
+    for node in ast.walk(parsed.tree):
+        if node in tried:
+            continue
+        missing: list[str | None] = []
+        if isinstance(node, ast.Import):
+            missing = [missing_module(alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            members = tuple(alias.name for alias in node.names)
+            missing = [missing_module(node.module, members) if not node.level and node.module else "."]
+        for name in filter(None, missing):
+            if name in GLOBALS:
+                fix = "take the import out: it is a global"
+            elif name == "requests":
+                fix = "use the global ces_requests"
+            elif name == ".":
+                fix = "put what is imported into this file: files cannot import each other"
+            else:
+                fix = "there are the standard library of Python 3.12, pydantic, numpy and protobuf"
+            yield parsed.found("CES301", f"the platform has no module {name}", fix, node)
+
+
+def _tried(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield what is in a ``try`` that catches a missing module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try) and any(map(_catches_imports, node.handlers)):
+            for statement in node.body:
+                yield from ast.walk(statement)
+
+
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(each is None or (isinstance(each, ast.Name) and each.id in _CATCH_IMPORTS) for each in caught)
+
 
 _ANY_SERVER = "https://server.invalid"
 """Operations are read, and not called."""

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gcp_adk_store.ces.apps.agents import OtherTool
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.apps.toolsets import OtherTool
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockTool, PythonTool, Tool
-from gcp_adk_store.ces.tools.injection import Authentication
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
+from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
 
 _NOT_IMPLEMENTED: Final = 501

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 import pydantic
 
-from gcp_adk_store.ces.apps.findings import Finding
-from gcp_adk_store.ces.apps.parsed import Function, Parsed
+from gcp_adk_store.ces.apps.findings import Finding, Function, Parsed
 from gcp_adk_store.ces.guest.context import ToolContext
-from gcp_adk_store.ces.guest.external import ExternalResponse
+from gcp_adk_store.ces.guest.host_calls import ExternalResponse
 from gcp_adk_store.ces.guest.namespace import CLASSES
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})

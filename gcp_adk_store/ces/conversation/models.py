@@ -1,14 +1,17 @@
-"""Models for conversations without a model: scripted replies, and recordings that are replayed."""
+"""Make requests of models from a conversation; scripted replies, and recordings that are replayed."""
 
 import hashlib
 import json
+import re
 import threading
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import pydantic
 import yaml
+from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -16,9 +19,180 @@ from google.adk.models.registry import LLMRegistry
 from google.genai import types
 from typing_extensions import override
 
-from gcp_adk_store.ces.conversation.failures import TurnFailedError
-from gcp_adk_store.ces.conversation.requests import to_adk
+from gcp_adk_store.ces.apps.agents import AgentSpec
+from gcp_adk_store.ces.conversation.decisions import USER, TurnFailedError, calls_of
+from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
+from gcp_adk_store.ces.host.session_context import to_object
+from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.errors import InvalidInputError
+
+_MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")
+_VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}|\{\s*([A-Za-z_]\w*)\s*\}")
+
+
+def instruction_of(text: str, variables: Mapping[str, Any]) -> str:
+    """Return *text* with the names of mentioned tools and agents, and the values of variables.
+
+    What is in braces and no variable stays as it is.
+    """
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        if name not in variables:
+            return found[0]
+        given = variables[name]
+        return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+
+    return _VARIABLE.sub(value, _MENTION.sub(r"\1", text))
+
+
+def contents_of(events: Sequence[Event], invocation_id: str) -> list[dict[str, Any]]:
+    """Return *events* as the model sees them, as JSON.
+
+    Inline data stays only in what the user says in this turn: payloads of agents are the client's, and media
+    of earlier turns are gone. A call that was never answered is left out, such as that of ``end_session``.
+    """
+    answered = {response.id for event in events for response in event.get_function_responses()}
+    contents = []
+    for event in events:
+        if event.partial or event.content is None:
+            continue
+        keeps_media = event.author == USER and event.invocation_id == invocation_id
+        parts = [
+            part
+            for part in event.content.parts or []
+            if (part.inline_data is None or keeps_media)
+            and (part.function_call is None or part.function_call.id in answered)
+        ]
+        if parts:
+            kept = types.Content(role=event.content.role or "model", parts=parts)
+            contents.append(to_object(kept, f"event {event.id}", null_for_nan=True))
+    return contents
+
+
+def request_json(
+    contents: list[dict[str, Any]],
+    agent: AgentSpec,
+    *,
+    model: str,
+    instruction: str,
+    declarations: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """Return the request of *agent* to a model, as ``before_model_callback`` sees it."""
+    config: dict[str, Any] = {}
+    if instruction:
+        config["systemInstruction"] = {"role": USER, "parts": [{"text": instruction}]}
+    if declarations:
+        config["tools"] = [{"functionDeclarations": declarations}]
+    if agent.temperature is not None:
+        config["temperature"] = agent.temperature
+    return {"model": model, "contents": contents, "config": config}
+
+
+def transfer_declaration(among: Sequence[AgentSpec]) -> dict[str, Any]:
+    """Return the declaration of ``transfer_to_agent`` to one of *among*."""
+    listed = "\n".join(f"- {each.name}: {each.description}".rstrip(": ") for each in among)
+    name = {"type": "string", "enum": [each.name for each in among]}
+    return {
+        "name": TRANSFER,
+        "description": f"Hand the conversation over to another agent, which answers from now on:\n{listed}",
+        "parametersJsonSchema": {
+            "type": "object",
+            "properties": {"agent_name": name},
+            "required": ["agent_name"],
+        },
+    }
+
+
+def end_declaration() -> dict[str, Any]:
+    """Return the declaration of ``end_session``."""
+    return {
+        "name": END_SESSION,
+        "description": "End the session.",
+        "parametersJsonSchema": {
+            "type": "object",
+            "properties": {"reason": {"type": "string"}, "session_escalated": {"type": "boolean"}},
+        },
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a model calls in one response, whatever callbacks make of it."""
+
+    refused: frozenset[str] = frozenset()
+    """Names that its request did not offer."""
+    targets: frozenset[str] = frozenset()
+    """Names of agents that it transfers to."""
+
+    @classmethod
+    def of(cls, said: LlmResponse, request: Mapping[str, Any]) -> Self:
+        """Return what *said*, the response to *request*, calls."""
+        calls = [(str(each.name), each.args or {}) for each in calls_of(said.content)]
+        return cls(
+            frozenset(name for name, _ in calls) - _offered(request),
+            frozenset(str(args.get("agent_name")) for name, args in calls if name == TRANSFER),
+        )
+
+
+def _offered(request: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the functions that *request* declares to the model, without those it excludes."""
+    config = request.get("config") or {}
+    declared = (
+        str(each.get("name"))
+        for tool in config.get("tools") or ()
+        for each in tool.get("functionDeclarations") or ()
+    )
+    return frozenset(declared) - {*(config.get("excludedTools") or ())}
+
+
+def to_adk(request: Mapping[str, Any]) -> LlmRequest:
+    """Return *request* as ADK's models take it, without the tools that it excludes.
+
+    A response whose call is not just before it, as a background tool's, becomes text: models refuse it else.
+    """
+    config = dict(request.get("config") or {})
+    hidden = set(config.pop("excludedTools", None) or ())
+    tools = []
+    for tool in config.pop("tools", None) or ():
+        shown = [each for each in tool.get("functionDeclarations") or () if each.get("name") not in hidden]
+        if shown:
+            tools.append({**tool, "functionDeclarations": shown})
+    if tools:
+        config["tools"] = tools
+    wire = {"contents": _paired(request.get("contents") or []), "config": config}
+    made = LlmRequest.model_validate_json(json.dumps(wire))
+    made.model = request.get("model") or None
+    return made
+
+
+def _paired(contents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    paired: list[dict[str, Any]] = []
+    called: set[Any] = set()
+    for content in contents:
+        parts = [_part(part, called) for part in content.get("parts") or ()]
+        paired.append({**content, "parts": parts})
+        called = {call.get("id") for part in content.get("parts") or () if (call := part.get("functionCall"))}
+    return paired
+
+
+def _part(part: Mapping[str, Any], called: set[Any]) -> dict[str, Any]:
+    """Return *part* without an id that this package gave it, or as text if its call is not in *called*."""
+    response = part.get("functionResponse")
+    if response is not None and response.get("id") not in called:
+        told = json.dumps(response.get("response"), ensure_ascii=False)
+        return {"text": f"<tool_response name={json.dumps(response.get('name'))}>{told}</tool_response>"}
+    for name in ("functionCall", "functionResponse"):
+        given = part.get(name)
+        if given is not None and str(given.get("id", "")).startswith(CALL_ID):
+            return {**part, name: {key: value for key, value in given.items() if key != "id"}}
+    return dict(part)
+
+
+def content_of(wire: Mapping[str, Any]) -> types.Content:
+    """Return the content that *wire* is."""
+    return types.Content.model_validate_json(json.dumps(wire))
+
 
 Reply = str | Mapping[str, Any]
 """A text; or ``text`` and ``calls``, a list of ``name`` and ``args``; or an LlmResponse with ``content``."""

@@ -1,18 +1,182 @@
-"""Load what the turns of an app need: its code, its conditions, and the declarations of its tools."""
+"""Load what the turns of an app need, ask its guardrails, and hold the sessions of its turns."""
 
 import ast
-from collections.abc import Iterable, Mapping
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from gcp_adk_store.ces.apps.agents import TransferRule
-from gcp_adk_store.ces.apps.guardrails import GuardrailSpec, in_force
+from google.adk.events import Event
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from typing_extensions import override
+
+from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, TransferRule, guardrails_of
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
-from gcp_adk_store.ces.conversation.conditions import Condition
-from gcp_adk_store.ces.tools.declarations import CodeFile, PythonTool, Tool, by_name
-from gcp_adk_store.ces.tools.signatures import declaration_of
+from gcp_adk_store.ces.conversation.decisions import (
+    CALLBACK_FAILED,
+    USER,
+    Condition,
+    TurnFailedError,
+    in_force,
+    require_success,
+)
+from gcp_adk_store.ces.host.runtime import PythonRuntime
+from gcp_adk_store.ces.host.settings import SessionKey
+from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.tools.declarations import (
+    CodeFile,
+    MockConfig,
+    PythonTool,
+    Tool,
+    by_name,
+    declaration_of,
+)
 from gcp_adk_store.errors import InvalidInputError
+
+
+@dataclass(slots=True, eq=False)
+class HeldSession:
+    """The session of one turn, as the Runner has it, and what was not handed to the Runner yet."""
+
+    session: Session
+    delta: dict[str, Any] = field(default_factory=dict)
+    """What runs changed of the state."""
+    answer: Event | None = None
+    """The last event of an agent, which callbacks may still replace."""
+    late: list[Event] = field(default_factory=list)
+    """Responses of asynchronous tools that came during the turn."""
+    mocks: MockConfig | None = None
+    """Answers to calls of tools in this turn alone."""
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The state with what runs changed."""
+        return {**self.session.state, **self.delta}
+
+    @property
+    def events(self) -> list[Event]:
+        """The events in force, with the one that is held back."""
+        held = [] if self.answer is None else [self.answer]
+        return [*in_force(self.session.events), *held]
+
+    def take_delta(self) -> dict[str, Any]:
+        """Return what runs changed, for an event that will carry it."""
+        taken, self.delta = self.delta, {}
+        return taken
+
+
+class TurnSessions(BaseSessionService):
+    """A session service for a runtime: the sessions of turns, and in between those of the service itself."""
+
+    def __init__(self) -> None:
+        self._held: dict[SessionKey, HeldSession] = {}
+        self._services: dict[SessionKey, BaseSessionService] = {}
+        self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
+        self._mocks: dict[SessionKey, MockConfig] = {}
+
+    @contextmanager
+    def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
+        """Let runs on *session* see it as it is here, while the block runs."""
+        key = key_of(session)
+        held = self._held[key] = HeldSession(session, mocks=self._mocks.get(key))
+        self._services[key] = service
+        try:
+            yield held
+        finally:
+            if self._held.get(key) is held:
+                del self._held[key]
+
+    @asynccontextmanager
+    async def reserving(self, key: SessionKey, mocks: MockConfig | None = None) -> AsyncIterator[None]:
+        """Let responses that come late wait until the block ends: it reads the session and appends to it.
+
+        Args:
+            key: The session.
+            mocks: Answers to calls of tools in the turns of the block.
+        """
+        over = asyncio.Event()
+        self._reserved.setdefault(key, []).append(over)
+        if mocks is not None:
+            self._mocks[key] = mocks
+        try:
+            yield
+        finally:
+            if self._mocks.get(key) is mocks:
+                self._mocks.pop(key, None)
+            over.set()
+            self._reserved[key].remove(over)
+            if not self._reserved[key]:
+                del self._reserved[key]
+
+    @override
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> Session | None:
+        key = SessionKey(app_name, user_id, session_id)
+        held = self._held.get(key)
+        if held is None:
+            service = self._services.get(key)
+            if service is None:
+                return None
+            return await service.get_session(
+                app_name=app_name, user_id=user_id, session_id=session_id, config=config
+            )
+        events = held.events
+        if config is not None and config.num_recent_events is not None:
+            events = events[-config.num_recent_events :] if config.num_recent_events else []
+        return Session(
+            id=session_id,
+            app_name=app_name,
+            user_id=user_id,
+            state=held.state,
+            events=events,
+            last_update_time=held.session.last_update_time,
+        )
+
+    @override
+    async def append_event(self, session: Session, event: Event) -> Event:
+        key = key_of(session)
+        held = self._held.get(key)
+        if held is not None:
+            if event.author == USER:
+                held.late.append(event)
+            else:
+                held.delta |= event.actions.state_delta
+            return event
+        while waits := self._reserved.get(key):
+            await waits[0].wait()
+        # Its task began in a turn, whose lease is over: the append belongs to no turn.
+        append = self._services[key].append_event(session, event)
+        return await asyncio.get_running_loop().create_task(append, context=contextvars.Context())
+
+    @override
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        raise NotImplementedError("a turn makes no sessions")
+
+    @override
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        raise NotImplementedError("a turn lists no sessions")
+
+    @override
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        raise NotImplementedError("a turn deletes no sessions")
+
+
+def key_of(session: Session) -> SessionKey:
+    """Return the key of *session*."""
+    return SessionKey(session.app_name, session.user_id, session.id)
+
 
 _ENTRY = "ces_condition"
 
@@ -63,7 +227,8 @@ class Program:
             ),
             callbacks=callbacks,
             guardrails={
-                agent.folder: tuple(in_force(app.guardrails, app.guards_all, agent)) for agent in app.agents
+                agent.folder: tuple(guardrails_of(agent, app.guardrails, app.guards_all))
+                for agent in app.agents
             },
             guardrail_code={
                 (each.guardrail, each.callback): load_code(each.path)
@@ -105,3 +270,58 @@ def _condition_code(app: AgentApp, code: str) -> CodeFile:
             "it holds"
         )
     return CodeFile(source, file.filename, _ENTRY)
+
+
+class GuardrailTriggeredError(Exception):
+    """A guardrail stops the turn.
+
+    Attributes:
+        guardrail: Which one.
+        reason: What its code says.
+    """
+
+    def __init__(self, guardrail: GuardrailSpec, reason: str) -> None:
+        super().__init__(f"{guardrail.name}: {reason}")
+        self.guardrail, self.reason = guardrail, reason
+
+
+async def guard(
+    program: Program,
+    runtime: PythonRuntime,
+    agent: AgentSpec,
+    kind: str,
+    key: SessionKey,
+    *,
+    subjects: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> None:
+    """Run the callbacks of *kind* of the guardrails of *agent*, in order, until one triggers.
+
+    Args:
+        program: The app.
+        runtime: Where code runs.
+        agent: Who acts.
+        kind: ``before_agent`` and so on.
+        key: The session.
+        subjects: What the callbacks are about.
+        options: Of each run.
+
+    Raises:
+        GuardrailTriggeredError: one has triggered.
+        TurnFailedError: the code of one failed.
+        SandboxUnavailableError: no code can be run here.
+    """
+    for guardrail in program.guardrails.get(agent.folder, ()):
+        code = program.guardrail_code.get((guardrail.folder, f"{kind}_guardrail"))
+        if code is None:
+            continue
+        what = f"{kind} of the guardrail {guardrail.name}"
+        try:
+            ran = await runtime.run_callback(f"{kind}_guardrail", code, key, **subjects, **options)
+        except SandboxUnavailableError:
+            raise
+        except SandboxError as exc:
+            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {exc}") from exc
+        require_success(ran, what)
+        if ran.override is not None:
+            raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))

@@ -10,28 +10,33 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
-from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.guardrails import GuardrailSpec
-from gcp_adk_store.ces.conversation import decisions, requests
-from gcp_adk_store.ces.conversation.decisions import MODEL, USER, calls_of
-from gcp_adk_store.ces.conversation.failures import (
+from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec
+from gcp_adk_store.ces.conversation import decisions, models
+from gcp_adk_store.ces.conversation.decisions import (
     CALLBACK_FAILED,
     GUARDRAIL_TRIGGERED,
+    MODEL,
     TURN_TOO_LONG,
+    USER,
     TurnFailedError,
+    calls_of,
     require_fitting,
     require_success,
 )
-from gcp_adk_store.ces.conversation.guarding import GuardrailTriggeredError, guard
 from gcp_adk_store.ces.conversation.models import whole_response
-from gcp_adk_store.ces.conversation.program import Program
-from gcp_adk_store.ces.conversation.turn_sessions import HeldSession, key_of
-from gcp_adk_store.ces.guest.content import END_SESSION, TRANSFER
+from gcp_adk_store.ces.conversation.program import (
+    GuardrailTriggeredError,
+    HeldSession,
+    Program,
+    guard,
+    key_of,
+)
+from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
+from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
-from gcp_adk_store.ces.host.wire import to_object
-from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
 from gcp_adk_store.errors import InvalidInputError
 
 MOST_TRANSFERS: Final = 10
@@ -55,7 +60,7 @@ class Turn:
     _is_over: bool = field(default=False, init=False)
     """Whether the session has ended."""
     _model_calls: int = field(default=0, init=False)
-    _asked: requests.Asked = field(default_factory=requests.Asked, init=False)
+    _asked: models.Asked = field(default_factory=models.Asked, init=False)
     """What the model calls in the response that is carried out; code may call anything."""
 
     async def events(self) -> AsyncIterator[Event]:
@@ -117,7 +122,7 @@ class Turn:
 
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
         """Yield what *guardrail* does in place of the agent's answer."""
-        self._next, self._asked = None, requests.Asked()
+        self._next, self._asked = None, models.Asked()
         if _is_said(self.held.answer):
             self.held.answer = None
         if guardrail.responses:
@@ -129,15 +134,15 @@ class Turn:
             for event in self._hold(self._event(None, transfer=target)):
                 yield event
         elif guardrail.prompt is not None:
-            request = requests.request_json(
-                requests.contents_of(self.held.events, self.ctx.invocation_id),
+            request = models.request_json(
+                models.contents_of(self.held.events, self.ctx.invocation_id),
                 self.agent,
                 model=self.model.model,
                 instruction=guardrail.prompt,
                 declarations=[],
             )
             said = await whole_response(self.model, request)
-            self._asked = requests.Asked.of(said, request)
+            self._asked = models.Asked.of(said, request)
             async for event in self._say(said.content, said):
                 yield event
         else:
@@ -163,7 +168,7 @@ class Turn:
             content = _content(response.get("content"))
             async for event in self._say(content, usage):
                 yield event
-            self._asked = requests.Asked()
+            self._asked = models.Asked()
             if not calls_of(content):
                 return
 
@@ -188,7 +193,7 @@ class Turn:
         said = await whole_response(self.model, request)
         for call in calls_of(said.content):
             call.id = call.id or new_call_id()
-        self._asked = requests.Asked.of(said, request)
+        self._asked = models.Asked.of(said, request)
         response: Mapping[str, Any] = to_object(said, "the response of the model", null_for_nan=True)
         await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
@@ -349,15 +354,15 @@ class Turn:
         listed = decisions.tool_names(agent, app)
         declarations = [known[name] for name in listed if name in known]
         if among := await self._targets():
-            declarations.append(requests.transfer_declaration(among))
+            declarations.append(models.transfer_declaration(among))
         if END_SESSION in listed:
-            declarations.append(requests.end_declaration())
+            declarations.append(models.end_declaration())
         text = "\n\n".join(filter(None, (app.global_instruction, agent.instruction)))
-        return requests.request_json(
-            requests.contents_of(self.held.events, self.ctx.invocation_id),
+        return models.request_json(
+            models.contents_of(self.held.events, self.ctx.invocation_id),
             agent,
             model=agent.model or app.model or self.model.model,
-            instruction=requests.instruction_of(text, self.held.state),
+            instruction=models.instruction_of(text, self.held.state),
             declarations=declarations,
         )
 
@@ -390,7 +395,7 @@ class Turn:
 
 
 def _content(wire: Mapping[str, Any] | None) -> types.Content | None:
-    return None if wire is None else requests.content_of(wire)
+    return None if wire is None else models.content_of(wire)
 
 
 def _is_said(event: Event | None) -> bool:

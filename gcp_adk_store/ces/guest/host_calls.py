@@ -1,12 +1,61 @@
-"""Ask the host: one question at a time, also for calls that run side by side."""
+"""Ask the host, one question at a time: for tools, and for HTTP requests."""
 
+import enum
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final
 
-from .external import ExternalResponse
+from .context import Variables
+
+_FIRST_ERROR: Final = 400
+
+
+class StatusError(Exception):
+    """An answer is an error."""
+
+    def __init__(self, status_code: int, reason: str) -> None:
+        super().__init__(status_code, reason)
+        self.status_code = status_code
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.status_code}: {self.reason}"
+
+
+@dataclass(slots=True)
+class ExternalResponse:
+    """An answer; a request without an answer has the status code 0, which is ``ok``."""
+
+    text: str = ""
+    status_code: int = 200
+    reason: str = ""
+    """Why it failed; empty where it did not."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status code is below 400."""
+        return self.status_code < _FIRST_ERROR
+
+    def json(self) -> Any:
+        """Return the text as JSON.
+
+        Raises:
+            json.JSONDecodeError: the text is not JSON.
+        """
+        return json.loads(self.text)
+
+    def raise_for_status(self) -> None:
+        """Do nothing where it is ``ok``.
+
+        Raises:
+            StatusError: it is not.
+        """
+        if not self.ok:
+            raise StatusError(self.status_code, self.reason)
+
 
 CallHost = Callable[[dict[str, Any]], dict[str, Any]]
 Reply = dict[str, Any]
@@ -117,3 +166,241 @@ class HostCalls:
 def response_of(reply: Reply) -> ExternalResponse:
     """Return what user code sees of *reply*."""
     return ExternalResponse(text=reply["text"], status_code=reply["status_code"], reason=reply["reason"])
+
+
+Awaited = Callable[[], ExternalResponse]
+
+
+class HttpMethod(enum.StrEnum):
+    """What is asked of a URL."""
+
+    GET = "GET"
+    POST = "POST"
+    PUT = "PUT"
+    DELETE = "DELETE"
+    PATCH = "PATCH"
+    HEAD = "HEAD"
+    OPTIONS = "OPTIONS"
+
+
+class Requests:
+    """HTTP in the manner of the package requests.
+
+    The keywords are ``params``, ``data``, ``json`` and ``headers``; any other is a TypeError, as is data of
+    bytes. An answer that did not come raises nothing: its status code is 0. Each method has one of the name
+    ``async_...``, which begins the request and returns a function that waits for the answer.
+    """
+
+    def __init__(self, calls: HostCalls) -> None:
+        self._calls = calls
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Any = None,
+        data: Any = None,
+        headers: Any = None,
+        json: Any = None,
+    ) -> ExternalResponse:
+        """Return the answer to a request."""
+        return response_of(
+            self._calls.ask(_call(method, url, params=params, data=data, headers=headers, json=json))
+        )
+
+    def get(self, url: str, params: Any = None, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a GET."""
+        return self.request(HttpMethod.GET, url, params=params, **kwargs)
+
+    def post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a POST."""
+        return self.request(HttpMethod.POST, url, data=data, json=json, **kwargs)
+
+    def put(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a PUT."""
+        return self.request(HttpMethod.PUT, url, data=data, json=json, **kwargs)
+
+    def delete(self, url: str, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a DELETE."""
+        return self.request(HttpMethod.DELETE, url, **kwargs)
+
+    def patch(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a PATCH."""
+        return self.request(HttpMethod.PATCH, url, data=data, json=json, **kwargs)
+
+    def head(self, url: str, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to a HEAD."""
+        return self.request(HttpMethod.HEAD, url, **kwargs)
+
+    def options(self, url: str, **kwargs: Any) -> ExternalResponse:
+        """Return the answer to OPTIONS."""
+        return self.request(HttpMethod.OPTIONS, url, **kwargs)
+
+    def async_request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Any = None,
+        data: Any = None,
+        headers: Any = None,
+        json: Any = None,
+    ) -> Awaited:
+        """Begin a request."""
+        reply = self._calls.begin(_call(method, url, params=params, data=data, headers=headers, json=json))
+        return lambda: response_of(reply())
+
+    def async_get(self, url: str, params: Any = None, **kwargs: Any) -> Awaited:
+        """Begin a GET."""
+        return self.async_request(HttpMethod.GET, url, params=params, **kwargs)
+
+    def async_post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
+        """Begin a POST."""
+        return self.async_request(HttpMethod.POST, url, data=data, json=json, **kwargs)
+
+    def async_put(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
+        """Begin a PUT."""
+        return self.async_request(HttpMethod.PUT, url, data=data, json=json, **kwargs)
+
+    def async_delete(self, url: str, **kwargs: Any) -> Awaited:
+        """Begin a DELETE."""
+        return self.async_request(HttpMethod.DELETE, url, **kwargs)
+
+    def async_patch(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
+        """Begin a PATCH."""
+        return self.async_request(HttpMethod.PATCH, url, data=data, json=json, **kwargs)
+
+    def async_head(self, url: str, **kwargs: Any) -> Awaited:
+        """Begin a HEAD."""
+        return self.async_request(HttpMethod.HEAD, url, **kwargs)
+
+    def async_options(self, url: str, **kwargs: Any) -> Awaited:
+        """Begin OPTIONS."""
+        return self.async_request(HttpMethod.OPTIONS, url, **kwargs)
+
+
+def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
+    present = {name: value for name, value in given.items() if value is not None}
+    # Bytes stay bytes, so that they are refused as not JSON, instead of sent as the URL "b'...'".
+    asked = url if isinstance(url, bytes) else str(url)
+    return {"call": "http", "method": str(method).upper(), "url": asked, **present}
+
+
+class ToolCaller:
+    """Make calls of tools as the run's settings want them."""
+
+    def __init__(
+        self,
+        calls: HostCalls,
+        variables: Variables,
+        *,
+        names: Collection[str],
+        share_state: bool,
+        lenient: bool,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.names = names
+        self._calls = calls
+        self._variables = variables
+        self._share_state = share_state
+        self._lenient = lenient
+        self._warn = warn
+
+    def find(self, owner: str, name: str) -> str:
+        """Return *name*.
+
+        Raises:
+            AttributeError: it is a private one, which Python asks for by itself.
+            UnknownToolError: the tool is unknown.
+        """
+        if name in self.names:
+            return name
+        if name.startswith("_"):
+            raise AttributeError(f"{owner} has no attribute {name!r}")
+        raise self._calls.end(UnknownToolError(unknown_tool(owner, name, self.names)))
+
+    def call(
+        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> ExternalResponse:
+        """Call the tool *name*; return its answer.
+
+        Raises:
+            TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
+            HostCallError: the host refuses.
+        """
+        return self._seen(self._calls.ask(self._question(owner, name, positional, keywords)))
+
+    def begin(
+        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Callable[[], ExternalResponse]:
+        """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
+        reply = self._calls.begin(self._question(owner, name, positional, keywords))
+        seen: list[ExternalResponse] = []
+
+        def answer() -> ExternalResponse:
+            if not seen:
+                seen.append(self._seen(reply()))
+            return seen[0]
+
+        return answer
+
+    def _question(
+        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> dict[str, Any]:
+        if keywords:
+            self._warn(f"{owner}.{name}(...) was called with keywords: the platform documents one dict")
+        if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
+            raise TypeError(f"{owner}.{name}() takes its arguments as one dict")
+        args = {**(positional[0] if positional else {}), **keywords}
+        question = {"call": "tool", "tool": name, "args": args}
+        if self._share_state:
+            question["state"] = self._variables.as_json(lenient=self._lenient)
+        return question
+
+    def _seen(self, reply: Reply) -> ExternalResponse:
+        if self._share_state and (delta := reply.get("state_delta")):
+            self._variables.apply(delta)
+        return response_of(reply)
+
+
+class Tools:
+    """``tools.NAME({...})`` calls a tool and returns its answer."""
+
+    def __init__(self, caller: ToolCaller) -> None:
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Callable[..., ExternalResponse]:
+        _check_made(name)
+        found = self._caller.find("tools", name)
+        return lambda *args, **keywords: self._caller.call("tools", found, args, keywords)
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted(self._caller.names)
+
+
+class AsyncTools:
+    """``async_tools.NAME({...})`` begins a call and returns a function that waits for the answer."""
+
+    def __init__(self, caller: ToolCaller) -> None:
+        self._caller = caller
+
+    def __getattr__(self, name: str) -> Callable[..., Callable[[], ExternalResponse]]:
+        _check_made(name)
+        found = self._caller.find("async_tools", name)
+        return lambda *args, **keywords: self._caller.begin("async_tools", found, args, keywords)
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted(self._caller.names)
+
+
+def _check_made(name: str) -> None:
+    """Raise what ``copy`` expects, which looks at objects that have nothing yet."""
+    if name == "_caller":
+        raise AttributeError(name)
+
+
+def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:
+    """Return the message for an unknown tool."""
+    known = ", ".join(sorted(names)) or "none"
+    return f"{owner}.{name}: unknown tool; known: {known}"

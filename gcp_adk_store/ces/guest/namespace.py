@@ -9,9 +9,24 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from . import content, context, events, external, llm, tools, web
-from .context import CallbackContext
+from .context import CallbackContext, ToolContext
 from .contract import RunSettings
+from .host_calls import AsyncTools, ExternalResponse, HttpMethod, Requests, StatusError, Tools
+from .messages import (
+    Blob,
+    Content,
+    Event,
+    EventActions,
+    FunctionCall,
+    FunctionDeclaration,
+    FunctionResponse,
+    GenerateContentConfig,
+    LlmRequest,
+    LlmResponse,
+    Part,
+    Tool,
+    ToolDeclaration,
+)
 from .scanning import TYPING_NAMES
 
 Value = TypeVar("Value")
@@ -20,29 +35,31 @@ PUBLIC_MODULE: Final = "ces_public"
 INTERNAL_MODULE: Final = "ces_internal"
 
 CLASSES: Final[dict[str, type]] = {
-    "AsyncTools": tools.AsyncTools,
-    "Blob": content.Blob,
-    "CallbackContext": context.CallbackContext,
-    "Content": content.Content,
-    "Event": events.Event,
-    "EventActions": events.EventActions,
-    "ExternalResponse": external.ExternalResponse,
-    "FunctionCall": content.FunctionCall,
-    "FunctionDeclaration": tools.FunctionDeclaration,
-    "FunctionResponse": content.FunctionResponse,
-    "GenerateContentConfig": llm.GenerateContentConfig,
-    "HttpMethod": web.HttpMethod,
-    "LlmRequest": llm.LlmRequest,
-    "LlmResponse": llm.LlmResponse,
-    "Part": content.Part,
-    "Requests": web.Requests,
-    "StatusError": external.StatusError,
-    "Tool": tools.Tool,
-    "ToolContext": context.ToolContext,
-    "ToolDeclaration": tools.ToolDeclaration,
-    "Tools": tools.Tools,
+    each.__name__: each
+    for each in (
+        AsyncTools,
+        Blob,
+        CallbackContext,
+        Content,
+        Event,
+        EventActions,
+        ExternalResponse,
+        FunctionCall,
+        FunctionDeclaration,
+        FunctionResponse,
+        GenerateContentConfig,
+        HttpMethod,
+        LlmRequest,
+        LlmResponse,
+        Part,
+        Requests,
+        StatusError,
+        Tool,
+        ToolContext,
+        ToolDeclaration,
+        Tools,
+    )
 }
-
 for _class in CLASSES.values():
     _class.__module__ = INTERNAL_MODULE  # as their names and tracebacks show it on the platform
 
@@ -50,9 +67,9 @@ for _class in CLASSES.values():
 def runtime_names(
     session: CallbackContext,
     *,
-    synchronous: tools.Tools,
-    asynchronous: tools.AsyncTools,
-    requests: web.Requests,
+    synchronous: Tools,
+    asynchronous: AsyncTools,
+    requests: Requests,
     logger_stream: Any,
 ) -> dict[str, Any]:
     """Return the names of one run, also as the contents of two modules.

@@ -11,10 +11,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from . import guardrails
-from .capture import Capture, Show, standard_streams
+from .callbacks import GUARDRAIL_GLOBALS, Subjects
+from .capture import Capture, RanLines, Show, standard_streams
 from .coercion import coerce
-from .context import CallbackContext, ToolContext
+from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
     KINDS,
@@ -27,18 +27,11 @@ from .contract import (
     RunError,
     RunSettings,
 )
-from .failures import describe
 from .first_runs import FIRST_REPLY, FIRST_RUNS
-from .host_calls import CallHost, HostCalls
-from .models import from_wire, to_wire
+from .host_calls import AsyncTools, CallHost, HostCalls, Requests, ToolCaller, Tools
+from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
-from .plain import plain, same_json, sendable
-from .source import Source, finished, shown_in_tracebacks
-from .subjects import Subjects
-from .tools import AsyncTools, ToolCaller, Tools
-from .tracing import RanLines
-from .variables import Variables
-from .web import Requests
+from .source import Source, describe, finished, shown_in_tracebacks
 
 _MAX_WARNINGS: Final = 100
 
@@ -216,7 +209,7 @@ class Job:
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
     ) -> tuple[int | None, Any]:
         """Return which of the callbacks overrides and what it returned; the rest is not run."""
-        names = {**names, **guardrails.GLOBALS} if subjects.guards else names
+        names = {**names, **GUARDRAIL_GLOBALS} if subjects.guards else names
         for index, source in enumerate(sources):
             with source.module(names, self.settings) as namespace:
                 function = source.entry(

@@ -1,12 +1,46 @@
-"""The settings of a runtime."""
+"""The settings of a runtime, and the key of a session."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self, TypeAlias
+from urllib.parse import quote, unquote
 
 from gcp_adk_store.ces.guest.contract import RunSettings
-from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
+
+_PARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """Which session: of an app, of a user, by its id. As text, ``app/user/session``, each percent-escaped."""
+
+    app: str
+    user: str
+    session: str
+
+    @classmethod
+    def of(cls, key: "SessionKeyLike") -> Self:
+        """Return *key*, read where it is text.
+
+        Raises:
+            InvalidInputError: *key* is not a session key.
+        """
+        if isinstance(key, cls):
+            return key
+        parts = key.split("/") if isinstance(key, str) else []
+        if len(parts) != _PARTS or not all(parts):
+            raise InvalidInputError("a session key must be app/user/session, each percent-escaped")
+        return cls(*(unquote(part) for part in parts))
+
+    def __str__(self) -> str:
+        return "/".join(quote(part, safe="") for part in (self.app, self.user, self.session))
+
+
+SessionKeyLike: TypeAlias = SessionKey | str
+"""A `SessionKey`, or its text."""
+
 
 _MIB: Final = 1024 * 1024
 

@@ -1,14 +1,20 @@
 """Run user code in isolation; ``docs/ces-sandbox.md`` describes the protection."""
 
 from gcp_adk_store.ces.sandbox.bubblewrap import BubblewrapSandbox
-from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
+    InterpreterWarning,
     default_folder,
     install_environment,
     open_environment,
 )
-from gcp_adk_store.ces.sandbox.errors import (
+from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox, UnsafeSandboxWarning
+from gcp_adk_store.ces.sandbox.interface import (
+    GUEST,
+    Answer,
+    Clock,
+    Limits,
+    Sandbox,
     SandboxCrashError,
     SandboxError,
     SandboxMemoryError,
@@ -17,10 +23,6 @@ from gcp_adk_store.ces.sandbox.errors import (
     SandboxTimeoutError,
     SandboxUnavailableError,
 )
-from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox, UnsafeSandboxWarning
-from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Sandbox
-from gcp_adk_store.ces.sandbox.interpreters import InterpreterWarning
-from gcp_adk_store.ces.sandbox.limits import Limits
 
 __all__ = [
     "GUEST",

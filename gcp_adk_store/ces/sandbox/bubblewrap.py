@@ -15,18 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
     carried_code,
     installed_folder,
     open_environment,
 )
-from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.frames import spelled_in_steps
 from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
-from gcp_adk_store.ces.sandbox.interface import GUEST, Answer
-from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Clock, Limits, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.sandbox.supervision import supervise
 from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteProcess

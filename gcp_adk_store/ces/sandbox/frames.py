@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from gcp_adk_store.ces.sandbox.errors import REASONS, SandboxOutputError, SandboxProtocolError
-from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.interface import REASONS, Limits, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.errors import InvalidInputError
 
 T = TypeVar("T")

@@ -10,17 +10,18 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gcp_adk_store.ces.sandbox.clock import Clock
-from gcp_adk_store.ces.sandbox.errors import (
+from gcp_adk_store.ces.sandbox.frames import HEADER_BYTES, spelled
+from gcp_adk_store.ces.sandbox.inside.running import load
+from gcp_adk_store.ces.sandbox.interface import (
+    GUEST,
+    Answer,
+    Clock,
+    Limits,
     SandboxCrashError,
     SandboxError,
     SandboxMemoryError,
     SandboxTimeoutError,
 )
-from gcp_adk_store.ces.sandbox.frames import HEADER_BYTES, spelled
-from gcp_adk_store.ces.sandbox.inside.running import load
-from gcp_adk_store.ces.sandbox.interface import GUEST, Answer
-from gcp_adk_store.ces.sandbox.limits import Limits
 
 
 class UnsafeSandboxWarning(UserWarning):

@@ -1,10 +1,154 @@
-"""The interface of all sandboxes."""
+"""The interface of all sandboxes: their runs, limits, clock and errors."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, Protocol
 
-from gcp_adk_store.ces.sandbox.clock import Clock
-from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.errors import InvalidInputError, StoreError
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The most that one run may use, and what happens above each limit.
+
+    The platform does not publish its limits. Tools that take longer than about five seconds must be
+    asynchronous there.
+
+    Raises:
+        InvalidInputError: a limit is not a positive number.
+    """
+
+    wall_s: float = 30.0
+    """From its start until its result, host calls included: then it is killed, a SandboxTimeoutError."""
+    cpu_s: int = 10
+    """Processor time of all its threads: then it is killed, a SandboxTimeoutError."""
+    memory_bytes: int = 1024 * _MIB
+    """Address space, the interpreter's some 200 MiB included: beyond, a MemoryError in the code, which is a
+    SandboxMemoryError if the code does not catch it."""
+    threads: int = 64
+    """Threads at a time: beyond, starting one fails in the code."""
+    file_bytes: int = 16 * _MIB
+    """All of its files in /tmp together: beyond, an OSError in the code."""
+    files: int = 1024
+    """Files and folders in /tmp: beyond, an OSError in the code."""
+    open_files: int = 64
+    """Open files at a time: beyond, an OSError in the code."""
+    output_bytes: int = 2 * _MIB
+    """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError. What tools and
+    callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
+    frame_bytes: int = 24 * _MIB
+    """Its request, or one answer of the host, as JSON: a larger one is an InvalidInputError."""
+    sent_frame_bytes: int = 12 * _MIB
+    """Its result, or one host call, as JSON: a larger result is a SandboxOutputError. The host reads a frame
+    in one step, at most some 30 ms of this size."""
+    frame_values: int = 50_000
+    """Values in one frame that it sends, and 80 times as many characters outside of texts, such as those of
+    numbers: some 30 ms as well. Beyond, a SandboxProtocolError."""
+    frame_depth: int = 100
+    """Lists and objects within each other in one frame."""
+    received_bytes: int = 64 * _MIB
+    """All frames that it sends together: beyond, a SandboxOutputError."""
+    received_values: int = 1_000_000
+    """Values in all of these frames, as far more may be kept here than was sent: beyond, a
+    SandboxProtocolError."""
+    host_calls: int = 1000
+    """Calls of the host: beyond, a SandboxProtocolError."""
+    host_calls_at_once: int = 32
+    """Calls of the host that are unanswered at a time: beyond, a SandboxProtocolError."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            value = getattr(self, each.name)
+            kinds = (int, float) if each.name == "wall_s" else (int,)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
+                raise InvalidInputError(f"{each.name} must be a positive number, not {str(value)[:80]!r}")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the limits by name."""
+        return asdict(self)
+
+
+class Clock:
+    """The wall time of one run, in the event loop that the run is made in."""
+
+    def __init__(self, *, longest_stop_s: float = 0.0) -> None:
+        """Create a clock that stops for at most *longest_stop_s* seconds in total."""
+        self.longest_stop_s = longest_stop_s
+        self._left_s = longest_stop_s
+        self._timeout: asyncio.Timeout | None = None
+
+    @asynccontextmanager
+    async def limit(self, seconds: float) -> AsyncIterator[asyncio.Timeout]:
+        """Raise a TimeoutError in a block that takes longer than *seconds*, without stops."""
+        async with asyncio.timeout(seconds) as self._timeout:
+            yield self._timeout
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop the clock for a block. Do not nest such blocks."""
+        began = asyncio.get_running_loop().time()
+        timeout = self._timeout
+        _extend(timeout, self._left_s)
+        try:
+            yield
+        finally:
+            unused_s = max(0.0, self._left_s - (asyncio.get_running_loop().time() - began))
+            _extend(timeout, -unused_s)
+            self._left_s = unused_s
+
+
+def _extend(timeout: asyncio.Timeout | None, seconds: float) -> None:
+    when = None if timeout is None else timeout.when()
+    if timeout is not None and when is not None and not timeout.expired():
+        timeout.reschedule(when + seconds)
+
+
+class SandboxError(StoreError):
+    """Code had no result, for a reason that is not an exception of its own.
+
+    Attributes:
+        output: What it had printed until then, up to the limit.
+    """
+
+    output: str = ""
+
+
+class SandboxUnavailableError(SandboxError):
+    """The sandbox cannot run here; no code was run."""
+
+
+class SandboxTimeoutError(SandboxError):
+    """The code took longer than it may, and was killed."""
+
+
+class SandboxMemoryError(SandboxError):
+    """The code wanted more memory than it may have."""
+
+
+class SandboxOutputError(SandboxError):
+    """The code printed or returned more than it may."""
+
+
+class SandboxCrashError(SandboxError):
+    """The code's process ended without a result."""
+
+
+class SandboxProtocolError(SandboxError):
+    """The code's process sent what no honest one sends."""
+
+
+REASONS: dict[str, Callable[[str], SandboxError]] = {
+    "memory": lambda said: SandboxMemoryError(f"the code wanted more than memory_bytes: {said}"),
+    "output": lambda said: SandboxOutputError(f"the result is too large: {said}"),
+    "error": lambda said: SandboxCrashError(f"the entry failed:\n{said}"),
+}
+"""By what the process says of itself why it has no result."""
+
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Serves one host call of the code. An exception ends the run, which raises it."""

@@ -13,7 +13,7 @@ import functools
 import os
 from typing import Final, NamedTuple
 
-from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 
 _KILL_PROCESS: Final = 0x8000_0000
 _ALLOW: Final = 0x7FFF_0000

@@ -7,10 +7,12 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from gcp_adk_store.ces.sandbox.channels import Channel
-from gcp_adk_store.ces.sandbox.clock import Clock
-from gcp_adk_store.ces.sandbox.errors import (
+from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, spelled
+from gcp_adk_store.ces.sandbox.interface import (
     REASONS,
+    Answer,
+    Clock,
+    Limits,
     SandboxCrashError,
     SandboxError,
     SandboxMemoryError,
@@ -18,10 +20,7 @@ from gcp_adk_store.ces.sandbox.errors import (
     SandboxProtocolError,
     SandboxTimeoutError,
 )
-from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, spelled
-from gcp_adk_store.ces.sandbox.interface import Answer
-from gcp_adk_store.ces.sandbox.limits import Limits
-from gcp_adk_store.ces.sandbox.zygotes import Ended, ZygoteProcess
+from gcp_adk_store.ces.sandbox.zygotes import Channel, Ended, ZygoteProcess
 
 T = TypeVar("T")
 

@@ -1,17 +1,17 @@
-"""Run test files of callbacks by pytest: each in a process of its own, which reports only on its own file.
-
-The process reports the outcome of each test at once, and requests runs of callbacks, which this process makes
-in the sandbox. Both send one JSON document a line.
-"""
+"""Run test files of callbacks by pytest: each in a process of its own, which reports only on its own file."""
 
 import ast
 import asyncio
 import contextlib
 import json
 import math
+import os
+import shutil
+import site
 import socket
+import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -21,21 +21,108 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
+from gcp_adk_store.ces.apps.files import CODE_FILE
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
-from gcp_adk_store.ces.apps.locating import CODE_FILE
-from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
-from gcp_adk_store.ces.sandbox.interface import Sandbox
-from gcp_adk_store.ces.sandbox.limits import Limits
-from gcp_adk_store.ces.testing.coverage import Coverage
-from gcp_adk_store.ces.testing.outcomes import Outcome
-from gcp_adk_store.ces.testing.pytest_process import start_pytest
+from gcp_adk_store.ces.sandbox.interface import Limits, Sandbox, SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.testing.outcomes import Coverage, Outcome
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
+
+PLUGIN: Final = "gcp_adk_store.testing.callback_tests"
+"""By name: what is used in production imports nothing of the testing kit."""
+
+_OURS: Final = Path(__file__).parents[2]
+"""The package that this is in."""
+_SYSTEM: Final = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf.d")
+_TMP_BYTES: Final = 64 * 1024 * 1024
+_SAID_BYTES: Final = 16 * 1024
+_NO_BUBBLEWRAP: Final = """\
+bubblewrap is not installed, and tests of callbacks run in it. Install Debian's package:
+  sudo apt-get install --no-install-recommends bubblewrap libseccomp2"""
+
+
+async def start_pytest(
+    folder: Path, file: Path, channel: int, *, walled: bool, lines: bool = False
+) -> tuple[asyncio.subprocess.Process, asyncio.Task[str]]:
+    """Start the tests of *file*; return the process, and what will have been the end of its output.
+
+    Args:
+        folder: Of the app, absolute.
+        file: Of tests, in it, likewise.
+        channel: Number of the socket that it talks over.
+        walled: In namespaces; else as anything that the user starts, which protects nothing.
+        lines: Report the lines of the callback that ran.
+
+    Raises:
+        SandboxUnavailableError: bubblewrap is not installed.
+    """
+    command = [
+        *(sys.executable, "-P", "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"),
+        *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
+        "--continue-on-collection-errors",
+        *(f"--ces-channel={channel}", *(["--ces-walled"] if walled else [])),
+        *(["--ces-lines"] if lines else []),
+        str(file),
+    ]
+    packages = os.pathsep.join(map(str, _packages()))
+    process = await asyncio.create_subprocess_exec(
+        *(_walled(command, folder, packages) if walled else command),
+        pass_fds=[channel],
+        env={**os.environ, "PYTHONPATH": packages},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    return process, asyncio.create_task(_said(process.stdout))
+
+
+def _walled(command: Sequence[str], folder: Path, packages: str) -> list[str]:
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        raise SandboxUnavailableError(_NO_BUBBLEWRAP)
+    return [
+        bwrap,
+        *("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
+        *("--clearenv", "--hostname", "sandbox"),
+        *("--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin"),  # noqa: S108  # inside
+        *("--setenv", "LANG", "C.UTF-8", "--setenv", "PYTHONDONTWRITEBYTECODE", "1"),
+        *("--setenv", "PYTHONPATH", packages),
+        *("--dev", "/dev", "--proc", "/proc", "--size", str(_TMP_BYTES), "--tmpfs", "/tmp"),  # noqa: S108
+        *(argument for path in _seen(folder) for argument in ("--ro-bind-try", path, path)),
+        *("--chdir", str(folder), "--remount-ro", "/", "--", *command),
+    ]
+
+
+def _packages() -> list[Path]:
+    """Return the folders that packages are imported from, the one of this package first."""
+    found = [_OURS.parent]
+    found += [Path(each) for each in sys.path if Path(each).name in {"site-packages", "dist-packages"}]
+    return list(dict.fromkeys(found))
+
+
+def _seen(folder: Path) -> Iterator[str]:
+    """Yield what is mounted: of the folder that holds this package, only the package."""
+    _, *others = _packages()
+    yield from _SYSTEM
+    yield from dict.fromkeys((sys.base_prefix, sys.prefix))
+    yield from map(str, others)
+    with contextlib.suppress(AttributeError):  # not in every virtual environment
+        yield site.getusersitepackages()
+    yield str(_OURS)
+    yield str(folder)
+
+
+async def _said(stream: asyncio.StreamReader | None) -> str:
+    """Return the end of what *stream* had, once it ends."""
+    kept = b""
+    while stream is not None and (piece := await stream.read(_SAID_BYTES)):
+        kept = (kept + piece)[-_SAID_BYTES:]
+    return kept.decode(errors="replace").strip()
+
 
 Valid = TypeVar("Valid")
 

@@ -1,16 +1,180 @@
-"""Compare what an agent said and called with what an evaluation expects."""
+"""Compare values with what a test or an evaluation expects."""
 
 import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import regex
 
-from gcp_adk_store.ces.testing.expectations import is_equal
 from gcp_adk_store.errors import InvalidInputError
+
+_STEP: Final = re.compile(
+    r"""
+    (?P<every>\.\.)?                                  # at any depth
+    (?: \.? (?P<name>[A-Za-z_][\w-]*)
+      | \.? (?P<wild>\*)
+      | \[ \s* (?: (?P<index>-?\d+) | (?P<star>\*) | '(?P<single>[^']*)' | "(?P<double>[^"]*)" ) \s* \]
+    )
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    wanted: str | int | None
+    """Key, index, or None for all of them."""
+    anywhere: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPath:
+    """Where values are in a document."""
+
+    text: str
+    steps: tuple[_Step, ...]
+
+    @classmethod
+    def of(cls, text: str) -> "JsonPath":
+        """Return *text*, read.
+
+        Raises:
+            ValueError: *text* is not a path of names, ``['names']``, ``[indexes]``, ``*`` and ``..``.
+        """
+        rest = text.removeprefix("$")
+        steps, position = [], 0
+        while position < len(rest):
+            match = _STEP.match(rest, position)
+            if match is None:
+                raise ValueError(f"the path {text!r} cannot be read at {rest[position:]!r}")
+            named = next(
+                (match[group] for group in ("name", "single", "double") if match[group] is not None), None
+            )
+            index = None if match["index"] is None else int(match["index"])
+            steps.append(_Step(named if named is not None else index, anywhere=bool(match["every"])))
+            position = match.end()
+        if not text.strip():
+            raise ValueError("the path is empty; $ names the whole document")
+        return cls(text=text, steps=tuple(steps))
+
+    def has(self, name: str) -> bool:
+        """Whether it goes through what is called *name*."""
+        return any(step.wanted == name for step in self.steps)
+
+    def find(self, document: Any) -> Any:
+        """Return what is there in *document*: the value, a list of several, None for nothing."""
+        found = [document]
+        for step in self.steps:
+            among = [below for each in found for below in _all_below(each)] if step.anywhere else found
+            found = [value for each in among for value in _matching(each, step.wanted)]
+        return found if len(found) > 1 else next(iter(found), None)
+
+
+def _matching(value: Any, wanted: str | int | None) -> Iterator[Any]:
+    if isinstance(value, dict):
+        if wanted is None:
+            yield from value.values()
+        elif wanted in value:
+            yield value[wanted]
+    elif isinstance(value, list):
+        if wanted is None:
+            yield from value
+        elif isinstance(wanted, int) and -len(value) <= wanted < len(value):
+            yield value[wanted]
+
+
+def _all_below(value: Any) -> Iterator[Any]:
+    """Yield *value* and all values within it."""
+    yield value
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in below:
+        yield from _all_below(each)
+
+
+def _is_contained(actual: Any, expected: Any) -> bool:
+    if isinstance(actual, str):
+        return isinstance(expected, str) and expected in actual
+    return isinstance(actual, list | dict) and any(is_equal(each, expected) for each in actual)
+
+
+def is_equal(actual: Any, expected: Any) -> bool:
+    """Return whether both are the same JSON; 1 and 1.0 are, 1 and true are not."""
+    if isinstance(actual, bool) or isinstance(expected, bool):
+        return actual is expected
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        return actual.keys() == expected.keys() and all(
+            is_equal(actual[key], expected[key]) for key in actual
+        )
+    if isinstance(actual, list) and isinstance(expected, list):
+        return len(actual) == len(expected) and all(map(is_equal, actual, expected))
+    return bool(actual == expected)
+
+
+def _compares(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Return a comparison of two numbers, or of two texts; others do not compare."""
+
+    def compare(actual: Any, expected: Any) -> bool:
+        for kind in (int | float, str):
+            if isinstance(actual, kind) and isinstance(expected, kind):
+                return not isinstance(actual, bool) and holds(actual, expected)
+        return False
+
+    return compare
+
+
+def _measures(holds: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    """Return a comparison of a length with a number."""
+
+    def measure(actual: Any, expected: Any) -> bool:
+        return isinstance(actual, str | list | dict) and _compares(holds)(len(actual), expected)
+
+    return measure
+
+
+OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "equals": is_equal,
+    "contains": _is_contained,
+    "greater_than": _compares(lambda actual, expected: actual > expected),
+    "less_than": _compares(lambda actual, expected: actual < expected),
+    "length_equals": _measures(lambda actual, expected: actual == expected),
+    "length_greater_than": _measures(lambda actual, expected: actual > expected),
+    "length_less_than": _measures(lambda actual, expected: actual < expected),
+    "is_null": lambda actual, _: actual is None,
+    "is_not_null": lambda actual, _: actual is not None,
+}
+"""By name; each gets what is there and what is expected."""
+
+WITHOUT_VALUE: Final = frozenset({"is_null", "is_not_null"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What a value must be."""
+
+    path: JsonPath
+    operator: str
+    """One of `OPERATORS`."""
+    value: Any
+    line: int
+    """Where it is written."""
+
+    def failure(self, document: Any) -> str | None:
+        """Return what is wrong with *document*, or None."""
+        actual = self.path.find(document)
+        if OPERATORS[self.operator](actual, self.value):
+            return None
+        expected = "" if self.operator in WITHOUT_VALUE else f" {self.value!r}"
+        return f"{self.path.text} {self.operator}{expected}: it is {_shortly(actual)}"
+
+
+def _shortly(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 300 else f"{shown[:300]}..."  # noqa: PLR2004  # a few lines of a terminal
+
 
 MATCH_TYPES: Final = frozenset({"semantic", "contains", "exact", "regexp", "ignore"})
 SIMILAR: Final = 0.8

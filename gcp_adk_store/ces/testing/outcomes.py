@@ -1,7 +1,9 @@
-"""Hold what became of a test."""
+"""Hold what became of tests, and which statements of an app they ran."""
 
-from collections.abc import Iterable
+import ast
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Literal
 
 Status = Literal["passed", "failed", "error", "skipped"]
@@ -63,3 +65,118 @@ def _texts(outcome: Outcome) -> tuple[str, ...]:
 def _end_of(text: str, most: int) -> str:
     cut = len(text) - most
     return text if cut <= 0 else f"[{cut:,} characters are left out]\n{text[cut:]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCoverage:
+    """The statements of one file, by the numbers of their first lines."""
+
+    path: str
+    statements: tuple[int, ...]
+    ran: tuple[int, ...]
+    """Those of them that ran."""
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Those that did not run."""
+        return tuple(sorted({*self.statements} - {*self.ran}))
+
+    @property
+    def percent(self) -> float:
+        """How many of 100 ran; 100 of a file without a statement."""
+        return 100 * len(self.ran) / len(self.statements) if self.statements else 100.0
+
+
+class Coverage:
+    """Lines that ran, of files that are known before any code runs.
+
+    Untrusted code reports the lines. It can report any line of its own file, and nothing of another file.
+    """
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        """Measure *files*; those that are not Python have no statements."""
+        self._statements = {path: _statements(_text(path)) for path in dict.fromkeys(files)}
+        self._ran: dict[Path, set[int]] = {path: set() for path in self._statements}
+        self._same = {path.resolve(): path for path in self._statements}
+
+    def note(self, file: str | Path, lines: Iterable[int]) -> None:
+        """Note that *lines* of *file* ran; unknown files and lines without a statement do not count."""
+        path = self._same.get(Path(file).resolve())
+        if path is not None:
+            starts = self._statements[path]
+            self._ran[path].update(starts[line] for line in lines if line in starts)
+
+    def files(self) -> list[FileCoverage]:
+        """Return what ran of each file until now, by path."""
+        return [
+            FileCoverage(
+                path=str(path),
+                statements=tuple(sorted({*starts.values()})),
+                ran=tuple(sorted(self._ran[path])),
+            )
+            for path, starts in sorted(self._statements.items())
+        ]
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return sorted *numbers* as people read them: ``3-5, 8``."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):  # lint and the tests report it
+        return ""
+
+
+def _statements(source: str) -> dict[int, int]:
+    """Return the first line of the statement that is on each line; empty for code that is not Python.
+
+    Of a compound statement only its head counts, up to its body. ``except`` and ``case`` are statements too.
+    Declarations, docstrings and other constants do nothing, and do not count.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+    starts: dict[int, int] = {}
+    for node in ast.walk(tree):
+        for start, first, last in _heads(node):
+            for line in range(first, last + 1):
+                starts.setdefault(line, start)
+    return starts
+
+
+def _heads(node: ast.AST) -> Iterator[tuple[int, int, int]]:
+    """Yield the statement that *node* is: the line that it is known by, its first line and its last."""
+    match node:
+        case ast.Expr(value=ast.Constant()) | ast.Global() | ast.Nonlocal() | ast.AnnAssign(value=None):
+            return
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            yield node.lineno, first, _end_of_head(node.lineno, node.body)
+        case ast.match_case(pattern=pattern, body=body):
+            yield pattern.lineno, pattern.lineno, _end_of_head(pattern.lineno, body)
+        case ast.Match():
+            yield node.lineno, node.lineno, max(node.lineno, node.subject.end_lineno or 0)
+        case ast.ExceptHandler() | ast.stmt():
+            below: list[ast.stmt] = getattr(node, "body", [])
+            last = _end_of_head(node.lineno, below) if below else node.end_lineno or node.lineno
+            yield node.lineno, node.lineno, last
+
+
+def _end_of_head(start: int, body: list[ast.stmt]) -> int:
+    """Return the last line before *body*; a body on the same line begins there."""
+    return max(start, _first_line(body[0]) - 1)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(each.lineno for each in decorators)])

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.ces.conversation.conversation import ConversationTurn, ToolUse
-from gcp_adk_store.ces.guest.content import TRANSFER
-from gcp_adk_store.ces.testing.expectations import is_equal
-from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, similarity, squeezed
+from gcp_adk_store.ces.guest.messages import TRANSFER
+from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, is_equal, similarity, squeezed
 
 _FUZZY: Final = 0.75
 """The similarity that ``fuzzy_match`` wants."""

@@ -1,14 +1,137 @@
-"""Hold the tools that code, or a model, may call."""
+"""Hold the tools that code or a model may call, what answers in their place, and how models see them."""
 
-from collections.abc import Iterable, Mapping
+import ast
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from gcp_adk_store.ces.guest.contract import Code
+from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.ces.http.fetching import Outgoing
-from gcp_adk_store.ces.tools.injection import Authentication, SessionValues
 from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
+from gcp_adk_store.ces.tools.parameters import Authentication, SessionValues
 from gcp_adk_store.errors import InvalidInputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockedCall:
+    """One answer of a `MockConfig`."""
+
+    tool: str
+    response: Mapping[str, Any]
+    """What the answer's ``json()`` is, ``result`` included where the tool's own answer has one."""
+    expected_args: Mapping[str, Any] = field(default_factory=dict)
+    """What the arguments must have, at any depth; others may be there too."""
+
+    def fits(self, tool: str, args: Mapping[str, Any]) -> bool:
+        """Whether it answers the call of *tool* with *args*."""
+        return tool == self.tool and _has(args, self.expected_args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockConfig:
+    """Answers to the calls that the code makes of tools: the first one that fits."""
+
+    calls: Sequence[MockedCall] = ()
+    unmatched: Literal["PASS_THROUGH", "FAIL"] = "PASS_THROUGH"
+    """Whether a call by code that none fits goes to the tool, or ends the run; a model's goes to the tool."""
+
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any]) -> Self:
+        """Return the ``mockConfig`` of the platform's API, in camelCase or snake_case.
+
+        Raises:
+            InvalidInputError: *config* is not a mockConfig.
+        """
+        mocked = _named(config, "mockedToolCalls", "mocked_tool_calls") or []
+        if not isinstance(mocked, list | tuple):
+            raise InvalidInputError("mockedToolCalls must be a list")
+        unmatched = _named(config, "unmatchedToolCallBehavior", "unmatched_tool_call_behavior")
+        if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
+            unmatched = "PASS_THROUGH"
+        if unmatched not in ("PASS_THROUGH", "FAIL"):
+            raise InvalidInputError(f"unmatchedToolCallBehavior is {unmatched!r}: PASS_THROUGH or FAIL")
+        return cls(
+            calls=tuple(
+                MockedCall(
+                    tool=_tool_of(call),
+                    response=_object(call, "mockResponse", "mock_response"),
+                    expected_args=_object(call, "expectedArgsPattern", "expected_args_pattern"),
+                )
+                for call in mocked
+            ),
+            unmatched=unmatched,
+        )
+
+    def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
+        """Return the first answer that fits a call of *tool*, or None."""
+        return next((call for call in self.calls if call.fits(tool, args)), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeTools:
+    """Python code that answers tool calls: ``fake_{tool}``, or ``fake_tool_call`` for all of them.
+
+    Each is called with ``tool``, ``input`` and ``callback_context``; None lets the tool itself answer.
+
+    Raises:
+        InvalidInputError: the source is not valid Python.
+    """
+
+    source: str
+    filename: str = "fakes.py"
+    functions: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        try:
+            found = scan(ast.parse(self.source)).functions
+        except (SyntaxError, ValueError) as exc:
+            raise InvalidInputError(f"{self.filename}: {exc}") from exc
+        object.__setattr__(self, "functions", frozenset(found))
+
+    def function_for(self, tool: str) -> str | None:
+        """Return the name of the function that answers calls of *tool*, or None."""
+        return next((name for name in (f"fake_{tool}", "fake_tool_call") if name in self.functions), None)
+
+
+def _tool_of(call: Mapping[str, Any]) -> str:
+    """Return the name that code calls the tool of *call* by; resource names end with it."""
+    toolset = _named(call, "toolset", "toolset") or _named(call, "toolsetTool", "toolset_tool")
+    if isinstance(toolset, Mapping):
+        operation = _named(toolset, "toolId", "tool_id")
+        return f"{_last(str(toolset.get('toolset', '')))}_{operation}"
+    named = _named(call, "toolId", "tool_id") or call.get("tool")
+    if not isinstance(named, str):
+        raise InvalidInputError("a mocked tool call must name its tool, in toolId, tool or toolset")
+    name = _last(named)
+    return f"{_last(toolset)}_{name}" if isinstance(toolset, str) else name
+
+
+def _last(resource_name: str) -> str:
+    return resource_name.rpartition("/")[2]
+
+
+def _object(given: Mapping[str, Any], camel: str, snake: str) -> Mapping[str, Any]:
+    found = _named(given, camel, snake) or {}
+    if not isinstance(found, Mapping):
+        raise InvalidInputError(f"{camel} of a mocked tool call must be an object")
+    return found
+
+
+def _named(given: Any, camel: str, snake: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise InvalidInputError("a mockConfig, and each of its mocked tool calls, must be an object")
+    return given.get(camel, given.get(snake))
+
+
+def _has(value: Any, pattern: Any) -> bool:
+    if isinstance(pattern, Mapping):
+        return isinstance(value, Mapping) and all(
+            name in value and _has(value[name], below) for name, below in pattern.items()
+        )
+    return bool(value == pattern) and isinstance(value, bool) == isinstance(pattern, bool)  # 1 == True
+
 
 Execution: TypeAlias = Literal["SYNCHRONOUS", "ASYNCHRONOUS"]
 
@@ -133,3 +256,114 @@ def _callees(key: str | None, tool: Tool | str) -> list[Callee]:
             raise InvalidInputError(
                 f"{type(tool).__name__} is not a tool: give a PythonTool, an OpenApiTool or a MockTool"
             )
+
+
+_OBJECT: Final = {"type": "object"}
+_SCALARS: Final = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+_LISTS: Final = frozenset({"list", "List", "tuple", "Tuple", "set", "Set", "Sequence", "Iterable"})
+_ALIASES: Final = frozenset({"Optional", "Annotated"})
+
+
+def declaration_of(callee: Callee) -> dict[str, Any]:
+    """Return *callee* as JSON: ``name``, ``description`` and ``parametersJsonSchema``.
+
+    A Python tool is declared by its signature and docstring, as on the platform; a mock takes any arguments.
+    Code that cannot be read is declared without parameters: a call of it says what is wrong.
+    """
+    match callee:
+        case PythonTool():
+            return _of_python(callee)
+        case OperationTool():
+            operation = callee.operation
+            hidden = {name for name, each in operation.of_session.items() if each.expression}
+            told = [each for each in operation.parameters if each.name not in hidden]
+            properties: dict[str, Any] = {each.name: {} for each in told}
+            required = [each.name for each in told if each.required]
+            of_session = operation.body_of_session
+            if operation.body is not None and not of_session.expression:
+                properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}
+                required += ["body"] if operation.body_required else []
+            return _declared(callee.name, callee.description, properties, required)
+        case MockTool():
+            made = _declared(callee.name, callee.description, {}, [])
+            return made if callee.parameters is None else {**made, "parametersJsonSchema": callee.parameters}
+
+
+def _declared(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    schema: dict[str, Any] = {**_OBJECT, "properties": properties}
+    if required:
+        schema["required"] = required
+    return {"name": name, "description": description, "parametersJsonSchema": schema}
+
+
+def _of_python(tool: PythonTool) -> dict[str, Any]:
+    code = CodeFile.of(tool.code)
+    try:
+        functions = [
+            node
+            for node in ast.parse(code.source).body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        ]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        functions = []
+    wanted = code.name or tool.name
+    found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
+    if found is None:
+        return _declared(tool.name, tool.description, {}, [])
+    properties, required = {}, []
+    for argument, has_default in _parameters(found.args):
+        properties[argument.arg] = _schema(argument.annotation)
+        if not has_default:
+            required.append(argument.arg)
+    described = ast.get_docstring(found, clean=False)
+    return _declared(tool.name, tool.description or inspect.cleandoc(described or ""), properties, required)
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[tuple[ast.arg, bool]]:
+    """Yield each parameter, and whether it has a default."""
+    positional = [*arguments.posonlyargs, *arguments.args]
+    without = len(positional) - len(arguments.defaults)
+    for number, argument in enumerate(positional):
+        yield argument, number >= without
+    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield argument, default is not None
+
+
+def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912  # one for each kind
+    """Return the JSON schema of *annotation*; empty for what is not known."""
+    match annotation:
+        case ast.Constant(value=str() as text):
+            try:
+                return _schema(ast.parse(text, mode="eval").body)
+            except (SyntaxError, ValueError):
+                return {}
+        case ast.Name(id=name) if name in _SCALARS:
+            return {"type": _SCALARS[name]}
+        case ast.Name(id=name) if name in _LISTS:
+            return {"type": "array", "items": {}}
+        case ast.Name(id="dict" | "Dict" | "Mapping"):
+            return dict(_OBJECT)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return _any_of([left, right])
+        case ast.Subscript(value=ast.Attribute(attr=name) | ast.Name(id=name), slice=inner):
+            items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            if name in _ALIASES:
+                return _schema(items[0])
+            if name == "Union":
+                return _any_of(items)
+            if name == "Literal":
+                values = [each.value for each in items if isinstance(each, ast.Constant)]
+                return {"enum": values}
+            if name in _LISTS:
+                return {"type": "array", "items": _schema(items[0])}
+            return dict(_OBJECT) if name in {"dict", "Dict", "Mapping"} else {}
+        case ast.Attribute(attr=name):
+            return _schema(ast.Name(id=name))
+        case _:
+            return {}
+
+
+def _any_of(annotations: list[ast.expr]) -> dict[str, Any]:
+    """Return the schema of a union; a part that is None makes it no other type."""
+    kinds = [each for each in annotations if not (isinstance(each, ast.Constant) and each.value is None)]
+    return _schema(kinds[0]) if len(kinds) == 1 else {"anyOf": [_schema(each) for each in kinds]}

@@ -14,10 +14,16 @@ from typing import Any, Final, Self
 import httpx
 import yaml
 
-from gcp_adk_store.ces.http.fetching import Outgoing
-from gcp_adk_store.ces.http.headers import header_fault
-from gcp_adk_store.ces.tools.injection import MARK, Authentication, SessionValues
-from gcp_adk_store.ces.tools.parameters import PLACES, ArgumentsError, Parameter, text_of
+from gcp_adk_store.ces.http.fetching import Outgoing, header_fault
+from gcp_adk_store.ces.tools.parameters import (
+    MARK,
+    PLACES,
+    ArgumentsError,
+    Authentication,
+    Parameter,
+    SessionValues,
+    text_of,
+)
 from gcp_adk_store.ces.tools.session_fields import (
     SessionFields,
     UnfillableError,

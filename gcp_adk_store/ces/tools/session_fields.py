@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
-from gcp_adk_store.ces.tools.injection import MARK, SessionValues, expression_of
-from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.ces.tools.parameters import MARK, ArgumentsError, SessionValues, expression_of
 from gcp_adk_store.errors import InvalidInputError
 
 Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import click
 
-from gcp_adk_store.ces.sandbox.environment import PACKAGES, default_folder, install_environment
-from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
-from gcp_adk_store.ces.sandbox.interpreters import InterpreterWarning
+from gcp_adk_store.ces.sandbox.environment import (
+    PACKAGES,
+    InterpreterWarning,
+    default_folder,
+    install_environment,
+)
+from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.cli.ces.chat import chat
 from gcp_adk_store.cli.ces.check import test
 from gcp_adk_store.cli.ces.evaluate import evaluate
-from gcp_adk_store.cli.ces.lint import lint
-from gcp_adk_store.cli.ces.pack import pack
+from gcp_adk_store.cli.ces.lint import lint, pack
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import waiting

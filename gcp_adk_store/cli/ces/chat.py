@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces import interrupts
-from gcp_adk_store.cli.ces.models import chosen_model, model_options
-from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
+from gcp_adk_store.cli.ces.options import (
+    Chosen,
+    app_in,
+    app_option,
+    chosen_model,
+    model_options,
+    object_option,
+    test_options,
+    until_interrupted,
+)
 from gcp_adk_store.cli.ces.place import key_of
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
@@ -77,7 +84,7 @@ def chat(
     at = {name: given.pop(name) for name in PLACE}
     try:
         with app_in(app, app_name) as folder:
-            failed = interrupts.run(_converse(folder, at, **given))
+            failed = until_interrupted(_converse(folder, at, **given))
     except StoreError:
         with told_with_remedy():
             raise

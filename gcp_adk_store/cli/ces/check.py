@@ -1,24 +1,33 @@
-"""The command that runs the tests of an agent app."""
+"""The command that runs the tests of an agent app, also whenever files are saved."""
 
 import dataclasses
 import importlib.util
 import json
+import os
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.ces.apps.locating import UNPACKED
-from gcp_adk_store.cli.ces import interrupts
-from gcp_adk_store.cli.ces.coverage import lcov, show_coverage
-from gcp_adk_store.cli.ces.junit import junit_xml
-from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
-from gcp_adk_store.cli.ces.watching import again_and_again, saved_files
+from gcp_adk_store.ces.apps.files import UNPACKED
+from gcp_adk_store.cli.ces.options import (
+    Chosen,
+    app_in,
+    app_option,
+    object_option,
+    test_options,
+    until_interrupted,
+)
+from gcp_adk_store.cli.ces.reports import junit_xml, lcov, show_coverage
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import cell, show
@@ -27,10 +36,83 @@ from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
+    from watchdog.events import FileSystemEvent
+
     from gcp_adk_store.ces.apps.layout import AgentApp
     from gcp_adk_store.ces.sandbox import Sandbox
-    from gcp_adk_store.ces.testing.coverage import Coverage, FileCoverage
-    from gcp_adk_store.ces.testing.outcomes import Outcome
+    from gcp_adk_store.ces.testing.outcomes import Coverage, FileCoverage, Outcome
+
+
+_SAVES: Final = frozenset({"created", "deleted", "modified", "moved"})
+_SUFFIXES: Final = frozenset({".json", ".py", ".txt", ".yaml", ".yml"})
+"""Of the files of an app; reports and bytecode have others."""
+_QUIET_S: Final = 0.1
+"""Editors write, rename and touch files for one save; a command may save several files."""
+
+Saved = Callable[[], frozenset[Path]]
+Once = Callable[[frozenset[Path] | None], bool]
+"""Does the work that saved files concern, or all of it, and returns whether something failed."""
+
+
+@contextmanager
+def saved_files(*folders: Path) -> Iterator[Saved]:
+    """Yield a function that waits until files in *folders* are saved or removed, and returns them.
+
+    Files that are saved between two calls belong to the second.
+
+    Raises:
+        CannotLookError: the system watches no more files.
+    """
+    from watchdog.events import FileSystemEventHandler  # noqa: PLC0415  # a third of a second
+    from watchdog.observers import Observer  # noqa: PLC0415  # likewise
+
+    saved: SimpleQueue[Path] = SimpleQueue()
+
+    class Handler(FileSystemEventHandler):
+        def on_any_event(self, event: "FileSystemEvent") -> None:
+            if event.event_type in _SAVES and not event.is_directory:
+                for name in (event.src_path, event.dest_path):
+                    path = Path(os.fsdecode(name))
+                    if path.suffix in _SUFFIXES:
+                        saved.put(path)
+
+    observer = Observer()
+    try:
+        for folder in folders:
+            observer.schedule(Handler(), str(folder), recursive=True)
+        observer.start()
+    except OSError as exc:
+        raise CannotLookError(f"{folders[0]} cannot be watched: {exc.strerror}") from exc
+    try:
+        yield partial(_next, saved)
+    finally:
+        observer.stop()
+        observer.join()
+
+
+def again_and_again(once: Once, saved: Saved) -> bool:
+    """Do all of the work, then what saved files concern, until Ctrl-C; return whether the last one failed."""
+    failed, changed = False, None
+    try:
+        while True:
+            try:
+                failed = once(changed)
+            except CannotLookError as exc:
+                failed = True
+                click.echo(visible(str(exc)), err=True)
+            click.echo("waiting until a file is saved; Ctrl-C ends", err=True)
+            changed = saved()
+    except KeyboardInterrupt:
+        return failed
+
+
+def _next(saved: "SimpleQueue[Path]") -> frozenset[Path]:
+    found = {saved.get()}
+    with suppress(Empty):
+        while True:
+            found.add(saved.get(timeout=_QUIET_S))
+    return frozenset(found)
+
 
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
 
@@ -160,7 +242,7 @@ def _run(
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     try:
-        told = interrupts.run(
+        told = until_interrupted(
             _outcomes(
                 app,
                 of_tools,
@@ -231,11 +313,14 @@ async def _outcomes(
     selection: _Selection,
     coverage: bool,
 ) -> _Told:
-    from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.admission import (  # noqa: PLC0415  # of the extra
+        Machine,
+        Room,
+        open_sandbox,  # likewise
+    )
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.coverage import Coverage  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.outcomes import Coverage  # noqa: PLC0415  # likewise
 
     app, settings = chosen.read_sound_app(folder), chosen.settings()
     outcomes: list[Outcome] = []
@@ -283,8 +368,11 @@ async def _tool_outcomes(
     from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import read_tool_tests  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import (  # noqa: PLC0415  # likewise
+        ToolChecks,
+        malformed,
+        read_tool_tests,  # likewise
+    )
 
     outcomes: list[Outcome] = []
     if not files:

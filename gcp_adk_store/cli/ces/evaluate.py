@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.check import show_outcomes, unpacked_folder, write_junit
-from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
-from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
+from gcp_adk_store.cli.ces.options import (
+    Chosen,
+    app_in,
+    app_option,
+    chosen_model,
+    model_options,
+    object_option,
+    own_model,
+    test_options,
+    until_interrupted,
+)
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.errors import StoreError
@@ -92,7 +100,7 @@ def evaluate(
                 "or name their folder by --tests"
             )
         try:
-            outcomes = interrupts.run(_outcomes(app, files, **given))
+            outcomes = until_interrupted(_outcomes(app, files, **given))
         except StoreError as exc:
             raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):
@@ -154,13 +162,16 @@ async def _outcomes(
     **given: Any,
 ) -> "list[Outcome]":
     from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.admission import (  # noqa: PLC0415  # likewise
+        Machine,
+        Room,
+        open_sandbox,  # likewise
+    )
     from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_checks import malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import malformed  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.turn_checks import Rules  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
@@ -210,7 +221,7 @@ def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Calla
     """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
     from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.expected_model import ExpectedModel  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.evaluation_runs import ExpectedModel  # noqa: PLC0415  # likewise
 
     if expected:
         if any(asked.values()):

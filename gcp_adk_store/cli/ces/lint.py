@@ -1,4 +1,4 @@
-"""The command that reports code that the platform would refuse."""
+"""The commands that check an agent app, and write it as an archive."""
 
 import dataclasses
 import json
@@ -14,9 +14,11 @@ from gcp_adk_store.cli.ces.options import app_in, app_option
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
+
 
 _COLORS: Final = {"error": "red", "warning": "yellow"}
 
@@ -69,3 +71,26 @@ def _show(found: "list[Finding]", *, files: int) -> None:
     errors = sum(each.severity == "error" for each in found)
     summary = f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings"
     console.print(summary, highlight=False)
+
+
+@click.command()
+@click.argument("source", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@app_option
+def pack(source: Path, target: Path, app_name: str | None) -> None:
+    """Write an agent app as a .zip that the platform imports, with the same bytes for the same files.
+
+    DIR may also be a project that has the app in cxas_app/. FILE is replaced.
+
+    Ends with 2 if the folder does not contain an app.
+    """
+    with needs_ces():
+        from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.files import pack as write  # noqa: PLC0415  # likewise
+    if not source.exists():
+        raise CannotLookError(f"{source} does not exist")
+    try:
+        count = write(app_folder(source, app_name), target)
+    except InvalidInputError as exc:
+        raise CannotLookError(str(exc)) from exc
+    click.echo(visible(f"{target}: {count} files"))

@@ -1,13 +1,16 @@
-"""The options of the commands that run code."""
+"""The options of the commands that run code, and how Ctrl-C ends them."""
 
+import asyncio
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -17,7 +20,32 @@ from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from google.adk.models.base_llm import BaseLlm
+
     from gcp_adk_store.ces import AgentApp, HttpPolicy, RuntimeSettings
+
+
+Result = TypeVar("Result")
+
+
+def until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of *work*.
+
+    Ctrl-C is raised where the command is, and every task is cancelled. By its own handler asyncio cancels the
+    task of *work* alone, once it waits: a comparison goes on, and its end waits for asynchronous tools.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # such as in the background
+        return asyncio.run(work)
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        return asyncio.run(work)
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -158,7 +186,7 @@ def app_in(path: Path, name: str | None) -> Iterator[Path]:
     Raises:
         CannotLookError: it does not exist, or has not this app.
     """
-    from gcp_adk_store.ces.apps.locating import located  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.files import located  # noqa: PLC0415  # of the extra
 
     if not path.exists():
         raise CannotLookError(f"the folder {path} does not exist")
@@ -260,3 +288,66 @@ def _is_loopback(host: str) -> bool:
         return ip_address(name or host).is_loopback
     except ValueError:
         return False
+
+
+def model_options(command: Command) -> Command:
+    """Add the options of :func:`chosen_model` to *command*."""
+    return with_options(
+        command,
+        click.option(
+            "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
+        ),
+        click.option(
+            "--script",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Replies in place of a model's, a list in JSON or YAML.",
+        ),
+        click.option(
+            "--replay",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Recording of a model's replies, which the same conversation gets again.",
+        ),
+        click.option(
+            "--record",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False, writable=True),
+            help="Append the model's replies to this recording.",
+        ),
+    )
+
+
+def chosen_model(
+    app: "AgentApp", *, model: str | None, script: Path | None, replay: Path | None, record: Path | None
+) -> "BaseLlm | str | None":
+    """Return the model that was asked for; None for the one that *app* names.
+
+    Raises:
+        CannotLookError: more than one was asked for, or none can be recorded.
+        InvalidInputError: a file cannot be read.
+    """
+    from gcp_adk_store.ces import RecordingModel, ReplayedModel, ScriptedModel  # noqa: PLC0415  # of the extra
+
+    if sum(each is not None for each in (model, script, replay)) > 1:
+        raise CannotLookError("give one of --model, --script and --replay")
+    chosen: BaseLlm | str | None = model
+    if script is not None:
+        chosen = ScriptedModel.from_file(script)
+    elif replay is not None:
+        chosen = ReplayedModel(replay)
+    if record is None:
+        return chosen
+    return RecordingModel(chosen or own_model(app), record)
+
+
+def own_model(app: "AgentApp") -> str:
+    """Return the name of the model that *app* names.
+
+    Raises:
+        CannotLookError: it names none.
+    """
+    named = (app.root.model if app.root else "") or app.model
+    if not named:
+        raise CannotLookError("the app names no model; give --model")
+    return named

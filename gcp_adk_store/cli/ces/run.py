@@ -15,11 +15,11 @@ from rich.text import Text
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS
 from gcp_adk_store.ces.guest.scanning import scan
-from gcp_adk_store.cli.ces import interrupts
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     object_option,
     runtime_options,
+    until_interrupted,
     with_options,
 )
 from gcp_adk_store.cli.ces.place import Place, make_runtime, opened, say
@@ -149,7 +149,7 @@ def _carry_out(
     **chosen: Any,
 ) -> None:
     """Do *work*, show its result, and end the command."""
-    from gcp_adk_store.ces.sandbox.errors import (  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.sandbox.interface import (  # noqa: PLC0415  # of the extra
         SandboxError,
         SandboxUnavailableError,
     )
@@ -166,7 +166,7 @@ def _carry_out(
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
-        place, before, ran = interrupts.run(run())
+        place, before, ran = until_interrupted(run())
     except SandboxUnavailableError as exc:
         raise CannotLookError(str(exc)) from exc
     except SandboxError as exc:

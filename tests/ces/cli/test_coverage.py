@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gcp_adk_store.ces.testing.coverage import Coverage, FileCoverage, ranges
-from gcp_adk_store.cli.ces.coverage import lcov
+from gcp_adk_store.ces.testing.outcomes import Coverage, FileCoverage, ranges
+from gcp_adk_store.cli.ces.reports import lcov
 from gcp_adk_store.cli.command import command
 
 HALF = '''def half(number: int) -> dict:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.cli.ces import interrupts
+from gcp_adk_store.cli.ces.options import until_interrupted
 from tests.ces.conversation.apps import write_app
 from tests.support.ready_programs import ready_programs
 
@@ -71,9 +71,9 @@ def test_a_command_leaves_signals_as_they_were() -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert signal.default_int_handler is not interrupts.run(handler())
+        assert signal.default_int_handler is not until_interrupted(handler())
         assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        assert signal.SIG_IGN is interrupts.run(handler())
+        assert signal.SIG_IGN is until_interrupted(handler())
     finally:
         signal.signal(signal.SIGINT, before)

@@ -3,7 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from gcp_adk_store.ces.testing.outcomes import Outcome
-from gcp_adk_store.cli.ces.junit import junit_xml
+from gcp_adk_store.cli.ces.reports import junit_xml
 
 
 def test_a_report_is_xml_whatever_code_printed() -> None:

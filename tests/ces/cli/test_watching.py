@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gcp_adk_store.ces import read_app
 from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of
-from gcp_adk_store.cli.ces.watching import again_and_again, saved_files
+from gcp_adk_store.cli.ces.check import again_and_again, saved_files
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.failures import CannotLookError
 

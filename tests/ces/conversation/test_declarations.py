@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.ces import MockTool, OpenApiTool, PythonTool
-from gcp_adk_store.ces.tools.declarations import by_name
-from gcp_adk_store.ces.tools.signatures import declaration_of
+from gcp_adk_store.ces.tools.declarations import by_name, declaration_of
 
 
 @pytest.mark.parametrize(

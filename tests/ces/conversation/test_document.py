@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.ces import ScriptedModel
-from gcp_adk_store.ces.conversation import failures, turn
+from gcp_adk_store.ces.conversation import decisions, turn
 from tests.ces.guest.runs import of_callbacks
 from tests.support.documents import ROOT, blocks
 
@@ -49,9 +49,9 @@ def test_its_bounds_and_codes_are_those_of_the_code() -> None:
 
     assert f"more than {turn.MOST_MODEL_CALLS} model calls, or {turn.MOST_TRANSFERS} transfers" in text
     for code in (
-        failures.CALLBACK_FAILED,
-        failures.FAILED_PRECONDITION,
-        failures.GUARDRAIL_TRIGGERED,
-        failures.TURN_TOO_LONG,
+        decisions.CALLBACK_FAILED,
+        decisions.FAILED_PRECONDITION,
+        decisions.GUARDRAIL_TRIGGERED,
+        decisions.TURN_TOO_LONG,
     ):
         assert f"`{code}`" in text

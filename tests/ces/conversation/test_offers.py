@@ -7,7 +7,7 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store.ces import AgentApp, MockConfig, ScriptedModel
-from gcp_adk_store.ces.tools.mocks import MockedCall
+from gcp_adk_store.ces.tools.declarations import MockedCall
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse

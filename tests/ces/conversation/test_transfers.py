@@ -7,7 +7,7 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store.ces import ScriptedModel, read_app
-from gcp_adk_store.ces.conversation.conditions import Condition
+from gcp_adk_store.ces.conversation.decisions import Condition
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse

@@ -5,7 +5,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from gcp_adk_store.ces.guest.events import Event
+from gcp_adk_store.ces.guest.messages import Event
 from tests.ces.guest.runs import UNCHANGED, of_tool, result_of
 
 

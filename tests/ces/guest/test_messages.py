@@ -9,10 +9,16 @@ from typing import Any
 import pydantic
 import pytest
 
-from gcp_adk_store.ces.guest.content import Blob, Content, FunctionCall, Part
-from gcp_adk_store.ces.guest.llm import GenerateContentConfig, LlmRequest, LlmResponse
-from gcp_adk_store.ces.guest.models import from_wire, to_wire
-from gcp_adk_store.ces.guest.plain import NotJsonError
+from gcp_adk_store.ces.guest.messages import (
+    Blob,
+    Content,
+    FunctionCall,
+    GenerateContentConfig,
+    LlmRequest,
+    LlmResponse,
+    Part,
+)
+from gcp_adk_store.ces.guest.models import NotJsonError, from_wire, to_wire
 
 
 def inline_json(part: Part) -> tuple[str | None, Any]:

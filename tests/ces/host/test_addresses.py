@@ -13,8 +13,8 @@ import pytest
 
 from gcp_adk_store.ces import HttpPolicy, SessionKey
 from gcp_adk_store.ces.host.toolbox import Situation
-from gcp_adk_store.ces.http.addresses import is_public, read_address
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
+from gcp_adk_store.ces.http.policy import is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.web import Web
 

@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.ces import OpenApiTool
-from gcp_adk_store.ces.tools.injection import SessionValues
 from gcp_adk_store.ces.tools.openapi import Operation
-from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.ces.tools.parameters import ArgumentsError, SessionValues
 
 USER = {"type": "string", "x-ces-session-context": "$context.variables.user"}
 NOTE = {"type": "string"}

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.ces import MockTool
-from gcp_adk_store.ces.host.questions import Answer, Question
+from gcp_adk_store.ces.host.results import Answer, Question
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, stored
 

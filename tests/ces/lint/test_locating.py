@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store.ces.apps import locating
-from gcp_adk_store.ces.apps.locating import app_folder, located
+from gcp_adk_store.ces.apps import files
+from gcp_adk_store.ces.apps.files import app_folder, located
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
@@ -110,7 +110,7 @@ def test_an_archive_writes_nothing_elsewhere(tmp_path: Path, name: str) -> None:
 
 def test_an_archive_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what it really has."""
-    monkeypatch.setattr(locating, "MOST_BYTES", 1000)
+    monkeypatch.setattr(files, "MOST_BYTES", 1000)
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a", "x" * 600)
         archive.writestr("b", "x" * 600)

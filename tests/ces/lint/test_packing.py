@@ -10,8 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.ces import read_app
-from gcp_adk_store.ces.apps.locating import located
-from gcp_adk_store.ces.apps.packing import pack
+from gcp_adk_store.ces.apps.files import located, pack
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app

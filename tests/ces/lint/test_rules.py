@@ -4,11 +4,10 @@ import re
 
 import pytest
 
-from gcp_adk_store.ces.apps.code_rules import CALLBACK_PARAMETERS, check_callback, check_tool
-from gcp_adk_store.ces.apps.findings import Finding
-from gcp_adk_store.ces.apps.parsed import Parsed
+from gcp_adk_store.ces.apps.findings import Finding, Parsed
+from gcp_adk_store.ces.apps.lint import CALLBACK_PARAMETERS, check_callback, check_tool
+from gcp_adk_store.ces.guest.callbacks import _PARAMETERS
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
-from gcp_adk_store.ces.guest.subjects import _PARAMETERS
 
 GOOD = '''from typing import Optional
 import json

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gcp_adk_store.ces.apps.code_rules import check_callback, check_tool, check_tool_names
-from gcp_adk_store.ces.apps.parsed import Parsed
+from gcp_adk_store.ces.apps.findings import Parsed
+from gcp_adk_store.ces.apps.lint import check_callback, check_tool, check_tool_names
 from gcp_adk_store.ces.guest.contract import Callback
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.apps.paths import JsonPath
-from gcp_adk_store.ces.testing.expectations import OPERATORS, Expectation
+from gcp_adk_store.ces.testing.matching import OPERATORS, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
 from gcp_adk_store.ces.testing.tool_tests import ToolTest, read_tool_tests
 

@@ -9,10 +9,8 @@ import pytest
 
 from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_tools, read_app
 from gcp_adk_store.ces.conversation.decisions import tool_names
-from gcp_adk_store.ces.tools.declarations import OperationTool, by_name
-from gcp_adk_store.ces.tools.injection import CredentialMissingError, SessionValues
-from gcp_adk_store.ces.tools.parameters import ArgumentsError
-from gcp_adk_store.ces.tools.signatures import declaration_of
+from gcp_adk_store.ces.tools.declarations import OperationTool, by_name, declaration_of
+from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
 
 SCHEMA: dict[str, Any] = {
     "openapi": "3.0.3",

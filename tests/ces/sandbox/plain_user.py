@@ -16,7 +16,7 @@ from typing import Any
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxUnavailableError, open_environment
 from gcp_adk_store.ces.sandbox.environment import carried_code
-from gcp_adk_store.ces.sandbox.inside import kernel
+from gcp_adk_store.ces.sandbox.inside import keeping
 from tests.ces.sandbox.attacks import THREADS
 from tests.ces.sandbox.conftest import zygotes
 
@@ -41,7 +41,7 @@ def mounted(folder: Path, place: Path) -> Path:
     """Return a folder in *place*, which everybody enters, like *folder*."""
     environment = open_environment(folder)
     carried_code(environment, _MODULES)
-    kernel.unshare(kernel.CLONE_NEWNS)
+    keeping.unshare(keeping.CLONE_NEWNS)
     mount(Path("/"), Path("/"), _PRIVATE)
     base = Path(environment.interpreter.executable).parents[1]
     mount(base, place / "python", _BIND)

@@ -9,8 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.ces.sandbox import InterpreterWarning, SandboxUnavailableError, open_environment
-from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, default_folder, installed_folder
-from gcp_adk_store.ces.sandbox.interpreters import find_interpreter
+from gcp_adk_store.ces.sandbox.environment import (
+    PACKAGES,
+    carried_code,
+    default_folder,
+    find_interpreter,
+    installed_folder,
+)
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.cli.command import command
 

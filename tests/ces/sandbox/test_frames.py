@@ -7,9 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, spelled
-from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxOutputError, SandboxProtocolError
 
 LIMITS = Limits(
     sent_frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500

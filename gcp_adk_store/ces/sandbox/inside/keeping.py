@@ -6,6 +6,7 @@ so that it sees only itself, and every process that it starts ends with it.
 """
 
 import contextlib
+import ctypes
 import fcntl
 import json
 import os
@@ -14,8 +15,93 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from . import kernel, running
-from .conversation import Entry
+from . import running
+from .running import Entry
+
+CLONE_NEWNS: Final = 0x0002_0000
+CLONE_NEWIPC: Final = 0x0800_0000
+CLONE_NEWUSER: Final = 0x1000_0000
+CLONE_NEWPID: Final = 0x2000_0000
+
+MS_RDONLY: Final = 1
+MS_NOSUID: Final = 2
+MS_NODEV: Final = 4
+MS_NOEXEC: Final = 8
+
+_MS_REMOUNT: Final = 32
+_MS_BIND: Final = 4096
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_SECCOMP: Final = 22
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+_CAPABILITY_VERSION_3: Final = 0x2008_0522
+_INSTRUCTION_BYTES: Final = 8
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int) -> None:
+    """Move this process, or its later children, into new namespaces."""
+    _check("unshare", _libc.unshare(flags))
+
+
+def mount_tmpfs(target: str, *, flags: int, options: str) -> None:
+    """Mount an empty file system of memory over *target*."""
+    _check(
+        f"mount {target}",
+        _libc.mount(b"tmpfs", os.fsencode(target), b"tmpfs", ctypes.c_ulong(flags), options.encode()),
+    )
+
+
+def remount_read_only(path: str) -> None:
+    """Let nothing about *path*, a mount, be changed, such as its times; a device is written as ever."""
+    kept = os.statvfs(path).f_flag & (MS_NOSUID | MS_NOEXEC)
+    flags = ctypes.c_ulong(_MS_REMOUNT | _MS_BIND | MS_RDONLY | kept)
+    _check(f"mount {path}", _libc.mount(None, os.fsencode(path), None, flags, None))
+
+
+def set_dumpable(allowed: bool) -> None:  # noqa: FBT001  # the kernel's own switch
+    """Let, or do not let, processes of the same user read and write the memory of this one."""
+    _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, int(allowed))
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send this process a signal when its parent ends."""
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
+
+
+def drop_privileges() -> None:
+    """Give up all capabilities, and the ways to get one."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    none = (ctypes.c_uint32 * 6)()
+    _check("capset", _libc.capset(header, none))
+    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def filter_system_calls(program: bytes) -> None:
+    """Install a seccomp filter for the rest of this process's life: BPF, as libseccomp exports it."""
+
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
+
+    described = Program(len(program) // _INSTRUCTION_BYTES, program)
+    _check(
+        "seccomp",
+        _libc.prctl(_PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), ctypes.byref(described), 0, 0),
+    )
+
+
+def _prctl(name: str, option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _check(name, _libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero))
+
+
+def _check(what: str, result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
 
 DEVICES: Final = ("/dev/null", "/dev/urandom")
 """Of the host: all that a call sees of its devices."""
@@ -38,9 +124,9 @@ def isolate(uid: int | None) -> None:
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     # While a process is not dumpable, root owns its files in /proc. A call's process never sees it.
-    kernel.set_dumpable(True)
+    set_dumpable(True)
     user, group = os.geteuid(), os.getegid()
-    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC)
+    unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC)
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{_INSIDE_ID} {user} 1"),
@@ -49,9 +135,9 @@ def isolate(uid: int | None) -> None:
         _write(f"/proc/self/{name}", text)
     with contextlib.suppress(OSError):  # where that is forbidden, its own limits remain
         _write("/proc/self/oom_score_adj", _FIRST_TO_END)
-    kernel.set_dumpable(False)
+    set_dumpable(False)
     for path in DEVICES:
-        kernel.remount_read_only(path)
+        remount_read_only(path)
 
 
 def keep(
@@ -111,7 +197,7 @@ def _become_call(
 ) -> NoReturn:
     """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
     try:
-        kernel.die_with_parent(signal.SIGKILL)
+        die_with_parent(signal.SIGKILL)
         os.setsid()  # kill(0) reaches a process group in every namespace
         _arrange(frames=frames, output=output, ready=ready)
         try:
@@ -137,9 +223,9 @@ def _arrange(*, frames: int, output: int, ready: int) -> None:
 
 
 def _seal(limits: Mapping[str, Any], program: bytes) -> None:
-    plain = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-    kernel.mount_tmpfs("/proc", flags=plain | kernel.MS_RDONLY, options="size=4k,nr_inodes=2,mode=0555")
-    kernel.mount_tmpfs(
+    plain = MS_NOSUID | MS_NODEV | MS_NOEXEC
+    mount_tmpfs("/proc", flags=plain | MS_RDONLY, options="size=4k,nr_inodes=2,mode=0555")
+    mount_tmpfs(
         "/tmp",  # noqa: S108  # of the sandbox, and empty
         flags=plain,
         options=f"size={limits['file_bytes']},nr_inodes={limits['files']},mode=0700",
@@ -147,8 +233,8 @@ def _seal(limits: Mapping[str, Any], program: bytes) -> None:
     os.chdir("/tmp")  # noqa: S108
     running.forget()
     running.limit(limits)
-    kernel.drop_privileges()
-    kernel.filter_system_calls(program)
+    drop_privileges()
+    filter_system_calls(program)
 
 
 def _write(path: str, text: str) -> None:

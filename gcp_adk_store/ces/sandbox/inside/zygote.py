@@ -18,7 +18,7 @@ import sys
 import traceback
 from typing import Any, Final, NoReturn
 
-from . import keeping, kernel, running
+from . import keeping, running
 
 _PACKET_BYTES: Final = 64 * 1024
 _HANDLES: Final = 3
@@ -36,7 +36,7 @@ def main(control: int) -> NoReturn:
 
 
 def _serve(host: socket.socket, config: dict[str, Any]) -> None:
-    kernel.set_dumpable(False)
+    keeping.set_dumpable(False)
     seal = {"uid": config["uid"], "filter": base64.b64decode(config["filter"])}
     refused = _why_not_isolated(seal["uid"])
     if refused:
@@ -104,7 +104,7 @@ def _why_not_isolated(uid: int | None) -> str:
     if child == 0:
         try:
             keeping.isolate(uid)
-            kernel.mount_tmpfs("/tmp", flags=kernel.MS_NOSUID, options="size=4k")  # noqa: S108
+            keeping.mount_tmpfs("/tmp", flags=keeping.MS_NOSUID, options="size=4k")  # noqa: S108
         except OSError as exc:
             os.write(writes, str(exc).encode())
         finally:

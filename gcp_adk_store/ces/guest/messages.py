@@ -1,12 +1,13 @@
-"""Hold what users and agents say: content, its parts, and calls of functions in them."""
+"""Hold what users, agents and models say, and what happened in a session."""
 
 import base64
 import json as json_text
-from typing import Any, Final, Self
+import math
+from typing import Annotated, Any, Final, Self
 
 import pydantic
 
-from .models import MessageModel, decode_base64
+from .models import MessageModel, Model, decode_base64
 
 JSON: Final = "application/json"
 AUDIO: Final = "application/json+audio"
@@ -186,3 +187,116 @@ class Content(MessageModel):
     def is_model(self) -> bool:
         """Return whether a model says it."""
         return self.role == "model"
+
+
+def _content_of(value: object) -> object:
+    return {"parts": [{"text": value}]} if isinstance(value, str) else value
+
+
+class Tool(Model):
+    """A tool, as tool callbacks see it."""
+
+    name: str
+    """The display name."""
+    description: str = ""
+
+
+class FunctionDeclaration(MessageModel):
+    """A function that a model may call."""
+
+    name: str | None = None
+
+
+class ToolDeclaration(MessageModel):
+    """Functions that a model may call."""
+
+    function_declarations: list[FunctionDeclaration] | None = None
+
+
+class GenerateContentConfig(MessageModel):
+    """How a model is to answer."""
+
+    system_instruction: Annotated[Content | None, pydantic.BeforeValidator(_content_of)] = None
+    tools: list[ToolDeclaration] | None = None
+    excluded_tools: list[str] | None = None
+    """Names that the model does not see, even if ``tools`` has them."""
+
+    def hide_tool(self, tool_name: str) -> None:
+        """Add *tool_name* to the excluded tools."""
+        self.excluded_tools = self.excluded_tools or []
+        self.excluded_tools.append(tool_name)
+
+
+class LlmRequest(MessageModel):
+    """A question to a model."""
+
+    model: str | None = None
+    contents: list[Content] = pydantic.Field(default_factory=list)
+    config: GenerateContentConfig | None = None
+
+
+class LlmResponse(MessageModel):
+    """The answer of a model."""
+
+    content: Content | None = None
+    partial: bool | None = None
+    """Whether the agent goes on after it was said."""
+    turn_complete: bool | None = None
+
+    @classmethod
+    def from_parts(cls, parts: list[Part]) -> Self:
+        """Return an answer of the model that consists of *parts*."""
+        return cls(content=Content(parts=parts, role="model"))
+
+
+def _whole_seconds(value: object) -> object:
+    return math.floor(value) if isinstance(value, float) and math.isfinite(value) else value
+
+
+class EventActions(MessageModel):
+    """What an event does beside saying something."""
+
+    skip_summarization: bool | None = None
+    state_delta: dict[str, Any] = pydantic.Field(default_factory=dict)
+    artifact_delta: dict[str, Any] = pydantic.Field(default_factory=dict)
+    transfer_to_agent: str | None = None
+    escalate: bool | None = None
+    requested_auth_configs: dict[str, dict[str, Any]] = pydantic.Field(default_factory=dict)
+    end_invocation: bool | None = None
+
+
+class Event(Model):
+    """One event of a session."""
+
+    id: str
+    invocation_id: str
+    author: str
+    """``user``, or the name of an agent."""
+    timestamp: Annotated[int, pydantic.BeforeValidator(_whole_seconds)]
+    """In seconds; of fractions the whole ones."""
+    content: Content | None = None
+    actions: EventActions = pydantic.Field(default_factory=EventActions)
+    long_running_tool_ids: set[str] | None = None
+    partial: bool | None = None
+    turn_complete: bool | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    interrupted: bool | None = None
+    branch: str | None = None
+    grounding_metadata: Any = None
+
+    def is_user(self) -> bool:
+        """Return whether it is the user's."""
+        return self.author == "user"
+
+    def is_agent(self, agent_name: str | None = None) -> bool:
+        """Return whether it is an agent's, or that of *agent_name*."""
+        return not self.is_user() and agent_name in {None, self.author}
+
+    def has_error(self) -> bool:
+        """Return whether it tells of an error."""
+        return bool(self.error_code)
+
+    def parts(self) -> list[Part]:
+        """Return the parts of its content, if there are any."""
+        return (self.content.parts or []) if self.content else []
