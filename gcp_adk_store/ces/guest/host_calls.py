@@ -5,8 +5,9 @@ import json
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial, wraps
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, ParamSpec
 
 from .context import Variables
 
@@ -169,6 +170,7 @@ def response_of(reply: Reply) -> ExternalResponse:
 
 
 Awaited = Callable[[], ExternalResponse]
+Asked = ParamSpec("Asked")
 
 
 class HttpMethod(enum.StrEnum):
@@ -183,6 +185,18 @@ class HttpMethod(enum.StrEnum):
     OPTIONS = "OPTIONS"
 
 
+def _in_background(method: Callable[Asked, ExternalResponse]) -> Callable[Asked, Awaited]:
+    """Return the method of `Requests` that begins what *method* sends, with the same parameters."""
+
+    @wraps(method)
+    def begin(*args: Asked.args, **kwargs: Asked.kwargs) -> Awaited:
+        (requests, *rest), begun = args, list[Callable[[], Reply]]()
+        method(Requests(requests._calls, begun), *rest, **kwargs)  # type: ignore[arg-type, attr-defined]  # noqa: SLF001  # its own
+        return lambda: response_of(begun[0]())
+
+    return begin
+
+
 class Requests:
     """HTTP in the manner of the package requests.
 
@@ -191,8 +205,10 @@ class Requests:
     ``async_...``, which begins the request and returns a function that waits for the answer.
     """
 
-    def __init__(self, calls: HostCalls) -> None:
+    def __init__(self, calls: HostCalls, begun: list[Callable[[], Reply]] | None = None) -> None:
+        """Send requests as *calls*; where *begun* is given, begin them, and add what waits for the reply."""
         self._calls = calls
+        self._begun = begun
 
     def request(
         self,
@@ -205,9 +221,11 @@ class Requests:
         json: Any = None,
     ) -> ExternalResponse:
         """Return the answer to a request."""
-        return response_of(
-            self._calls.ask(_call(method, url, params=params, data=data, headers=headers, json=json))
-        )
+        call = _call(method, url, params=params, data=data, headers=headers, json=json)
+        if self._begun is not None:
+            self._begun.append(self._calls.begin(call))
+            return ExternalResponse()
+        return response_of(self._calls.ask(call))
 
     def get(self, url: str, params: Any = None, **kwargs: Any) -> ExternalResponse:
         """Return the answer to a GET."""
@@ -237,47 +255,14 @@ class Requests:
         """Return the answer to OPTIONS."""
         return self.request(HttpMethod.OPTIONS, url, **kwargs)
 
-    def async_request(
-        self,
-        method: str,
-        url: str,
-        *,
-        params: Any = None,
-        data: Any = None,
-        headers: Any = None,
-        json: Any = None,
-    ) -> Awaited:
-        """Begin a request."""
-        reply = self._calls.begin(_call(method, url, params=params, data=data, headers=headers, json=json))
-        return lambda: response_of(reply())
-
-    def async_get(self, url: str, params: Any = None, **kwargs: Any) -> Awaited:
-        """Begin a GET."""
-        return self.async_request(HttpMethod.GET, url, params=params, **kwargs)
-
-    def async_post(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
-        """Begin a POST."""
-        return self.async_request(HttpMethod.POST, url, data=data, json=json, **kwargs)
-
-    def async_put(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
-        """Begin a PUT."""
-        return self.async_request(HttpMethod.PUT, url, data=data, json=json, **kwargs)
-
-    def async_delete(self, url: str, **kwargs: Any) -> Awaited:
-        """Begin a DELETE."""
-        return self.async_request(HttpMethod.DELETE, url, **kwargs)
-
-    def async_patch(self, url: str, data: Any = None, json: Any = None, **kwargs: Any) -> Awaited:
-        """Begin a PATCH."""
-        return self.async_request(HttpMethod.PATCH, url, data=data, json=json, **kwargs)
-
-    def async_head(self, url: str, **kwargs: Any) -> Awaited:
-        """Begin a HEAD."""
-        return self.async_request(HttpMethod.HEAD, url, **kwargs)
-
-    def async_options(self, url: str, **kwargs: Any) -> Awaited:
-        """Begin OPTIONS."""
-        return self.async_request(HttpMethod.OPTIONS, url, **kwargs)
+    async_request = _in_background(request)
+    async_get = _in_background(get)
+    async_post = _in_background(post)
+    async_put = _in_background(put)
+    async_delete = _in_background(delete)
+    async_patch = _in_background(patch)
+    async_head = _in_background(head)
+    async_options = _in_background(options)
 
 
 def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
@@ -320,9 +305,7 @@ class ToolCaller:
             raise AttributeError(f"{owner} has no attribute {name!r}")
         raise self._calls.end(UnknownToolError(unknown_tool(owner, name, self.names)))
 
-    def call(
-        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> ExternalResponse:
+    def call(self, owner: str, name: str, *positional: Any, **keywords: Any) -> ExternalResponse:
         """Call the tool *name*; return its answer.
 
         Raises:
@@ -331,19 +314,10 @@ class ToolCaller:
         """
         return self._seen(self._calls.ask(self._question(owner, name, positional, keywords)))
 
-    def begin(
-        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> Callable[[], ExternalResponse]:
+    def begin(self, owner: str, name: str, *positional: Any, **keywords: Any) -> Awaited:
         """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
         reply = self._calls.begin(self._question(owner, name, positional, keywords))
-        seen: list[ExternalResponse] = []
-
-        def answer() -> ExternalResponse:
-            if not seen:
-                seen.append(self._seen(reply()))
-            return seen[0]
-
-        return answer
+        return cache(lambda: self._seen(reply()))
 
     def _question(
         self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
@@ -367,37 +341,32 @@ class ToolCaller:
 class Tools:
     """``tools.NAME({...})`` calls a tool and returns its answer."""
 
+    _owner = "tools"
+
     def __init__(self, caller: ToolCaller) -> None:
         self._caller = caller
 
-    def __getattr__(self, name: str) -> Callable[..., ExternalResponse]:
-        _check_made(name)
-        found = self._caller.find("tools", name)
-        return lambda *args, **keywords: self._caller.call("tools", found, args, keywords)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name in {"_call", "_caller"}:  # copy looks at objects that have nothing yet
+            raise AttributeError(name)
+        return partial(self._call, self._owner, self._caller.find(self._owner, name))
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._caller.names)
 
+    @property
+    def _call(self) -> Callable[..., Any]:
+        return self._caller.call
 
-class AsyncTools:
+
+class AsyncTools(Tools):
     """``async_tools.NAME({...})`` begins a call and returns a function that waits for the answer."""
 
-    def __init__(self, caller: ToolCaller) -> None:
-        self._caller = caller
+    _owner = "async_tools"
 
-    def __getattr__(self, name: str) -> Callable[..., Callable[[], ExternalResponse]]:
-        _check_made(name)
-        found = self._caller.find("async_tools", name)
-        return lambda *args, **keywords: self._caller.begin("async_tools", found, args, keywords)
-
-    def __dir__(self) -> Iterable[str]:
-        return sorted(self._caller.names)
-
-
-def _check_made(name: str) -> None:
-    """Raise what ``copy`` expects, which looks at objects that have nothing yet."""
-    if name == "_caller":
-        raise AttributeError(name)
+    @property
+    def _call(self) -> Callable[..., Any]:
+        return self._caller.begin
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:

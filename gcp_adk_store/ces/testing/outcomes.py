@@ -29,6 +29,9 @@ class Outcome:
     duration_s: float = 0.0
 
 
+_OUTCOMES: Final = 10_000
+"""Of a report; those beyond are counted."""
+_ORDER: Final = ("failed", "error", "skipped", "passed")
 _NAME: Final = 1000
 _SHORT_NAME: Final = 100
 _SAYS: Final = 20
@@ -38,12 +41,19 @@ _ALL: Final = 1024 * 1024
 
 
 def bounded(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return *outcomes* as reports show them: each text by its end, and about a megabyte of all.
+    """Return *outcomes* as reports show them: the first 10,000, each text by its end, a megabyte of all.
 
     What code prints, and what test files report, can be as much as the sandbox lets out. Short texts come
-    first, so that a flood leaves out none of the others.
+    first, so that a flood leaves out none of the others, and so do tests that failed. The last outcome counts
+    those that are left out, and failed if one of them did.
     """
-    kept = list(outcomes)
+    found = list(outcomes)
+    kept = found
+    if len(found) > _OUTCOMES:
+        by_status = sorted(range(len(found)), key=lambda number: _ORDER.index(found[number].status))
+        kept = [found[number] for number in sorted(by_status[:_OUTCOMES])]
+        told = (f"[{len(found) - _OUTCOMES:,} tests are left out]",)
+        kept.append(replace(found[by_status[_OUTCOMES]], name="others", says=told, stdout=""))
     left = _ALL
     for number in sorted(range(len(kept)), key=lambda number: sum(map(len, _texts(kept[number])))):
         each, texts = kept[number], []
@@ -59,7 +69,9 @@ def bounded(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def _texts(outcome: Outcome) -> tuple[str, ...]:
-    return (*outcome.says[:_SAYS], outcome.stdout)
+    more = len(outcome.says) - _SAYS
+    said = (*outcome.says[:_SAYS], f"[{more:,} more are left out]") if more > 0 else outcome.says
+    return (*said, outcome.stdout)
 
 
 def _end_of(text: str, most: int) -> str:

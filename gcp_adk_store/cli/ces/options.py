@@ -33,14 +33,20 @@ def until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
 
     Ctrl-C is raised where the command is, and every task is cancelled. By its own handler asyncio cancels the
     task of *work* alone, once it waits: a comparison goes on, and its end waits for asynchronous tools.
+    Another Ctrl-C does not interrupt the end, which closes sandboxes and stores.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # such as in the background
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # such as in the background
         return asyncio.run(work)
-    signal.signal(signal.SIGINT, _interrupt)
     try:
-        return asyncio.run(work)
+        with asyncio.Runner() as runner:
+            signal.signal(signal.SIGINT, _interrupt)
+            try:
+                return runner.run(work)
+            finally:
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

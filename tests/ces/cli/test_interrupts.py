@@ -1,5 +1,6 @@
 """Ctrl-C ends a command at once, whatever its code does."""
 
+import asyncio
 import json
 import signal
 import socket
@@ -77,3 +78,31 @@ def test_a_command_leaves_signals_as_they_were() -> None:
         assert signal.SIG_IGN is until_interrupted(handler())
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_second_ctrl_c_does_not_interrupt_the_end() -> None:
+    """What a command began, such as a sandbox, is ended whole."""
+    ended: list[str] = []
+
+    async def waits() -> None:
+        other = asyncio.create_task(closes())
+        await asyncio.sleep(0)
+        signal.raise_signal(signal.SIGINT)
+        await other
+
+    async def closes() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            ended.append("whole")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            until_interrupted(waits())
+        assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+    assert ["whole"] == ended

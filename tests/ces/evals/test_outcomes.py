@@ -1,5 +1,7 @@
 """Reports of tests are bounded, whatever code prints and test files report."""
 
+from dataclasses import replace
+
 from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
 
 
@@ -26,7 +28,24 @@ def test_many_texts_of_one_test_are_bounded() -> None:
     """A note for each of them would be a flood too."""
     (found,) = bounded([outcome(*["x"] * 1_000_000)])
 
-    assert len(found.says) == 20
+    assert found.says == (*["x"] * 20, "[999,980 more are left out]")
+
+
+def test_a_report_has_ten_thousand_tests_and_counts_the_others() -> None:
+    """Failures stay, also those at the end; what is left out failed if one of it did."""
+    passed = replace(outcome(), status="passed", name="b")
+    bad = outcome("wrong")
+
+    kept = bounded([*[passed] * 10_000, bad, bad])
+    worse = bounded([bad] * 10_001)
+
+    assert kept == [
+        *[passed] * 9_998,
+        bad,
+        bad,
+        replace(passed, name="others", says=("[2 tests are left out]",)),
+    ]
+    assert (len(worse), worse[-1].status, worse[-1].says) == (10_001, "failed", ("[1 tests are left out]",))
 
 
 def test_what_is_short_stays_as_it_is() -> None:
