@@ -183,11 +183,12 @@ class Finding:
     fix: str
 
 
-def finding(code: str, says: str, fix: str, *, path: str, line: int = 1, column: int = 1) -> Finding:
-    """Return what was found by the rule of *code*."""
-    return Finding(
-        path=path, line=line, column=column, code=code, severity=RULES[code].severity, says=says, fix=fix
-    )
+def finding(
+    code: str, says: str, fix: str, *, path: str, line: int = 1, column: int = 1, certain: bool = True
+) -> Finding:
+    """Return what was found by the rule of *code*; a warning where it is not *certain*."""
+    severity = RULES[code].severity if certain else "warning"
+    return Finding(path=path, line=line, column=column, code=code, severity=severity, says=says, fix=fix)
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -232,10 +233,12 @@ class Parsed:
         """Those of the module, in order."""
         return [node for node in self.tree.body if isinstance(node, Function)]
 
-    def found(self, code: str, says: str, fix: str, node: ast.AST | None = None) -> Finding:
+    def found(
+        self, code: str, says: str, fix: str, node: ast.AST | None = None, *, certain: bool = True
+    ) -> Finding:
         """Return a finding at *node*."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
-        return finding(code, says, fix, path=self.path, line=line, column=column)
+        return finding(code, says, fix, path=self.path, line=line, column=column, certain=certain)
 
 
 def _allowed(source: str) -> Iterator[tuple[int, frozenset[str]]]:

@@ -65,6 +65,8 @@ class ToolCode:
     path: Path
     asynchronous: bool
     """Whether its answer comes on a later turn."""
+    selected: bool = False
+    """Whether the configuration names the function, and not its place in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +260,9 @@ class _Reading(Files):
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
             self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
         if self.is_file(code, f"the code of the tool {name}"):
-            tools.append(ToolCode(name=name, path=code, asynchronous=execution == "ASYNCHRONOUS"))
+            selected = isinstance(function, dict) and bool(function.get("name"))
+            late = execution == "ASYNCHRONOUS"
+            tools.append(ToolCode(name=name, path=code, asynchronous=late, selected=selected))
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
         config = self.config(folder / folder.name)

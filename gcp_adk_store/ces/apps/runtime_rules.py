@@ -160,6 +160,16 @@ class _Use:
                         others.add(name)
         return found - others
 
+    @cached_property
+    def asked_for(self) -> set[str]:
+        """Attributes that the code asks for before it reads them, by ``hasattr``."""
+        found: set[str] = set()
+        for node in self.nodes:
+            match node:
+                case ast.Call(func=ast.Name(id="hasattr"), args=[_, ast.Constant(value=str() as name)]):
+                    found.add(name)
+        return found
+
     def is_global(self, name: str) -> bool:
         """Whether *name* is the runtime's; code that binds it itself hides it."""
         return name not in self.stored and name not in self.parameters
@@ -275,7 +285,7 @@ def _check_answer(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
     is_answer = use.is_answer(node.value) or (
         isinstance(node.value, ast.Name) and node.value.id in use.answers
     )
-    if is_answer and node.attr not in _OF_ANSWERS:
+    if is_answer and node.attr not in _OF_ANSWERS | use.asked_for:
         says = f"an ExternalResponse has no attribute {node.attr}"
         fix = (
             f"there are {', '.join(sorted(_OF_ANSWERS))}; json() returns what the tool or the server answered"

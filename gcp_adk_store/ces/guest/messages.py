@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Self
 
 import pydantic
 
-from .models import MessageModel, Model, decode_base64
+from .models import MessageModel, Model, decode_base64, is_from_host
 
 JSON: Final = "application/json"
 AUDIO: Final = "application/json+audio"
@@ -80,12 +80,23 @@ class FunctionResponse(MessageModel):
 
 
 class Part(MessageModel):
-    """One piece of a message; exactly one field is set."""
+    """One piece of a message.
+
+    Raises:
+        pydantic.ValidationError: the code sets several fields; what the host sent may have several.
+    """
 
     function_call: FunctionCall | None = None
     function_response: FunctionResponse | None = None
     text: str | None = None
     inline_data: Blob | None = None
+
+    @pydantic.model_validator(mode="after")
+    def _has_one_field(self, info: pydantic.ValidationInfo) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) > 1 and not is_from_host(info):
+            raise ValueError(f"a part has one field, and this one has {' and '.join(given)}")
+        return self
 
     def text_or_transcript(self) -> str | None:
         """Return what is written or was said, if anything."""
@@ -185,8 +196,8 @@ class Content(MessageModel):
         return self.role == "user"
 
     def is_model(self) -> bool:
-        """Return whether a model says it."""
-        return self.role == "model"
+        """Return whether a model, or an agent by its other name, says it."""
+        return self.role in {"model", "agent"}
 
 
 def _content_of(value: object) -> object:
@@ -253,20 +264,30 @@ def _whole_seconds(value: object) -> object:
     return math.floor(value) if isinstance(value, float) and math.isfinite(value) else value
 
 
+def _without_nulls(given: object) -> object:
+    return (
+        {key: each for key, each in given.items() if each is not None} if isinstance(given, dict) else given
+    )
+
+
 class EventActions(MessageModel):
     """What an event does beside saying something."""
 
-    skip_summarization: bool | None = None
+    _drop_nulls = pydantic.model_validator(mode="before")(_without_nulls)
+
+    skip_summarization: bool = False
     state_delta: dict[str, Any] = pydantic.Field(default_factory=dict)
     artifact_delta: dict[str, Any] = pydantic.Field(default_factory=dict)
-    transfer_to_agent: str | None = None
-    escalate: bool | None = None
+    transfer_to_agent: str = ""
+    escalate: bool = False
     requested_auth_configs: dict[str, dict[str, Any]] = pydantic.Field(default_factory=dict)
-    end_invocation: bool | None = None
+    end_invocation: bool = False
 
 
 class Event(Model):
     """One event of a session."""
+
+    _drop_nulls = pydantic.model_validator(mode="before")(_without_nulls)
 
     id: str
     invocation_id: str
@@ -276,12 +297,12 @@ class Event(Model):
     """In seconds; of fractions the whole ones."""
     content: Content | None = None
     actions: EventActions = pydantic.Field(default_factory=EventActions)
-    long_running_tool_ids: set[str] | None = None
-    partial: bool | None = None
-    turn_complete: bool | None = None
+    long_running_tool_ids: set[str] = pydantic.Field(default_factory=set)
+    partial: bool = False
+    turn_complete: bool = False
     error_code: str | None = None
     error_message: str | None = None
-    interrupted: bool | None = None
+    interrupted: bool = False
     branch: str | None = None
     grounding_metadata: Any = None
 

@@ -150,9 +150,14 @@ class MessageModel(Model):
     @classmethod
     def _keep_unread(cls, given: Any, handler: Any, info: pydantic.ValidationInfo) -> Any:
         made = handler(given)
-        if info.context is _FROM_HOST and isinstance(given, dict) and not cls._known.issuperset(given):
+        if is_from_host(info) and isinstance(given, dict) and not cls._known.issuperset(given):
             made.__dict__[_UNREAD] = {name: value for name, value in given.items() if name not in cls._known}
         return made
+
+
+def is_from_host(info: pydantic.ValidationInfo) -> bool:
+    """Return whether the host sent what is validated, or it was validated before."""
+    return info.context is _FROM_HOST
 
 
 def decode_base64(data: bytes | str | None) -> bytes:
@@ -187,7 +192,7 @@ def to_wire(model: MessageModel, where: str, depth: int = MAX_DEPTH) -> dict[str
         raise NotJsonError(f"{where[:200]}: refers to itself")
     wire: dict[str, Any] = plain(model.__dict__.get(_UNREAD, {}), where)
     given = {name: getattr(model, name) for name in type(model).model_fields}
-    checked = type(model).model_validate(given)
+    checked = type(model).model_validate(given, context=_FROM_HOST)
     for name, field in type(model).model_fields.items():
         value = getattr(checked, name)
         if value is not None:

@@ -18,7 +18,6 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.ces.apps.files import UNPACKED
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
@@ -216,6 +215,8 @@ class _Told:
 
 def unpacked_folder(app: Path) -> Path:
     """Return the folder that an archive was unpacked into, in which *app* is."""
+    from gcp_adk_store.ces.apps.files import UNPACKED  # noqa: PLC0415  # of the extra
+
     parents = {app, app.parent, app.parent.parent}
     return next(each for each in parents if each.name.startswith(UNPACKED))
 

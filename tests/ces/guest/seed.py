@@ -112,6 +112,16 @@ NEEDED: Final[dict[str, dict[str, Any]]] = {
 """What an object cannot do without, beside the attribute that is looked at."""
 
 DEFAULTS: Final[dict[str, dict[str, str]]] = {
+    "Event": {
+        **dict.fromkeys(["partial", "turn_complete", "interrupted"], "False"),
+        "long_running_tool_ids": "set()",
+        "actions": "EventActions()",
+    },
+    "EventActions": {
+        **dict.fromkeys(["skip_summarization", "escalate", "end_invocation"], "False"),
+        "transfer_to_agent": "''",
+        **dict.fromkeys(["state_delta", "artifact_delta", "requested_auth_configs"], "{}"),
+    },
     "CallbackContext": {
         **dict.fromkeys(["invocation_id", "agent_name", "session_id"], "''"),
         **dict.fromkeys(["variables", "state"], "{}"),
@@ -120,8 +130,6 @@ DEFAULTS: Final[dict[str, dict[str, str]]] = {
         **dict.fromkeys(["language_code", "project_id", "location", "app_id"], "''"),
         **dict.fromkeys(["project_number", "turn_index"], "0"),
     },
-    "Event": {"actions": "EventActions()"},
-    "EventActions": dict.fromkeys(["state_delta", "artifact_delta", "requested_auth_configs"], "{}"),
     "LlmRequest": {"contents": "[]"},
     "Tool": {"description": "''"},
     "ToolContext": {"function_call_id": "''"},

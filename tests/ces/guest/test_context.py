@@ -207,9 +207,8 @@ def test_changed_actions_are_told() -> None:
     unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
 
     assert changed["actions"] == {
-        "stateDelta": {},
-        "artifactDelta": {},
-        "requestedAuthConfigs": {},
+        **dict.fromkeys(["stateDelta", "artifactDelta", "requestedAuthConfigs"], {}),
+        **dict.fromkeys(["skipSummarization", "escalate", "endInvocation"], False),
         "transferToAgent": "billing",
     }
     assert unchanged["actions"] is None

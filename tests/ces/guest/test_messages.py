@@ -12,6 +12,7 @@ import pytest
 from gcp_adk_store.ces.guest.messages import (
     Blob,
     Content,
+    Event,
     FunctionCall,
     GenerateContentConfig,
     LlmRequest,
@@ -25,6 +26,27 @@ def inline_json(part: Part) -> tuple[str | None, Any]:
     """Return the media type of a part's data, and the JSON in it."""
     assert part.inline_data is not None
     return part.inline_data.mime_type, json.loads(part.inline_data.raw_data)
+
+
+def test_a_part_of_code_has_one_field() -> None:
+    """As the reference says; what the host sent is kept."""
+    with pytest.raises(pydantic.ValidationError, match="one field, and this one has function_call and text"):
+        Part(function_call=FunctionCall(name="f"), text="a")
+    wire = {"role": "agent", "parts": [{"functionCall": {"name": "f"}, "text": "a"}]}
+    sent = from_wire(Content, wire)
+
+    assert sent.is_model()
+    assert to_wire(sent, "content") == wire
+
+
+def test_flags_of_events_are_bools_also_where_the_session_has_none() -> None:
+    """And sets and texts, as the reference declares them."""
+    needed = {"id": "e", "invocationId": "i", "author": "root", "timestamp": 1}
+    event = Event.model_validate({**needed, "partial": None, "actions": {"escalate": None}})
+
+    assert (event.partial, event.turn_complete, event.interrupted) == (False, False, False)
+    assert event.long_running_tool_ids == set()
+    assert (event.actions.escalate, event.actions.transfer_to_agent) == (False, "")
 
 
 @pytest.mark.parametrize(

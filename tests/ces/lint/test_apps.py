@@ -75,6 +75,26 @@ def app(tmp_path: Path) -> Path:
     )
 
 
+def test_a_function_that_the_configuration_selects_need_not_be_the_first(app: Path) -> None:
+    """By the API's reference; that others measured another thing is a warning. A missing one is an error."""
+    path = app / "tools/first/python_function/python_code.py"
+    path.write_text(f"def shared(a: str) -> str:\n    return a\n\n\n{TOOL.format(name='first')}")
+    config = {"pythonFunction": {"name": "fifth"}}
+    helper = "def shared(a: str) -> str:\n    return a\n\n\n"
+    files = {"fifth.json": config, "python_function/python_code.py": helper + TOOL.format(name="fifth")}
+    write(app / "tools/fifth", files)
+
+    found = {(each.code, each.severity, each.path.split("/")[1]) for each in lint_app(read_app(app))}
+    path.write_text('def shared(a: str) -> str:\n    """Do it."""\n    return a\n')
+    missing = [each.severity for each in lint_app(read_app(app)) if each.path.startswith("tools/first")]
+
+    assert found == {
+        (code, "warning", tool)
+        for code, tool in (("CES102", "first"), ("CES102", "fifth"), ("CES103", "first"))
+    }
+    assert missing == ["error", "warning"]
+
+
 def codes(folder: Path) -> list[tuple[str, str, int]]:
     """Return what is found in *folder*."""
     return [(each.code, each.path, each.line) for each in lint_app(read_app(folder))]

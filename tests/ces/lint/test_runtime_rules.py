@@ -92,6 +92,16 @@ def test_what_the_platform_has_passes(line: str) -> None:
     assert [] == of_tool(line)
 
 
+def test_an_attribute_that_the_code_asks_for_by_hasattr_passes() -> None:
+    """Such code knows that it may be missing."""
+    guarded = (
+        "answer = tools.look_up({}); return answer.content if hasattr(answer, 'content') else answer.text"
+    )
+
+    assert [] == of_tool(guarded)
+    assert [("CES404", 5)] == of_tool(guarded.replace("'content'", "'body'"))
+
+
 def test_names_that_the_code_binds_itself_are_its_own() -> None:
     """Whatever the runtime calls by them."""
     assert [] == of_tool("ces_requests = name; return ces_requests.Session()")
