@@ -163,6 +163,19 @@ RULES: Final[dict[str, Rule]] = {
     "CES502": Rule(severity="warning", looks_for="an `after_tool_callback` ignores the key `result`"),
     "CES601": Rule(severity="warning", looks_for="the session cannot give what a document marks as its own"),
     "CES602": Rule(severity="error", looks_for="the app names an agent or a guardrail that it does not have"),
+    "CES603": Rule(
+        severity="error", looks_for="an agent names a tool or a toolset that the app does not have"
+    ),
+    "CES604": Rule(severity="error", looks_for="an agent names a child that the app does not have"),
+    "CES605": Rule(
+        severity="error", looks_for="an instruction mentions a tool or an agent that the app does not have"
+    ),
+    "CES606": Rule(severity="warning", looks_for="an instruction mentions a tool that its agent cannot call"),
+    "CES607": Rule(severity="warning", looks_for="the default of a variable is not of its declared type"),
+    "CES608": Rule(
+        severity="error", looks_for="a key is in snake_case, and the platform reads it in camelCase"
+    ),
+    "CES609": Rule(severity="error", looks_for="an agent is the child of two agents"),
 }
 """By code; a code keeps its meaning for ever."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.ces.apps.agents import Toolset
+from gcp_adk_store.ces.apps.config_rules import SYSTEM_TOOLS, check_configuration
 from gcp_adk_store.ces.apps.findings import (
     GLOBALS,
     NOT_MEASURED,
@@ -50,12 +51,6 @@ _ANNOTATIONS: Final = {
 """Of parameters that callbacks have; those of tools are any."""
 
 _SNAKE: Final = re.compile(r"[a-z_][a-z0-9_]*")
-_SYSTEM_TOOLS: Final = {
-    "end_session": "Part.from_end_session(reason=...)",
-    "transfer_to_agent": "Part.from_agent_transfer(agent)",
-    "customize_response": "Part.from_customized_response(content=...)",
-}
-"""Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
 _OVERRIDES: Final[Mapping[Callback, str]] = {
     "before_agent": "Content",
     "after_agent": "Content",
@@ -139,7 +134,7 @@ def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]
     for named in parsed.scanned.tools:
         if named.name not in known and not named.name.startswith("_"):
             others = f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}"
-            system = _SYSTEM_TOOLS.get(named.name)
+            system = SYSTEM_TOOLS.get(named.name)
             yield finding(
                 "CES401",
                 f"{named.owner}.{named.name}: the app has no tool of that name",
@@ -342,6 +337,7 @@ def lint_app(app: AgentApp) -> list[Finding]:
         found += check_callback(parsed, callback.callback)
         found += check_tool_names(parsed, app.tool_names)
     found += [each for toolset in app.toolsets for each in _marks(app, toolset)]
+    found += check_configuration(app)
     # Agents may share the file of a callback.
     wrong = (each for each in set(found) if each.code not in allowed.get(each.path, {}).get(each.line, ()))
     return sorted(wrong, key=lambda each: (each.path, each.line, each.column, each.code, each.says))

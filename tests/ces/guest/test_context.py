@@ -207,7 +207,9 @@ def test_changed_actions_are_told() -> None:
     unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
 
     assert changed["actions"] == {
-        **dict.fromkeys(["stateDelta", "artifactDelta", "requestedAuthConfigs"], {}),
+        "stateDelta": {},
+        "artifactDelta": {},
+        "requestedAuthConfigs": {},
         **dict.fromkeys(["skipSummarization", "escalate", "endInvocation"], False),
         "transferToAgent": "billing",
     }

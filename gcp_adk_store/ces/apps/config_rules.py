@@ -1,0 +1,182 @@
+"""Look over the configuration of an agent app: what it names, and how it is written."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
+
+from gcp_adk_store.ces.apps.agents import AgentSpec
+from gcp_adk_store.ces.apps.files import Files, config_file, folders
+from gcp_adk_store.ces.apps.findings import Finding, finding
+from gcp_adk_store.ces.apps.layout import AgentApp
+
+SYSTEM_TOOLS: Final = {
+    "end_session": "Part.from_end_session(reason=...)",
+    "transfer_to_agent": "Part.from_agent_transfer(agent)",
+    "customize_response": "Part.from_customized_response(content=...)",
+}
+"""Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
+_MENTION: Final = re.compile(r"\{@(TOOL|AGENT):\s*([^{}]+?)\s*\}")
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "STRING": (str,),
+    "BOOLEAN": (bool,),
+    "INTEGER": (int,),
+    "NUMBER": (int, float),
+    "OBJECT": (dict,),
+    "ARRAY": (list,),
+}
+"""Of the default of a variable, by the type that its schema declares."""
+_KEYS: Final = frozenset(
+    {
+        *("rootAgent", "displayName", "variableDeclarations", "globalInstruction", "modelSettings"),
+        *("childAgents", "transferRules", "childAgent", "deterministicTransfer", "disablePlannerTransfer"),
+        *("expressionCondition", "pythonCodeCondition", "beforeAgentCallbacks", "afterAgentCallbacks"),
+        *("beforeModelCallbacks", "afterModelCallbacks", "beforeToolCallbacks", "afterToolCallbacks"),
+        *("pythonCode", "pythonFunction", "executionType", "toolExecutionMode", "toolIds"),
+        *("openApiToolset", "openApiSchema", "apiAuthentication", "apiKeyConfig", "bearerTokenConfig"),
+        *("mcpToolset", "connectorToolset", "codeCallback", "respondImmediately", "transferAgent"),
+        *("generativeAnswer", "beforeAgentCallback", "afterAgentCallback", "beforeModelCallback"),
+        *("afterModelCallback", "agentTool", "clientFunction", "dataStoreTool", "googleSearchTool"),
+    }
+)
+"""Keys of two words or more that the platform reads; it ignores their other spelling."""
+_FREE: Final = frozenset({"schema", "parameters", "inputSchema", "default"})
+"""Keys whose values have names that the app chooses."""
+
+
+def check_configuration(app: AgentApp) -> Iterator[Finding]:
+    """Yield what is wrong with the configuration of *app* that can be read; see ``problems`` for the rest."""
+    read = Files(app.folder)
+    kinds = ("agents", "tools", "toolsets", "guardrails")
+    stems = [each / each.name for kind in kinds for each in folders(app.folder / kind)]
+    for stem in (app.folder / "app", *stems):
+        path = config_file(stem)
+        text = read.text(path) if path.is_file() else "{}"
+        yield from _check_keys(read.parsed(path, text), _Place(app, path, text))
+    yield from _check_variables(read.config(app.folder / "app"), app)
+    parents: dict[str, str] = {}
+    for agent in app.agents:
+        path = config_file(app.folder / "agents" / agent.folder / agent.folder)
+        place = _Place(app, path, read.text(path) if path.is_file() else "")
+        yield from _check_names(agent, place)
+        for child in filter(None, map(app.agent, agent.children)):
+            if parents.setdefault(child.folder, agent.folder) != agent.folder:
+                says = (
+                    f"{child.name} is a child of {parents[child.folder]} too: the platform wants one parent"
+                )
+                yield place.found("CES609", says, "take it out of one of them", child.name)
+        yield from _check_mentions(agent, app, _instruction_of(agent, app, read))
+
+
+class _Place:
+    """A file of configuration, in which the line of a name is looked for."""
+
+    def __init__(self, app: AgentApp, path: Path, text: str) -> None:
+        self.app = app
+        self._path = app.shown(path)
+        self._lines = text.splitlines()
+
+    def found(self, code: str, says: str, fix: str, name: str) -> Finding:
+        """Return a finding at the first line that has *name*."""
+        line = next((number for number, each in enumerate(self._lines, start=1) if name in each), 1)
+        return finding(code, says, fix, path=self._path, line=line)
+
+
+def _check_keys(config: Any, place: _Place) -> Iterator[Finding]:
+    """Yield keys in snake_case, at every depth, that the platform knows in camelCase."""
+    if isinstance(config, list):
+        for each in config:
+            yield from _check_keys(each, place)
+    if not isinstance(config, Mapping):
+        return
+    for key, below in config.items():
+        name = str(key)
+        if "_" in name and to_camel(name) in _KEYS:
+            says = f"the platform ignores the key {name}"
+            yield place.found("CES608", says, f"write {to_camel(name)}", name)
+        if name not in _FREE:
+            yield from _check_keys(below, place)
+
+
+def _check_variables(config: Mapping[str, Any], app: AgentApp) -> Iterator[Finding]:
+    """Yield declared variables whose defaults are of another type than their schemas say."""
+    path = config_file(app.folder / "app")
+    declared = config.get("variableDeclarations")
+    for each in declared if isinstance(declared, list) else ():
+        schema = each.get("schema") if isinstance(each, Mapping) else None
+        if not isinstance(schema, Mapping) or schema.get("default") is None or "type" not in schema:
+            continue
+        name, kind, default = str(each.get("name")), str(schema["type"]).upper(), schema["default"]
+        fits = isinstance(default, _TYPES.get(kind, ())) and (
+            kind == "BOOLEAN" or not isinstance(default, bool)
+        )
+        if not fits:
+            found = type(default).__name__
+            place = _Place(app, path, path.read_text(encoding="utf-8-sig"))
+            says = f"the variable {name} is declared as {kind[:40]}, and its default is a {found}"
+            yield place.found("CES607", says, f"write one of {', '.join(_TYPES)}, and such a default", name)
+
+
+def _check_names(agent: AgentSpec, place: _Place) -> Iterator[Finding]:
+    """Yield tools, toolsets and children that *agent* names and the app does not have."""
+    app = place.app
+    tools = _tool_names(app)
+    for name in agent.tools:
+        if name not in tools:
+            yield place.found("CES603", *_unknown(f"the tool {name!r}", app.tool_names), name)
+    toolsets = {name: each for each in app.toolsets for name in each.names}
+    for use in agent.toolsets:
+        toolset = toolsets.get(use.toolset)
+        if toolset is None:
+            yield place.found("CES603", *_unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
+            continue
+        for each in use.operations:
+            if not toolset.kind and f"{toolset.name}_{each}" not in toolset.tool_names:
+                what = f"the operation {each!r} of the toolset {toolset.name}"
+                yield place.found("CES603", *_unknown(what, toolset.tool_names), each)
+    for child in agent.children:
+        if app.agent(child) is None:
+            names = [each.name for each in app.agents]
+            yield place.found("CES604", *_unknown(f"the child {child!r}", names), child)
+
+
+def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Finding]:
+    """Yield what the instruction of *agent* mentions that the app, or the agent, does not have."""
+    place = _Place(app, path, agent.instruction)
+    tools = {name.casefold() for name in _tool_names(app)}
+    own = {name.casefold() for name in (*agent.tools, *SYSTEM_TOOLS)}
+    prefixes = tuple(f"{use.toolset}_".casefold() for use in agent.toolsets)
+    for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
+        if kind == "AGENT" and app.agent(name) is None:
+            known = [each.name for each in app.agents]
+            yield place.found("CES605", *_unknown(f"{{@AGENT: {name}}}", known), name)
+        elif kind == "TOOL" and name.casefold() not in tools:
+            yield place.found("CES605", *_unknown(f"{{@TOOL: {name}}}", app.tool_names), name)
+        elif kind == "TOOL" and name.casefold() not in own and not name.casefold().startswith(prefixes):
+            says = f"{{@TOOL: {name}}} is not among the tools of {agent.name}: its model cannot call it"
+            yield place.found("CES606", says, "add it to the agent's tools, or take it out", name)
+
+
+def _tool_names(app: AgentApp) -> frozenset[str]:
+    """Return what agents and instructions may call tools: also by their folders, and those of the platform."""
+    by_folder = (each.name for each in folders(app.folder / "tools"))
+    return app.tool_names | SYSTEM_TOOLS.keys() | frozenset(by_folder)
+
+
+def _instruction_of(agent: AgentSpec, app: AgentApp, read: Files) -> Path:
+    """Return the file that has the instruction of *agent*."""
+    folder = app.folder / "agents" / agent.folder
+    told = read.config(folder / agent.folder).get("instruction")
+    if told is None:
+        return folder / "instruction.txt"
+    return (
+        app.folder / told if (app.folder / str(told)[:200]).is_file() else config_file(folder / agent.folder)
+    )
+
+
+def _unknown(what: str, known: Iterable[str]) -> tuple[str, str]:
+    """Return what is wrong with a name, and how to mend it."""
+    there = ", ".join(sorted(known)) or "none"
+    return f"{what} is not in the app; it has: {there}", "correct the name, or add what it names"

@@ -1,0 +1,102 @@
+"""What lint finds in the configuration of an app."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces import lint_app, read_app
+from tests.ces.conversation.apps import write_app
+
+TOOL = 'def look_up(number: str) -> dict:\n    """Look it up."""\n    return {}\n'
+ROOT: dict[str, Any] = {"tools": ["look_up", "end_session"], "childAgents": ["billing"]}
+
+
+def codes(app: Path) -> list[tuple[str, str, int]]:
+    """Return what is found in *app*."""
+    return [(each.code, each.path, each.line) for each in lint_app(read_app(app))]
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An app without a fault."""
+    write_app(tmp_path, {"root": dict(ROOT), "billing": {"tools": []}}, tools={"look_up": TOOL})
+    (tmp_path / "agents/root/instruction.txt").write_text("Use {@TOOL: look_up}.\nAsk {@AGENT: billing}.\n")
+    return tmp_path
+
+
+def change(path: Path, **changes: Any) -> None:
+    """Set keys of a configuration, one a line."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}, indent=1))
+
+
+def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
+    """Also tools of the platform."""
+    assert codes(app) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"tools": ["look_up", "lookup"]}, "CES603"),
+        ({"toolsets": [{"toolset": "Bank"}]}, "CES603"),
+        ({"childAgents": ["billing", "sales"]}, "CES604"),
+        ({"child_agents": ["billing"]}, "CES608"),
+    ],
+)
+def test_what_an_agent_names_and_the_app_does_not_have_is_found(
+    app: Path, changes: dict[str, Any], code: str
+) -> None:
+    """In the file that names it."""
+    change(app / "agents/root/root.json", **changes)
+
+    assert [(found, path) for found, path, _ in codes(app)] == [(code, "agents/root/root.json")]
+
+
+@pytest.mark.parametrize(
+    ("mention", "code"),
+    [("{@TOOL: lookup}", "CES605"), ("{@AGENT: sales}", "CES605"), ("{@TOOL: look_up}", "CES606")],
+)
+def test_what_an_instruction_mentions_must_be_there(app: Path, mention: str, code: str) -> None:
+    """In the app, and a tool among those of the agent."""
+    (app / "agents/billing/instruction.txt").write_text(f"Be kind.\n{mention}\n")
+
+    assert codes(app) == [(code, "agents/billing/instruction.txt", 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "fits"),
+    [
+        ("STRING", "a", True),
+        ("STRING", 3, False),
+        ("NUMBER", 1, True),
+        ("INTEGER", True, False),
+        ("BOOLEAN", False, True),
+        ("BOOLEAN", "false", False),
+        ("object", {}, True),
+        ("TEXT", "a", False),
+    ],
+)
+def test_the_default_of_a_variable_has_its_type(app: Path, kind: str, default: Any, fits: bool) -> None:  # noqa: FBT001  # what is tested
+    """One that is missing has any."""
+    declared = [{"name": "tier", "schema": {"type": kind, "default": default}}, {"name": "b", "schema": {}}]
+    change(app / "app.json", variableDeclarations=declared)
+
+    assert [code for code, _, _ in codes(app)] == ([] if fits else ["CES607"])
+
+
+def test_names_that_an_app_chooses_may_be_in_snake_case(app: Path) -> None:
+    """Those of variables, of their members and of arguments."""
+    schema = {"type": "OBJECT", "default": {"display_name": "a"}}
+    change(app / "app.json", variableDeclarations=[{"name": "root_agent", "schema": schema}])
+
+    assert codes(app) == []
+
+
+def test_an_agent_has_one_parent(app: Path) -> None:
+    """As the platform wants it."""
+    change(app / "agents/billing/billing.json", childAgents=["root"])
+    write_app(app, {"third": {"childAgents": ["billing"]}})
+
+    assert ("CES609", "agents/third/third.json") in [(code, path) for code, path, _ in codes(app)]
