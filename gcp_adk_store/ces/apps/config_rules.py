@@ -160,7 +160,7 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Fin
 
 
 def _tool_names(app: AgentApp) -> frozenset[str]:
-    """Return what agents and instructions may call tools: also by their folders, and those of the platform."""
+    """Return what agents and instructions may call tools, by their folders too, and the platform's own."""
     by_folder = (each.name for each in folders(app.folder / "tools"))
     return app.tool_names | SYSTEM_TOOLS.keys() | frozenset(by_folder)
 

@@ -21,25 +21,13 @@ from gcp_adk_store.ces.apps.findings import (
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
 from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_response, check_use
-from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
-from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
+from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
+from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.session_fields import is_marked
 from gcp_adk_store.errors import InvalidInputError
 
-CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
-    "before_agent": ("callback_context",),
-    "after_agent": ("callback_context",),
-    "before_model": ("callback_context", "llm_request"),
-    "after_model": ("callback_context", "llm_response"),
-    "before_tool": ("tool", "input", "callback_context"),
-    "after_tool": ("tool", "input", "callback_context", "tool_response"),
-    "before_agent_guardrail": ("callback_context",),
-    "after_agent_guardrail": ("callback_context",),
-    "before_model_guardrail": ("callback_context", "llm_request"),
-    "after_model_guardrail": ("callback_context", "llm_response"),
-}
 _ANNOTATIONS: Final = {
     "callback_context": "CallbackContext",
     "llm_request": "LlmRequest",
@@ -51,15 +39,6 @@ _ANNOTATIONS: Final = {
 """Of parameters that callbacks have; those of tools are any."""
 
 _SNAKE: Final = re.compile(r"[a-z_][a-z0-9_]*")
-_OVERRIDES: Final[Mapping[Callback, str]] = {
-    "before_agent": "Content",
-    "after_agent": "Content",
-    "before_model": "LlmResponse",
-    "after_model": "LlmResponse",
-    "before_tool": "dict",
-    "after_tool": "dict",
-}
-"""What a callback returns that overrides."""
 _CATCH_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
@@ -102,7 +81,7 @@ def check_tool(
 
 def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     """Yield what is wrong with the code of a callback; names of tools apart."""
-    name, wanted = f"{callback}_callback", CALLBACK_PARAMETERS[callback]
+    name, wanted = f"{callback}_callback", parameters_of(callback)
     signature = f"def {name}({', '.join(wanted)}):"
     names = (name, name.replace("_guardrail", ""))  # a guardrail's function may be called as an agent's
     found = next((each for name in names for each in parsed.functions if each.name == name), None)
@@ -201,8 +180,11 @@ def _check_measured(parsed: Parsed) -> Iterator[Finding]:
 
 def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterator[Finding]:
     """Yield what *callback* returns that is of another type than its kind may return."""
-    wanted = _OVERRIDES.get(kind)
-    waiting: list[ast.AST] = [*callback.body] if wanted else []  # guardrails have results of their own
+    if kind in GUARDRAILS:  # which have results of their own
+        return
+    of_class = OVERRIDES[kind]
+    wanted = "dict" if of_class is None else of_class.__name__
+    waiting: list[ast.AST] = [*callback.body]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Function | ast.Lambda | ast.ClassDef):

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import pydantic
 
 from .context import CallbackContext
-from .contract import GUARDRAILS, Callback, RequestError
+from .contract import GUARDRAILS, IN_REQUEST, Callback, RequestError, parameters_of
 from .messages import Content, LlmRequest, LlmResponse, Tool
 from .models import MessageModel, Model, from_wire, plain, same_json, to_wire
 
@@ -65,21 +65,7 @@ def decided(returned: Any) -> GuardrailResult:
     return result
 
 
-_PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
-    "before_agent": (),
-    "after_agent": (),
-    "before_model": ("llm_request",),
-    "after_model": ("llm_response",),
-    "before_tool": ("tool", "input"),
-    "after_tool": ("tool", "input", "tool_response"),
-    "before_agent_guardrail": (),
-    "after_agent_guardrail": (),
-    "before_model_guardrail": ("llm_request",),
-    "after_model_guardrail": ("llm_response",),
-}
-"""Beside ``callback_context``; callbacks are called by these names."""
-
-_OVERRIDES: Final[dict[str, type[MessageModel] | None]] = {
+OVERRIDES: Final[dict[str, type[MessageModel] | None]] = {
     "before_agent": Content,
     "after_agent": Content,
     "before_model": LlmResponse,
@@ -90,8 +76,6 @@ _OVERRIDES: Final[dict[str, type[MessageModel] | None]] = {
 """What may be returned; None is a dict."""
 
 _MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm_response": LlmResponse}
-
-_IN_REQUEST: Final = {"input": "args"}
 
 
 class ToolResponse(dict[str, Any]):
@@ -152,10 +136,12 @@ class Subjects:
         """
         values: dict[str, Any] = {}
         unwrapped = False
-        for name in _PARAMETERS[callback]:
-            given = request.get(_IN_REQUEST.get(name, name))
+        for name in parameters_of(callback):
+            if name == "callback_context":
+                continue
+            given = request.get(IN_REQUEST.get(name, name))
             if not isinstance(given, dict):
-                raise RequestError(f"{callback} needs {_IN_REQUEST.get(name, name)}")
+                raise RequestError(f"{callback} needs {IN_REQUEST.get(name, name)}")
             if name == "tool":
                 values[name] = from_wire(Tool, given)
             elif name in _MODELS:
@@ -205,7 +191,7 @@ class Subjects:
         """
         if isinstance(returned, GuardrailResult):
             return {name: plain(value, name) for name, value in returned.model_dump().items()}
-        expected = _OVERRIDES[self.callback]
+        expected = OVERRIDES[self.callback]
         if expected is None and isinstance(returned, dict):
             result: dict[str, Any] = plain(returned, "result", lenient=lenient)
             return result
@@ -229,7 +215,7 @@ class Subjects:
             after = _checked(name, value) if name in _MODELS else plain(value, name, lenient=lenient)
             if not same_json(before, after):
                 wrapped = self.unwrapped and name == "tool_response"
-                changed[_IN_REQUEST.get(name, name)] = {"result": after} if wrapped else after
+                changed[IN_REQUEST.get(name, name)] = {"result": after} if wrapped else after
         return changed
 
 

@@ -6,7 +6,7 @@ back as it was given.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, NotRequired, Self, TypedDict
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict, get_args
 
 VERSION: Final = 1
 
@@ -20,26 +20,36 @@ GuardrailCallback = Literal[
 Callback = AgentCallback | GuardrailCallback
 
 KINDS: Final[tuple[str, ...]] = ("tool", "callback")
-AGENT_CALLBACKS: Final[tuple[AgentCallback, ...]] = (
-    "before_agent",
-    "after_agent",
-    "before_model",
-    "after_model",
-    "before_tool",
-    "after_tool",
-)
-GUARDRAILS: Final[tuple[GuardrailCallback, ...]] = (
-    "before_agent_guardrail",
-    "after_agent_guardrail",
-    "before_model_guardrail",
-    "after_model_guardrail",
-)
+AGENT_CALLBACKS: Final[tuple[AgentCallback, ...]] = get_args(AgentCallback)
+GUARDRAILS: Final[tuple[GuardrailCallback, ...]] = get_args(GuardrailCallback)
 """Callbacks of guardrails, which decide whether a turn may go on."""
 CALLBACKS: Final[tuple[str, ...]] = (*AGENT_CALLBACKS, *GUARDRAILS)
 
-MAX_VARIABLE_BYTES: Final = (
-    262_144  # Where the platform lets the whole turn fail, measured on a variable's JSON.
-)
+_PARAMETERS: Final = {
+    "before_agent": ("callback_context",),
+    "after_agent": ("callback_context",),
+    "before_model": ("callback_context", "llm_request"),
+    "after_model": ("callback_context", "llm_response"),
+    "before_tool": ("tool", "input", "callback_context"),
+    "after_tool": ("tool", "input", "callback_context", "tool_response"),
+}
+IN_REQUEST: Final = {"input": "args"}
+"""What a request calls parameters of callbacks, where that differs."""
+
+
+def parameters_of(callback: str) -> tuple[str, ...]:
+    """Return the names that callbacks of a kind are called by; a guardrail's are those of an agent's."""
+    return _PARAMETERS[callback.removesuffix("_guardrail")]
+
+
+def subjects_of(callback: str) -> tuple[str, ...]:
+    """Return what a request has for callbacks of a kind, beside their context."""
+    names = (name for name in parameters_of(callback) if name != "callback_context")
+    return tuple(IN_REQUEST.get(name, name) for name in names)
+
+
+MAX_VARIABLE_BYTES: Final = 262_144
+"""Above it the platform lets the whole turn fail, measured on a variable's JSON."""
 
 IMPORTABLE: Final = (
     "annotated_types",

@@ -11,7 +11,7 @@ from google.adk.sessions import BaseSessionService
 from google.genai import types
 from pydantic import TypeAdapter
 
-from gcp_adk_store.ces.guest.contract import CALLBACKS
+from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine, NoteLines
 from gcp_adk_store.ces.host.results import Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
@@ -48,19 +48,6 @@ from gcp_adk_store.ces.tools.declarations import (
 )
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
-_NEEDS: Final[dict[str, tuple[str, ...]]] = {
-    "before_agent": (),
-    "after_agent": (),
-    "before_model": ("llm_request",),
-    "after_model": ("llm_response",),
-    "before_tool": ("tool", "args"),
-    "after_tool": ("tool", "args", "tool_response"),
-    "before_agent_guardrail": (),
-    "after_agent_guardrail": (),
-    "before_model_guardrail": ("llm_request",),
-    "after_model_guardrail": ("llm_response",),
-}
-
 _MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")
 
 
@@ -82,7 +69,7 @@ def callback_request(
     files = [code] if isinstance(code, str | CodeFile) else list(code)
     if not files:
         raise InvalidInputError("code is empty; give at least one file")
-    missing = [name for name in _NEEDS[callback] if subjects.get(name) is None]
+    missing = [name for name in subjects_of(callback) if subjects.get(name) is None]
     if missing:
         raise InvalidInputError(f"{callback}_callback needs {' and '.join(missing)}")
     numbers = [""] if len(files) == 1 else [f"_{number:02}" for number in range(1, len(files) + 1)]
@@ -95,7 +82,7 @@ def callback_request(
             )
             for file, number in zip(files, numbers, strict=True)
         ],
-        **{name: to_object(_without_classes(subjects[name]), name) for name in _NEEDS[callback]},
+        **{name: to_object(_without_classes(subjects[name]), name) for name in subjects_of(callback)},
     }
 
 

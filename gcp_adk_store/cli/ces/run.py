@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from gcp_adk_store.ces.guest.contract import CALLBACKS
+from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.cli.ces.options import (
     Chosen,
@@ -37,12 +37,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _UNKNOWN_TOOL: Final = "UnknownToolError"
 _SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
-_NEEDED: Final = {
-    "after_model": ("llm_response",),
-    "after_model_guardrail": ("llm_response",),
-    "before_tool": ("tool",),
-    "after_tool": ("tool", "tool_response"),
-}
 
 
 def _session_options(command: Command) -> Command:
@@ -124,16 +118,12 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         CannotLookError: something is missing.
     """
-    needed = _NEEDED.get(kind, ())
-    for name in needed:
-        if given[name] is None:
+    about: dict[str, Any] = {"llm_request": {}, "args": {}}
+    about |= {name: value for name, value in given.items() if value is not None}
+    for name in subjects_of(kind):
+        if name not in about:
             raise CannotLookError(f"{kind} callbacks need --{name.replace('_', '-')}")
-    defaults: dict[str, Any] = {}
-    if kind in {"before_model", "before_model_guardrail"}:
-        defaults = {"llm_request": {}}
-    elif kind.endswith("_tool"):
-        defaults = {"args": {}}
-    return {**defaults, **{name: value for name, value in given.items() if value is not None}}
+    return {name: value for name, value in about.items() if name in subjects_of(kind)}
 
 
 def _carry_out(
