@@ -13,6 +13,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.testing import plugin
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
+from tests.simulation.counts import RUN, empty_cells, table
 from tests.support.clock import Clock, PassingTime, firestores_time
 from tests.support.lengths import Lengths
 from tests.support.ready_programs import share_programs
@@ -67,10 +68,30 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of xdist simulated."""
+    if simulated := getattr(node, "workeroutput", {}).get("simulated"):
+        RUN.add(simulated)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show which requests met which faults, if all workloads ran."""
+    if RUN.is_whole:
+        terminalreporter.section("requests of simulated schedules, by what became of them")
+        terminalreporter.write_line(table(RUN.requests))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Turn a passing run with skipped tests into a failing one."""
+    """Turn a passing run with skipped tests, or without some fault, into a failing one."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["simulated"] = RUN.to_wire()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == pytest.ExitCode.OK and reporter is not None and RUN.is_whole:
+        for what, fate in empty_cells(RUN.requests):
+            reporter.write_line(f"FAILED: no schedule had this: {what}, {fate}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if exitstatus == pytest.ExitCode.OK and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("FAILED: tests were skipped; see their reasons", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,85 @@
+"""No part of a session with a time to live expires before it, in every order."""
+
+import asyncio
+from typing import Final
+
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.checkers import check_list
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.raw import require_whole
+from tests.simulation.test_sessions import LIMITS, key
+
+TTL_S: Final = 7_200
+REST_S: Final = 3_000.0
+"""Each session has an append within its time to live, although some are lost with their process."""
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Rest, read the session, and append to it what becomes a segment and an object."""
+    random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
+    name = f"{actor.name}-{step}"
+    await asyncio.sleep(random.uniform(0, REST_S))
+    held = await journal.call(
+        actor.name, "read", "one", lambda: sessions.get_session(**key("one")),
+        seen=lambda found: found and [event.id for event in found.events],
+    )  # fmt: skip
+    if held is not None:
+        parts = [
+            types.Part(text=name + "." * 900),
+            types.Part.from_bytes(data=name.encode() * 90, mime_type="a/b"),
+        ]
+        delta = {"large": random.choice(["first ", "second "]) * 99}
+        event = Event(
+            id=name, author="user", content=types.Content(role="user", parts=parts),
+            actions=EventActions(state_delta=delta),
+        )  # fmt: skip
+        await journal.call(
+            actor.name, "append", "one", lambda: sessions.append_event(held, event), given=name,
+            seen=lambda _: None,
+        )  # fmt: skip
+
+
+async def expire(service: Service) -> None:
+    """Remove what has expired all the time, as TTL policies and lifecycle rules may at the earliest."""
+    while True:
+        await asyncio.sleep(60)
+        await service.expire()
+
+
+async def scenario(world: World) -> None:
+    """A session goes on for many times its time to live, and then ends."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+    await plain.sessions.create_session(**key("one"), state={"large": "first " * 99}, ttl_seconds=TTL_S)
+
+    def make(process: Process) -> Store:
+        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
+
+    expiring = asyncio.create_task(expire(service))
+    fleet = Fleet(world, service, make)
+    await fleet.work(30, act)
+    await asyncio.sleep(120)
+    journal = fleet.journal
+    await journal.call(
+        "end", "read", "one", lambda: plain.sessions.get_session(**key("one")),
+        seen=lambda found: found and [event.id for event in found.events],
+    )  # fmt: skip
+    require_whole(journal)
+    reads = [read for read in journal.of("read") if read.result]
+    check_list(reads[-1].result if reads else [], journal.of("append"), reads)
+    faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
+    assert not faults, faults
+    await asyncio.sleep(3 * TTL_S + 7_200)
+    expiring.cancel()
+    await asyncio.wait([expiring])
+    assert [garbage async for garbage in plain.find_garbage()] == []
+    assert await plain.sessions.get_session(**key("one")) is None
+
+
+def test_no_part_expires_before_a_session_that_several_processes_keep_alive() -> None:
+    """Parts are renewed in time, whoever is killed; at the end all of it expires."""
+    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
