@@ -1,0 +1,109 @@
+"""A user whose keys are rotated, destroyed and made anew never reads what is not theirs."""
+
+import asyncio
+from typing import Any, Final
+
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store import ErasureReceipt, KmsEnvelope, LocalKeyWrapper, Store
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Journal, Outcome
+from tests.simulation.test_sessions import LIMITS
+
+OLD: Final = b"o" * 32
+NEW: Final = b"n" * 32
+USERS: Final = ("erased", "kept")
+DAMAGE: Final = ("StoredDataError", "PayloadMissingError")
+
+
+def envelope_of(*keys: bytes) -> KmsEnvelope:
+    """Return the encryption by *keys*, the newest first, whose data keys are often read again."""
+    return KmsEnvelope(key=LocalKeyWrapper(*keys), cache_s=3.0)
+
+
+def key(user: str, session: str) -> dict[str, Any]:
+    """Return the ids of a session."""
+    return {"app_name": "app", "user_id": user, "session_id": session}
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Write a session of a user, read all of a user, rotate the keys, or erase one user."""
+    random, store, journal = actor.random(step), actor.store, actor.journal
+    user, name = random.choice(USERS), f"{actor.name}-{step}"
+    await asyncio.sleep(random.choice([0, 0, 30, 90]))
+    match random.choice(["write", "write", "write", "write", "read", "rotate", "erase"]):
+        case "write":
+            await journal.call(actor.name, "write", user, lambda: write(store, user, name), given=name)
+        case "read":
+            await journal.call(actor.name, "read", user, lambda: names_of(store, user))
+        case "rotate":
+            await journal.call(actor.name, "rotate", "", store.rotate_keys, seen=lambda report: report.failed)
+        case _:
+            await journal.call(actor.name, "erase", "erased", lambda: erase(store))
+
+
+async def write(store: Store, user: str, name: str) -> bool:
+    """Make a session with one event, of which some is in a payload."""
+    session = await store.sessions.create_session(**key(user, name), state={"large": name * 99})
+    said = types.Content(role="user", parts=[types.Part(text=name * 200)])
+    await store.sessions.append_event(session, Event(id=name, author="user", content=said))
+    return True
+
+
+async def names_of(store: Store, user: str) -> list[str]:
+    """Return the names of a user's sessions, of which each is read whole."""
+    found = []
+    for one in (await store.sessions.list_sessions(app_name="app", user_id=user)).sessions:
+        whole = await store.sessions.get_session(**key(user, one.id))
+        if whole is not None:
+            assert whole.state["large"] == one.id * 99, "a session has the content of another one"
+            found.append(one.id)
+    return found
+
+
+async def erase(store: Store) -> ErasureReceipt:
+    """Erase one user."""
+    return await store.erase_user(app_name="app", user_id="erased")
+
+
+def check_user(journal: Journal, user: str, stored: list[str]) -> None:
+    """Check that what was acknowledged is there unless an erasure began after it, or beside it."""
+    erasures = [call for call in journal.of("erase", user) if call.outcome is not Outcome.REFUSED]
+    for call in journal.of("write", user):
+        if call.outcome is Outcome.DONE and call.given not in stored:
+            gone = [one for one in erasures if one.ended > call.begun or one.outcome is Outcome.UNKNOWN]
+            assert gone, f"{call.given} was acknowledged, and is lost"
+        if call.outcome is Outcome.DONE and call.given in stored:
+            over = [one for one in erasures if one.outcome is Outcome.DONE and call.ended < one.begun]
+            assert not over, f"{call.given} was erased, and is read"
+
+
+async def scenario(world: World) -> None:
+    """A fleet writes with either key as the newest, and erases one user again and again."""
+    service = Service(world)
+    options: dict[str, Any] = {"session_limits": LIMITS}
+
+    def make(process: Process) -> Store:
+        keys = (OLD, NEW) if process.name.endswith("2") else (NEW, OLD)
+        return service.store_of(process, encryption=envelope_of(*keys), **options)
+
+    fleet = Fleet(world, service, make)
+    await fleet.work(30, act)
+    await asyncio.sleep(300)
+    journal = fleet.journal
+    plain = service.beside(encryption=envelope_of(NEW, OLD), **options)
+    assert (await plain.rotate_keys()).failed == 0
+    new = service.beside(encryption=envelope_of(NEW), **options)
+    for user in USERS:
+        check_user(journal, user, await names_of(new, user))
+    for call in journal.calls:
+        is_beside = call.of == "erased"
+        assert is_beside or call.error not in (*DAMAGE, "KeyDestroyedError"), f"{call.kind}: {call.error}"
+    assert all(call.result in (None, 0) for call in journal.of("rotate"))
+
+
+def test_destroyed_and_rotated_keys_take_only_what_was_erased() -> None:
+    """Another user reads everything, and the erased one what was written since."""
+    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))

@@ -1,0 +1,96 @@
+"""A repair mends damage beside writers, and changes nothing that is sound."""
+
+import asyncio
+from typing import Any, Final
+
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
+from tests.simulation.checkers import check_list
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.test_sessions import LIMITS, key
+
+DAMAGE: Final[dict[tuple[str, ...], Any]] = {
+    ("rev",): 900,
+    ("tail_bytes",): 7,
+    ("last_update_time",): 5.0,
+    ("sealed_max",): 5.0,
+    ("state", "changed"): "wrong",
+}
+"""What the rest of a session proves to be wrong."""
+PATH: Final = "adk_apps/app/adk_users/user/adk_sessions/one"
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Append, read, or repair what a check finds."""
+    random, store, journal = actor.random(step), actor.store, actor.journal
+    name = f"{actor.name}-{step}"
+    if random.random() < 0.3:
+        await journal.call(actor.name, "repair", "one", lambda: repaired(store), seen=len)
+        return
+    held = await journal.call(
+        actor.name, "read", "one", lambda: store.sessions.get_session(**key("one")), seen=lambda _: None
+    )
+    if held is not None:
+        text = name + "." * random.choice([0, 900])
+        event = event_of(name, text)
+        await journal.call(
+            actor.name, "append", "one", lambda: store.sessions.append_event(held, event), given=name,
+            seen=lambda _: None,
+        )  # fmt: skip
+
+
+def event_of(name: str, text: str) -> Event:
+    """Return an event that changes the state."""
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(id=name, author="user", content=content, actions=EventActions(state_delta={"changed": name}))
+
+
+async def repaired(store: Store) -> list[Any]:
+    """Repair what a check finds."""
+    return [*await store.repair([fault async for fault in store.check(full=True)])]
+
+
+async def damage(world: World, service: Service) -> None:
+    """Change one field of the session's document, some times."""
+    for _ in range(4):
+        await asyncio.sleep(world.random.uniform(0, 8))
+        field = world.random.choice([*DAMAGE])
+        value = DAMAGE[field] if len(field) == 1 else {field[1]: DAMAGE[field]}
+        write = Write(path=PATH, fields={field[0]: value}, mask=[field])
+        await service.backend.documents.commit([write], repeatable_when_unanswered=True)
+        world.note(f"damage: {field}")
+
+
+async def scenario(world: World) -> None:
+    """A fleet appends and repairs while something damages the session."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+    session = await plain.sessions.create_session(**key("one"), state={"kept": "yes"})
+    await plain.sessions.append_event(session, event_of("first", "first"))
+
+    def make(process: Process) -> Store:
+        return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
+
+    fleet = Fleet(world, service, make)
+    damaging = asyncio.create_task(damage(world, service))
+    await fleet.work(25, act)
+    await damaging
+    await asyncio.sleep(120)
+    for _ in range(3):  # one fault may hide another one
+        await repaired(plain)
+    faults = [fault async for fault in plain.check(full=True)]
+    assert not faults, faults
+    stored = await plain.sessions.get_session(**key("one"))
+    assert stored is not None
+    check_list([event.id for event in stored.events[1:]], fleet.journal.of("append"), [])
+    assert dict(stored.state) == {"kept": "yes", "changed": stored.events[-1].id}, stored.state
+    assert (await plain.verify_session(**key("one"))).broken is None
+
+
+def test_a_repair_beside_writers_loses_nothing() -> None:
+    """Whatever was acknowledged is there in order, and the session is as its events say."""
+    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
