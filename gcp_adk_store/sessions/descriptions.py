@@ -48,7 +48,8 @@ class DescriptionMethods:
     ) -> SessionInfo:
         """Change a session's title and labels, and return what it is then; 1 commit after 1 read.
 
-        The session keeps its events, its place in listings, its ``last_update_time`` and its end. Appends
+        The session keeps its events, its place in listings, its ``last_update_time`` and its ``expire_at``;
+        readers find it for its time to live after this call, unless a TTL policy removes it before. Appends
         do not conflict with this call. The next append through a handle that was read before takes 1 read and
         1 commit more. Of two changes at the same time, the later one sees the earlier one. Without a change,
         nothing is written.

@@ -20,10 +20,18 @@ from tests.simulation import (
     test_redactions,
     test_redelivering,
     test_runs,
+    test_erased_keys,
+    test_following_erased,
+    test_memory_ends,
+    test_moving,
+    test_push_configs,
+    test_renewals,
+    test_repairs,
     test_sessions,
     test_shared_state,
     test_tasks,
     test_turns,
+    test_uploads,
 )
 
 
@@ -68,4 +76,12 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "collecting": Workload(test_collecting.scenario, 0.03),
     "erasure": Workload(test_erasure.workload(beside=False), 0.03),
     "erasure-beside": Workload(test_erasure.workload(beside=True), 0.03),
+    "renewals": Workload(test_renewals.scenario, 0.03),
+    "repairs": Workload(test_repairs.scenario, 0.03),
+    "erased-keys": Workload(test_erased_keys.scenario, 0.03),
+    "following-erased": Workload(test_following_erased.scenario, 0.03),
+    "memory-ends": Workload(test_memory_ends.scenario, 0.03),
+    "uploads": Workload(test_uploads.scenario, 0.04),
+    "push-configs": Workload(test_push_configs.scenario, 0.03),
+    "moving": Workload(test_moving.scenario, 0.02),
 }
