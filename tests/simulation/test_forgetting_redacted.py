@@ -1,0 +1,81 @@
+"""The memory of an event that was redacted does not come back, in every order."""
+
+import asyncio
+from typing import Final
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
+from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
+from tests.simulation.test_memories import KEY, MANY, read_of, said
+from tests.simulation.test_sessions import key
+
+EVENTS: Final = 8
+
+
+async def act(actor: Actor, step: int) -> None:
+    """Redact an event and remove its memory, add the session as it was read once, or look."""
+    random, store, journal = actor.random(step), actor.store, actor.journal
+    held: Session | None = actor.memory.get("held")
+    if held is None or random.random() < 0.2:
+        held = actor.memory["held"] = await journal.call(
+            actor.name, "get", "one", lambda: store.sessions.get_session(**key("one")), seen=lambda _: None
+        )
+    match random.choice(["redact", "add", "add", "list", "search"]):
+        case "redact":
+            one = f"{random.randrange(EVENTS)}"
+            await journal.call(
+                actor.name, "redact", one,
+                lambda: store.redact_event(**key("one"), event_id=one, reason="asked for", memories=True),
+            )  # fmt: skip
+        case "add" if held is not None:
+            session = held
+            await journal.call(actor.name, "add", "", lambda: store.memory.add_session_to_memory(session))
+        case "list":
+            await journal.call(
+                actor.name, "read", "", lambda: store.memory.list_memories(**KEY, page_size=MANY),
+                seen=lambda page: read_of(page.memories),
+            )  # fmt: skip
+        case _:
+            await journal.call(
+                actor.name, "read", "",
+                lambda: store.memory.search_memories(**KEY, query="memory", limit=MANY),
+                seen=lambda found: read_of(each.memory for each in found),
+            )  # fmt: skip
+
+
+async def scenario(world: World) -> None:
+    """All events are memories; a fleet redacts some of them, and adds the session again and again."""
+    service = Service(world)
+    plain = service.beside()
+    session = await plain.sessions.create_session(**key("one"))
+    for number in range(EVENTS):
+        said_so: types.Content = said(f"{number}", 300 * (number % 2))
+        await plain.sessions.append_event(session, Event(id=f"{number}", author="user", content=said_so))
+    await plain.memory.add_session_to_memory(session)
+    fleet = Fleet(world, service, service.store_of)
+    await fleet.work(30, act)
+    await asyncio.sleep(120)
+    journal = fleet.journal
+    await journal.call(
+        "end", "read", "", lambda: plain.memory.list_memories(**KEY, page_size=MANY),
+        seen=lambda page: read_of(page.memories),
+    )  # fmt: skip
+    for number in range(EVENTS):
+        redacts = [call for call in journal.of("redact", f"{number}") if call.outcome is not Outcome.REFUSED]
+        done_at = min((c.ended for c in redacts if c.outcome is Outcome.DONE), default=float("inf"))
+        asked_at = min((call.begun for call in redacts), default=float("inf"))
+        for read in journal.of("read"):
+            if read.outcome is Outcome.DONE:
+                is_there = f"{number}" in read.result
+                assert not (is_there and done_at < read.begun), f"the memory of event {number} came back"
+                assert is_there or asked_at < read.ended, f"the memory of event {number} is gone"
+    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+
+def test_the_memory_of_a_redacted_event_does_not_come_back() -> None:
+    """Other processes add the session as they read it before, and the memories of other events stay."""
+    simulate(scenario, seeds=range(15), faults=Faults.all(0.03))
