@@ -23,7 +23,7 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
 async def test_turns_of_processes_that_are_stopped_and_killed_do_not_interleave(at: At) -> None:
     """Each acknowledged message is there once and in order; the process that woke up is refused.
 
-    Nobody else loses a turn. `make turns` shows it at length.
+    `make turns` shows it at length, and who lost a turn.
     """
     shown = await show(at, processes=3, messages=5)
     shown.check()

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -34,6 +35,7 @@ class Task:
     at: At
     name: str
     messages: int
+    """So many at least, and more until it is told that the others need none."""
     log: Path
     """A file; each line is JSON: a turn that was taken, or what became of a message."""
     environ: Mapping[str, str]
@@ -120,7 +122,7 @@ class Sender:
 
 
 def work(task: Task, run: "Connection[bool, bool]") -> None:
-    """Say in *run* that all is ready; send messages once something comes there."""
+    """Say in *run* that all is ready; send messages once something comes there, until it comes again."""
     os.environ |= task.environ
     logging.getLogger("google_adk").setLevel(logging.CRITICAL)  # turns that are lost are what is shown
     asyncio.run(_work(task, run))
@@ -138,7 +140,10 @@ async def _work(task: Task, run: "Connection[bool, bool]") -> None:
     async with open_store(task.at) as store:
         sender = Sender(store, task.log)
         ticking = asyncio.create_task(sender.tick())
+        told = asyncio.create_task(asyncio.to_thread(run.recv))
         # By turns one that waits, and one that is left to the holder.
-        for number in range(task.messages):
+        for number in count():
+            if number >= task.messages and told.done():
+                break
             await sender.send(f"{task.name}-{number}", "enqueue" if number % 2 else "wait")
         ticking.cancel()
