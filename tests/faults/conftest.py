@@ -67,7 +67,7 @@ def in_turn(names: Sequence[str], test: int) -> Sequence[str]:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Look again and again, for ten seconds at most, until something *is_so*."""
+    """Look again and again, for a minute at most, until something *is_so*."""
     async with asyncio.timeout(60):
         while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
             await asyncio.sleep(0.01)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from google.cloud.firestore_v1.types import firestore
 from google.genai import types
 from google.rpc import error_details_pb2, status_pb2
 
-from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, UnavailableError
+from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import (
@@ -36,9 +36,9 @@ from gcp_adk_store.testing.faults.plans import (
 )
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from tests.faults.conftest import SESSION_PATH, WHO, until
+from tests.support.clock import PassingTime
 
 ROOT = Path(__file__).parents[2]
-HASTY = SessionLimits(rpc_timeout_s=1, deadline_s=1)
 StoredTail = Callable[[], list[str]]
 
 APPENDING = """
@@ -61,6 +61,30 @@ def said(text: str) -> Event:
     """Return a user's event."""
     content = types.Content(role="user", parts=[types.Part(text=text)])
     return Event(author="user", content=content)
+
+
+class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):
+    """Gives a commit up once the test says so, as gRPC's own timer would; the request goes on."""
+
+    def __init__(
+        self, reached: Callable[[], Coroutine[Any, Any, None]], passing: PassingTime, *, passes_s: float = 60
+    ) -> None:
+        self._reached = reached
+        self._passing = passing
+        self._passes_s = passes_s
+        self._calls: list[Any] = []
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*."""
+        self._calls.append(await continuation(details._replace(timeout=None), request))
+        await self._reached()
+        self._passing.for_library(self._passes_s)
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing)
+
+    async def answers(self) -> None:
+        """Wait for the answers of all, whatever they are."""
+        await asyncio.gather(*self._calls, return_exceptions=True)
 
 
 @pytest.fixture
@@ -91,9 +115,15 @@ async def test_an_outage_leaves_in_the_store_what_its_fault_says(
     fault: Fault,
     raised: type[Exception],
     stored: int,
+    passing: PassingTime,
 ) -> None:
     """A commit whose answer is lost is there, one that was refused or never arrived is not."""
-    service = FirestoreSessionService(project=project, limits=HASTY)
+
+    async def hangs() -> None:
+        await until(lambda: firestore_proxy.figures.faults[fault.kind])
+
+    giving_up = [GivesUp(hangs, passing)] if isinstance(fault, Hang) else []
+    service = FirestoreSessionService(project=project, interceptors=giving_up)
     firestore_proxy.plan = only("Commit", from_nth(0, fault))
     with pytest.raises(raised) as caught:
         await service.append_event(session, said("one"))
@@ -129,15 +159,28 @@ async def test_one_fault_costs_a_retry_and_no_event(
 
 
 async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
-    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail
+    firestore_proxy: FirestoreProxy,
+    project: str,
+    session: Any,
+    stored_tail: StoredTail,
+    passing: PassingTime,
 ) -> None:
-    """As on a network that is slow; of several such commits of one append the store takes one."""
-    service = FirestoreSessionService(project=project, limits=HASTY)
-    firestore_proxy.plan = only("Commit", from_nth(0, Delay(2.5)))
+    """As on a network that is slow; of two such commits of one append the store takes one."""
+    holds = [Hold(), Hold()]
+    waiting = iter(holds)
+
+    async def reached() -> None:
+        await asyncio.to_thread(next(waiting).reached.wait)
+
+    giving_up = GivesUp(reached, passing, passes_s=20)
+    service = FirestoreSessionService(project=project, interceptors=[giving_up])
+    firestore_proxy.plan = only("Commit", lambda call: holds[call.number])
     with pytest.raises(OutcomeUnknownError):
         await service.append_event(session, said("late"))
     at_the_end = stored_tail()
-    await until(stored_tail)
+    for hold in holds:
+        hold.release()
+    await giving_up.answers()
 
     assert [] == at_the_end
     assert 1 == len(stored_tail())

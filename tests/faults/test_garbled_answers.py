@@ -10,7 +10,6 @@ import requests
 from google.genai import types
 
 from gcp_adk_store import (
-    ArtifactLimits,
     GcsArtifactService,
     OutcomeUnknownError,
     StoredDataError,
@@ -24,8 +23,6 @@ from tests.faults.conftest import WHO
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="some words")
 LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
-HASTY = ArtifactLimits(request_timeout_s=1, deadline_s=1)
-HASTIER = ArtifactLimits(request_timeout_s=0.2, deadline_s=0.2)
 Act = Callable[[GcsArtifactService], Awaitable[object]]
 
 
@@ -93,6 +90,7 @@ async def test_a_read_whose_answer_is_garbled_is_repeated(
     assert Counter(garble=1) == storage_proxy.figures.faults
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize(("kind", "read"), READS)
 @pytest.mark.parametrize("garble", GARBLES)
 async def test_a_read_whose_answers_are_all_garbled_says_that_the_service_does_not_answer(
@@ -101,7 +99,7 @@ async def test_a_read_whose_answers_are_all_garbled_says_that_the_service_does_n
     """At its deadline, and without the words of who answered."""
     storage_proxy.plan = only(kind, lambda _: GARBLES[garble])
     with pytest.raises(StoreError) as caught:
-        await read(GcsArtifactService(bucket, limits=HASTIER))
+        await read(GcsArtifactService(bucket))
 
     assert UnavailableError is type(caught.value)
     assert "secret" not in str(caught.value)
@@ -120,6 +118,7 @@ async def test_a_write_whose_answer_is_garbled_happens_once(
     assert [0, 1] == await GcsArtifactService(bucket).list_versions(**FILE)
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("garble", ["half", "page of a proxy", "list"])
 async def test_an_upload_whose_last_answers_are_all_garbled_is_unknown(
     storage_proxy: StorageProxy, bucket: str, garble: str
@@ -130,7 +129,7 @@ async def test_an_upload_whose_last_answers_are_all_garbled_is_unknown(
         return GARBLES[garble] if call.number > 1 else None
 
     storage_proxy.plan = only("upload", plan)
-    service = GcsArtifactService(bucket, limits=HASTY)
+    service = GcsArtifactService(bucket)
     with pytest.raises(OutcomeUnknownError):
         await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
 

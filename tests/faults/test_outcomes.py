@@ -40,7 +40,7 @@ async def test_a_lost_append_to_a_session_that_is_deleted_then_is_not_called_mis
     firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
 ) -> None:
     """Its change of shared state stays when the session goes."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=5))
+    service = FirestoreSessionService(project=project)
     mine = await service.create_session(**WHO)
     answer = Hold("after")
     firestore_proxy.plan = only("Commit", nth(0, answer))
@@ -137,13 +137,12 @@ async def test_a_deletion_of_a_session_without_leave_for_the_bucket_says_that_th
     assert isinstance(caught.value, OutcomeUnknownError)
 
 
+@pytest.mark.usefixtures("passing")
 async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
     firestore_proxy: FirestoreProxy, project: str
 ) -> None:
     """The payload is gone: UnavailableError would say that nothing was written."""
-    service = FirestoreSessionService(
-        project=project, limits=SessionLimits(state_value_bytes=10, deadlines_s={"remove_garbage": 3})
-    )
+    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
     session = await service.create_session(**WHO)
     for value in ("old" * 100, 1):
         change = EventActions(state_delta={"large": value})

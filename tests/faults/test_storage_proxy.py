@@ -13,7 +13,7 @@ import pytest
 import requests
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService, OutcomeUnknownError, UnavailableError
+from gcp_adk_store import GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults.plans import (
@@ -33,12 +33,14 @@ from gcp_adk_store.testing.faults.plans import (
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, until
 from tests.services.peak_memory import Peak
+from tests.support.clock import PassingTime
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 NAME = "app/user/session/file/0"
 TEXT = types.Part(text="one")
-HASTY = ArtifactLimits(request_timeout_s=1, deadline_s=1)
 MIB = 2**20
+OVER_S = 120
+"""After so many seconds a call is given up, by default."""
 Stored = Callable[[], dict[str, bytes]]
 
 
@@ -52,7 +54,7 @@ def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactSe
 @pytest.mark.parametrize(
     ("fault", "raised", "stored"),
     [
-        (Refuse(429, retry_after_s=60), UnavailableError, {}),
+        (Refuse(429, retry_after_s=OVER_S), UnavailableError, {}),
         (Refuse(500), OutcomeUnknownError, {}),
         (Refuse(503), OutcomeUnknownError, {}),
         (Lose(), OutcomeUnknownError, {NAME: b"one"}),
@@ -69,12 +71,17 @@ async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
     fault: Fault,
     raised: type[Exception],
     stored: dict[str, bytes],
+    passing: PassingTime,
 ) -> None:
     """An upload whose answer is lost is there, one that was refused or never arrived whole is not."""
-    service = GcsArtifactService(adk_store_bucket, limits=HASTY)
+    service = GcsArtifactService(adk_store_bucket)
     storage_proxy.plan = only("upload", from_nth(0, fault))
+    save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
+    if isinstance(fault, Hang):
+        await until(lambda: storage_proxy.figures.faults[fault.kind])
+        passing.after(OVER_S)
     with pytest.raises(raised) as caught:
-        await service.save_artifact(**FILE, artifact=TEXT)
+        await save
 
     assert type(caught.value) is raised
     assert stored == stored_objects()
@@ -166,14 +173,19 @@ def test_a_refusal_says_when_to_come_back(
 
 
 async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
-    storage_proxy: StorageProxy, adk_store_bucket: str, stored_objects: Stored
+    storage_proxy: StorageProxy, adk_store_bucket: str, stored_objects: Stored, passing: PassingTime
 ) -> None:
     """As on a network that is slow."""
-    service = GcsArtifactService(adk_store_bucket, limits=HASTY)
-    storage_proxy.plan = only("upload", from_nth(0, Delay(2.5)))
+    service = GcsArtifactService(adk_store_bucket)
+    late = Hold()
+    storage_proxy.plan = only("upload", from_nth(0, late))
+    save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
+    await asyncio.to_thread(late.reached.wait)
+    passing.after(OVER_S)
     with pytest.raises(OutcomeUnknownError):
-        await service.save_artifact(**FILE, artifact=TEXT)
+        await save
     at_the_end = stored_objects()
+    late.release()
     await until(stored_objects)
 
     assert {} == at_the_end
@@ -257,15 +269,16 @@ async def test_a_signed_url_leads_through_the_proxy(
         await asyncio.to_thread(requests.get, url, timeout=60)
 
 
+@pytest.mark.usefixtures("passing")
 async def test_two_owners_on_one_proxy_have_plans_of_their_own(
     storage_proxy: StorageProxy, storage_emulator: Emulator, adk_store_bucket: str
 ) -> None:
     """An outage of one bucket is not the other's."""
     create_bucket(f"{adk_store_bucket}-b", storage_emulator.address)
     storage_proxy.plan = plans = Plans()
-    mine = GcsArtifactService(adk_store_bucket, limits=HASTY)
-    other = GcsArtifactService(f"{adk_store_bucket}-b", limits=HASTY)
-    with plans.of(adk_store_bucket, from_nth(0, Refuse(429, retry_after_s=60))):
+    mine = GcsArtifactService(adk_store_bucket)
+    other = GcsArtifactService(f"{adk_store_bucket}-b")
+    with plans.of(adk_store_bucket, from_nth(0, Refuse(429, retry_after_s=OVER_S))):
         with pytest.raises(UnavailableError):
             await mine.save_artifact(**FILE, artifact=TEXT)
         other_version = await other.save_artifact(**FILE, artifact=TEXT)

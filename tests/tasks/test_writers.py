@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from a2a.types import ListTasksRequest, TaskPushNotificationConfig
 
-from gcp_adk_store import OutcomeUnknownError, SessionLimits, Store, TaskConflictError
+from gcp_adk_store import OutcomeUnknownError, Store, TaskConflictError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, nth, only
@@ -98,7 +98,7 @@ async def test_a_save_whose_answer_is_lost_happens_once(
     firestore_proxy: FirestoreProxy, project: str
 ) -> None:
     """The repeated commit is refused by the condition, and recognised by what is stored."""
-    async with Store.connect(project=project, session_limits=SessionLimits(rpc_timeout_s=1)) as store:
+    async with Store.connect(project=project) as store:
         made = task()
         for number in range(2):
             made.metadata["n"] = number
@@ -123,7 +123,7 @@ async def test_a_lost_save_that_another_writer_changed_is_not_called_refused(
     await other.tasks.get("t1", ANN)
     with FirestoreProxy(firestore_emulator.address) as proxy, monkeypatch.context() as patch:
         patch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        async with Store.connect(project=project, session_limits=SessionLimits(rpc_timeout_s=1)) as store:
+        async with Store.connect(project=project) as store:
             made = task()
             if not is_new:
                 await store.tasks.save(made, ANN)
