@@ -12,11 +12,11 @@ from gcp_adk_store import ArtifactLimits, SessionLimits, Store, StoreError
 OF: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
 
 
-async def outcomes(folder: Path, *, deadline_s: float = 10) -> list[list[str]]:
+async def outcomes(folder: Path) -> list[list[str]]:
     """Return the kind and the text of what each call raises: two writes, then two reads."""
     limits: dict[str, Any] = {
-        "session_limits": SessionLimits(deadline_s=deadline_s, inline_bytes=10**6, state_value_bytes=10**6),
-        "artifact_limits": ArtifactLimits(deadline_s=deadline_s),
+        "session_limits": SessionLimits(deadline_s=60, inline_bytes=10**6, state_value_bytes=10**6),
+        "artifact_limits": ArtifactLimits(deadline_s=60),
     }
     async with Store.local(folder, **limits) as store:
         part = types.Part.from_bytes(data=os.urandom(200_000), mime_type="image/png")

@@ -1,6 +1,5 @@
 """A place that cannot be used is a typed error of every call, and one message of a command."""
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -83,12 +82,12 @@ async def test_a_newer_format_is_refused_by_every_call(made: Path) -> None:
         assert "install the release" in text
 
 
+@pytest.mark.usefixtures("passing")
 async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made: Path) -> None:
     """Of what writes; reads go on, and nothing was written."""
     with closing(sqlite3.connect(made / "store.sqlite3", isolation_level=None)) as sql:
         sql.execute("BEGIN IMMEDIATE")
-        async with asyncio.timeout(60):
-            created, saved, got, loaded = await outcomes(made, deadline_s=0.3)
+        created, saved, got, loaded = await outcomes(made)
 
     for kind, text in (created, saved):
         assert "UnavailableError" == kind

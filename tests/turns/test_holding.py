@@ -107,7 +107,7 @@ async def test_who_waits_gets_the_turn_at_its_end(store: Store, other: Store) ->
 
     async def second() -> None:
         began.set()
-        async with other.turns.hold(**WHO, wait_s=20):
+        async with other.turns.hold(**WHO, wait_s=60):
             order.append("second")
 
     async with store.turns.hold(**WHO):
@@ -320,7 +320,7 @@ async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: St
     taken: list[Hold] = []
 
     async def interrupt() -> None:
-        async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=30) as turn:
+        async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=60) as turn:
             taken.append(turn)
 
     async with store.turns.hold(**WHO, lease_s=60) as turn:
@@ -443,10 +443,11 @@ async def test_arguments_that_cannot_be_right_are_refused(store: Store, options:
             pytest.fail("it began")
 
 
+@pytest.mark.usefixtures("frequent_heartbeats")
 async def test_a_caller_that_is_cancelled_while_it_waits_takes_nothing_later(store: Store) -> None:
     """Neither the turn that comes free, nor, asked to interrupt, the running one at the end of its wait."""
     await made(store)
-    async with store.turns.hold(**WHO, lease_s=1) as turn:
+    async with store.turns.hold(**WHO, lease_s=60) as turn:
         there = asyncio.all_tasks()
         taking = asyncio.create_task(store.turns.take(**WHO, on_busy="interrupt", wait_s=60))
         await asyncio.wait_for(turn.abort_signal.wait(), 60)  # from now on it waits

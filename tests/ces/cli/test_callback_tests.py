@@ -3,11 +3,14 @@
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from gcp_adk_store.ces.testing import callback_checks
 from gcp_adk_store.cli.command import command
+from tests.support.clock import PassingTime
 from tests.support.ready_programs import ready_programs
 
 CODE = "def after_agent_callback(callback_context: CallbackContext) -> None:\n    pass\n"
@@ -45,26 +48,40 @@ def write(app: Path, ends: str) -> None:
     (folder / "test.py").write_text(ENDING_TEST.format(ends=ends))
 
 
+@pytest.fixture
+def late(passing: PassingTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a minute pass whenever the second test says that it began."""
+    handle = callback_checks._File._handle
+
+    async def handle_late(self: Any, message: Any, *channel: Any) -> None:
+        if isinstance(message, dict) and message.get("began", {}).get("name") == "test_second":
+            passing.after(60)
+        await handle(self, message, *channel)
+
+    monkeypatch.setattr(callback_checks._File, "_handle", handle_late)
+
+
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize(
     ("ends", "says"),
     [
         ("os._exit(0)", "pytest ended with 0:"),
-        ("time.sleep(3600)", "did not end within 3 s"),
+        ("time.sleep(3600)", "did not end within 60 s"),
         ("_channels[0].say(outcome={})", "sent an invalid message"),
         ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent an invalid message"),
-        (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 3 s"),
+        (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 60 s"),
         ("_channels[0]._socket.sendall(b'[' + b'{},' * 200_000 + b'{}]\\n')", "sent an invalid message"),
-        ("while True: _channels[0].say(began=FORGED); time.sleep(0.1)", "did not end within 3 s"),
+        ("while True: _channels[0].say(began=FORGED); time.sleep(0.1)", "did not end within 60 s"),
     ],
 )
 def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
-    tmp_path: Path, ends: str, says: str
+    request: pytest.FixtureRequest, tmp_path: Path, ends: str, says: str
 ) -> None:
     """So that none passes unseen."""
     write(tmp_path, ends)
-    longest = "3" if "3 s" in says else "60"
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json", "--timeout", longest])
+    if "60 s" in says:
+        request.getfixturevalue("late")
+    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json", "--timeout", "60"])
     first, second = json.loads(result.stdout)
 
     assert 1 == result.exit_code
@@ -117,6 +134,7 @@ import sys, tracemalloc
 from gcp_adk_store.ces.testing import callback_checks
 from gcp_adk_store.cli.command import command
 callback_checks._OUTCOMES //= 10  # traced, each takes a millisecond
+from tests.support.clock import PassingTime
 tracemalloc.start()
 try:
     command(["ces", "test", {str(tmp_path)!r}, "--junit", {str(tmp_path / "found.xml")!r}])
