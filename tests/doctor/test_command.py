@@ -192,7 +192,7 @@ async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
     assert "agent@demo.iam.gserviceaccount.com" in finding_of(findings_of(facts), "credentials").says
 
 
-@pytest.mark.usefixtures("in_production")
+@pytest.mark.usefixtures("in_production", "passing")
 async def test_a_bucket_beside_an_emulated_database_is_looked_at(
     apis: GoogleApis,
     key_file: Path,
@@ -204,7 +204,7 @@ async def test_a_bucket_beside_an_emulated_database_is_looked_at(
     chosen = StoreSettings(bucket=BUCKET, credentials_file=str(key_file))
     async with Store.connect(project=PROJECT) as store:  # a new emulator answers its first write late
         await store.sessions.create_session(app_name="app", user_id="ada")
-    facts = await examine(chosen, endpoint=apis.url, samples=1, deadline_s=2)
+    facts = await examine(chosen, endpoint=apis.url, samples=1, deadline_s=30)
     found = {finding.check: finding for finding in findings_of(facts)}
 
     assert (Status.OK, Status.OK) == (found["documents"].status, found["bucket"].status)

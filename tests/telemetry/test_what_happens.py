@@ -79,11 +79,12 @@ async def test_requests_that_are_sent_again_are_counted(
     await service.close()
 
 
+@pytest.mark.usefixtures("passing")
 async def test_an_outage_ends_as_failed_with_all_its_attempts(
     watched: Watched, firestore_proxy: FirestoreProxy, connect: Connect
 ) -> None:
     """The error's type, and as many attempts as the error says."""
-    service = connect(limits=SessionLimits(deadlines_s={"append_event": 2}))
+    service = connect()
     held = await service.create_session(**WHO)
     watched.take_spans()
     watched.take_metrics()
@@ -422,11 +423,12 @@ async def test_ids_of_any_kind_can_be_exported(
     await service.close()
 
 
+@pytest.mark.usefixtures("passing")
 async def test_a_write_that_is_never_answered_is_told(
     watched: Watched, firestore_proxy: FirestoreProxy, connect: Connect
 ) -> None:
     """As failed: its outcome is unknown."""
-    service = connect(limits=SessionLimits(deadlines_s={"append_event": 2}))
+    service = connect()
     held = await service.create_session(**WHO)
     watched.take_spans()
     firestore_proxy.plan = from_nth(0, Lose())

@@ -89,6 +89,7 @@ async def test_any_other_failure_is_final(error: Exception) -> None:
     assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
 
 
+@pytest.mark.usefixtures("passing")
 async def test_the_deadline_ends_it_with_the_last_error() -> None:
     """A service that stays away ends the call with its own latest word, not with a wrapper."""
     errors: list[Exception] = []
@@ -98,18 +99,19 @@ async def test_the_deadline_ends_it_with_the_last_error() -> None:
             errors.append(UnavailableError(str(len(errors))))
             yield errors[-1]
 
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.05, first_wait_s=0.0001, longest_wait_s=0.001)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=20.0, first_wait_s=0.1, longest_wait_s=5.0)
     last = await outcome(Script(refusals()), policy=policy, unanswered=True)
 
     assert last is errors[-1]
     assert len(errors) > 1
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("last", [UnavailableError("2"), AccessDeniedError("2"), InvalidInputError("2")])
 async def test_no_later_error_hides_a_lost_answer(last: StoreError) -> None:
     """The first run may have been applied: nothing that follows says that nothing was written."""
     lost = OutcomeUnknownError("1")
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.02, first_wait_s=0.0001, longest_wait_s=0.001)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=20.0, first_wait_s=0.1, longest_wait_s=5.0)
 
     def answers() -> Iterator[Exception]:
         yield lost
