@@ -23,7 +23,6 @@ from tests.support.kms import Kms, served
 
 RING = "projects/p/locations/l/keyRings/r/cryptoKeys"
 KEY, OTHER = f"{RING}/k", f"{RING}/other"
-LIMITS = SessionLimits(rpc_timeout_s=2, deadline_s=1)
 THERE: Any = {"app_name": "app", "user_id": "user", "session_id": "s"}
 
 
@@ -49,7 +48,7 @@ def kms(serving: tuple[Kms, Any]) -> Kms:
 def wrapper(kms: Kms, serving: tuple[Kms, Any]) -> KmsKeyWrapper:
     """The wrapper of a key."""
     assert kms.keys
-    return KmsKeyWrapper(KEY, client=serving[1], limits=LIMITS)
+    return KmsKeyWrapper(KEY, client=serving[1], limits=SessionLimits())
 
 
 async def test_a_data_key_comes_back_in_its_place_alone(wrapper: KmsKeyWrapper, kms: Kms) -> None:
@@ -88,8 +87,8 @@ async def test_another_key_takes_over_what_the_older_one_wrapped(
 ) -> None:
     """Only keys that the settings name are ever asked."""
     wrapped = await wrapper.wrap(b"d" * 32, b"here")
-    named = KmsKeyWrapper(OTHER, KEY, client=serving[1], limits=LIMITS)
-    alone = KmsKeyWrapper(OTHER, client=serving[1], limits=LIMITS)
+    named = KmsKeyWrapper(OTHER, KEY, client=serving[1], limits=SessionLimits())
+    alone = KmsKeyWrapper(OTHER, client=serving[1], limits=SessionLimits())
 
     assert b"d" * 32 == await named.unwrap(wrapped, b"here")
     assert f"{OTHER}/cryptoKeyVersions/1" == (await named.wrap(b"d" * 32, b"here")).version
@@ -98,6 +97,7 @@ async def test_another_key_takes_over_what_the_older_one_wrapped(
     assert kms.keys
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize(
     ("code", "error", "says"),
     [
