@@ -1,7 +1,6 @@
 """The chat with history that the example's page shows."""
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests.adk_server.chromium import shown_on
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import READY_S, Server
+from tests.support.ready_programs import ready_programs
 
 PICTURE = ROOT / "tests/artifacts/chat.png"
 SESSIONS = "/apps/notes/users/ada/sessions"
@@ -22,7 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The example, as its first lines start it, after one turn of a session with a title."""
     folder = tmp_path_factory.mktemp("chat")
     environ = os.environ | {"ADK_STORE_LOCAL": f"{folder}/store", "PORT": "0", "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "examples.chat.main")
+    command = (str(ready_programs() / "python"), "-m", "examples.chat.main")
     with Server(command, environ=environ, cwd=folder, log=folder / "log") as server:
         with httpx.Client(base_url=server.url, timeout=READY_S) as client:
             client.post(f"{SESSIONS}/s1", json={}).raise_for_status()

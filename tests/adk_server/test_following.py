@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from gcp_adk_store.adk_server.app import answer_errors
 from gcp_adk_store.adk_server.following import Followers, follow_sessions
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import Server
+from tests.support.ready_programs import ready_programs
 
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
 PATH = "/apps/notes/users/ada/sessions/s1/events"
@@ -308,7 +308,7 @@ async def test_only_those_who_are_authorized_follow(serve: Serve, store: Store) 
 def test_a_server_ends_while_clients_follow(tmp_path: Path) -> None:
     """ADK's server with its own routes, at SIGTERM."""
     environ = {**os.environ, "PLACE": f"{tmp_path}/place", "PYTHONPATH": str(ROOT)}
-    command = (sys.executable, "-m", "tests.adk_server.following_server")
+    command = (str(ready_programs() / "python"), "-m", "tests.adk_server.following_server")
     log = tmp_path / "log"
     asyncio.run(_prepared(tmp_path / "place"))
     with Server(command, environ=environ, cwd=ROOT, log=log) as server:

@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
 from tests.moving.hardest import APP, fill, hardest, many
+from tests.support.ready_programs import ready_programs
 
 
 def run(*arguments: str) -> Result:
@@ -132,7 +132,7 @@ def test_artifacts_and_memories_are_copied_too(folder: Path, tmp_path: Path) -> 
 def test_a_copy_that_follows_ends_after_a_last_pass(folder: Path, tmp_path: Path) -> None:
     """When it is told to by a signal; what was written in between is there."""
     other = tmp_path / "two"
-    program = str(Path(sys.executable).parent / "gcp-adk-store")
+    program = str(ready_programs() / "gcp-adk-store")
     follow = ["copy", uri(folder), uri(other), "--app", APP, "--follow", "--interval", "0.1", "--json"]
 
     async def until_there(name: str) -> None:

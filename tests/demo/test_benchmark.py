@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,26 @@ import pytest
 
 from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.ready_programs import ready_programs
 
 ROOT = Path(__file__).parents[2]
 OURS, ADKS = "gcp_adk_store", "ADK's own"
 SMALLER = "gcp_adk_store where there is less"
 FILES = {"ADK's SQLite", "ADK's SQL on SQLite"}
+
+
+def printed(module: str, *arguments: str, **environ: str) -> str:
+    """Run a benchmark; return what it prints."""
+    run = subprocess.run(
+        [ready_programs() / "python", "-m", module, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": "ignore", **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == run.returncode, run.stderr
+    return run.stdout
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +39,9 @@ def results(
 ) -> Path:
     """Where the short form wrote its figures, with what it printed."""
     folder = tmp_path_factory.mktemp("results")
-    addresses = {made.variable: made.address for made in (firestore_emulator, storage_emulator)}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "--quick", "--rounds", "1"]
-    run = subprocess.run(
-        [*command, "--json", str(folder / "bench.json")],
-        cwd=ROOT,
-        env={**os.environ, **addresses},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 == run.returncode, run.stderr
-    (folder / "printed").write_text(run.stdout)
+    environ = {made.variable: made.address for made in (firestore_emulator, storage_emulator)}
+    command = ("benchmarks", "--quick", "--rounds", "1", "--json", str(folder / "bench.json"))
+    (folder / "printed").write_text(printed(*command, **environ))
     return folder
 
 
@@ -60,15 +65,13 @@ def counted(run: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 def test_the_collector_is_measured_as_it_is_set_in_three_ways(tmp_path: Path) -> None:
     """By default, as the library sets it, and off."""
     figures = tmp_path / "collector.json"
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.collector", "--json", str(figures)]
-    short = ["--sessions", "2", "--history", "3", "--turns", "3", "--rounds", "1"]
-    run = subprocess.run([*command, *short], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert 0 == run.returncode, run.stderr
+    short = ("--sessions", "2", "--history", "3", "--turns", "3", "--rounds", "1")
+    told = printed("benchmarks.collector", "--json", str(figures), *short)
     measured = json.loads(figures.read_text())
 
     assert ["by default", "tune_gc()", "off"] == list(measured)
     assert all(0 < row["p50"] <= row["p99"] <= row["longest"] for row in measured.values())
-    assert all(name in run.stdout for name in measured)
+    assert all(name in told for name in measured)
 
 
 def bill(counted: dict[str, Any]) -> tuple[dict[str, int], int, int, int]:
@@ -165,26 +168,8 @@ def test_the_benchmark_draws_what_it_measured(results: Path) -> None:
 def test_instructions_are_measured_beside_adks(tmp_path: Path) -> None:
     """All fill the same template, and the targets say how much faster this engine is meant to be."""
     results = tmp_path / "templates.json"
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "benchmarks.templates",
-            "--rounds",
-            "1",
-            "--json",
-            str(results),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert 0 == run.returncode, run.stderr
+    told = printed("benchmarks.templates", "--rounds", "1", "--json", str(results))
     figures = json.loads(results.read_text())
-    assert 2 == len(re.findall(r"at least .* times: (?:reached|missed)", run.stdout))
+    assert 2 == len(re.findall(r"at least .* times: (?:reached|missed)", told))
     assert {"gcp_adk_store", "gcp_adk_store, parsed anew", "Jinja, compiled once"} < figures.keys()
     assert all(took > 0 for took in figures.values())

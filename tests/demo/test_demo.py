@@ -3,7 +3,6 @@
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 from examples.turns import Checks
 from gcp_adk_store.cli.command import command as commands
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.ready_programs import ready_programs
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,11 @@ def test_the_demo_finds_every_value_it_expects(
     assert firestore_emulator.address
     assert storage_emulator.address
     run = subprocess.run(
-        [sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, check=False
+        [ready_programs() / "python", "-m", "examples.demo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     claimed = cells((ROOT / "README.md").read_text(), "|")
 
@@ -49,7 +53,7 @@ def test_the_demo_needs_no_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """It runs on a local store, and its last command shows the session."""
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_EMULATOR_HOST")}
     run = subprocess.run(
-        [sys.executable, "-m", "examples.demo", "--path", str(tmp_path)],
+        [ready_programs() / "python", "-m", "examples.demo", "--path", str(tmp_path)],
         cwd=ROOT,
         env={**environment, "COLUMNS": "200"},
         capture_output=True,

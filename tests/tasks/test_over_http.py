@@ -1,7 +1,6 @@
 """A client of the SDK talks to a server of the SDK over HTTP, and the server is killed in the middle."""
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,7 +25,7 @@ from a2a.types import (
 )
 
 from tests.adk_server.process import Server
-from tests.support.documents import ROOT
+from tests.support.ready_programs import ready_programs
 
 Start = Callable[[], Server]
 
@@ -39,8 +38,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
         def start() -> Server:
             server = Server(
-                [sys.executable, "-W", "ignore", "-m", "tests.tasks.agent_server", str(tmp_path / "store")],
-                environ=os.environ | {"PYTHONPATH": str(ROOT)},
+                [str(ready_programs() / "python"), "-m", "tests.tasks.agent_server", str(tmp_path / "store")],
+                environ=os.environ | {"PYTHONWARNINGS": "ignore"},
                 cwd=tmp_path,
                 log=tmp_path / f"log{next(count)}",
             )

@@ -26,6 +26,7 @@ from gcp_adk_store.cli.inspect import inspect
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks
+from tests.support.ready_programs import ready_path
 from tests.support.told import Told
 
 ADA: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
@@ -159,7 +160,7 @@ def seen_in(command: str, folder: Path) -> list[str]:
     consent.write_text(json.dumps({"telemetry": False}))  # or it asks for it first
     environ = os.environ | {
         "HOME": str(folder),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": ready_path(os.environ),
         "PYTHONPATH": str(ROOT),
     }
     shell = ["bash", "-c", f"{command.strip()} --port 0"]
