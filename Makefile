@@ -15,8 +15,8 @@ LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py')
 PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
-# Beam warns of its own parts.
-BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/beam
+# Beam warns of its own parts. One process: each imports Beam.
+BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
@@ -31,10 +31,10 @@ demo:
 
 # Checks first; the emulators are started by the tests that need them. A worker runs all tests of a file, and so
 # makes what they share once; in the order of their names, since by their numbers of tests the longest, which have
-# few, would come last.
+# few, would come last. Bulk jobs run beside them, where all others wait for each other.
+OTHERS := $(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/beam tests
 test: ready lint
-	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/beam tests
-	$(BEAM)
+	$(BEAM) > .cache/beam.log 2>&1 & trap 'kill $$!' INT TERM; $(OTHERS); others=$$?; wait $$!; beam=$$?; cat .cache/beam.log; exit $$((others | beam))
 
 # Bulk jobs, in an environment of their own.
 beam:

@@ -1,6 +1,12 @@
 """CI runs what README tells a reader to run, and that is all there is: checks and tests."""
 
-from tests.project.test_commands import made
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.project.test_commands import dry, made
 from tests.support.documents import ROOT, command
 
 
@@ -28,11 +34,33 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "python -m website.words",
         "pre-commit validate-config",
         "zizmor --offline --quiet --pedantic",
-        "python -m pytest -q",
         ".venv-beam/bin/python -m pytest -q",
     ] == lines
-    assert ["--ignore=tests/beam", "tests"] == made("test")[-2][-2:]
-    assert ["tests/beam"] == made("test")[-1][-1:]
+
+
+@pytest.mark.parametrize("fails", ["", "tests/beam", "tests", "all"])
+def test_bulk_jobs_are_tested_beside_all_others_and_either_may_fail(tmp_path: Path, fails: str) -> None:
+    """The line of the Makefile, with a program instead of Python that fails if it is told what to fail at."""
+    (tmp_path / ".cache").mkdir()
+    for folder in (".venv-beam", ".venv"):
+        program = tmp_path / folder / "bin/python"
+        program.parent.mkdir(parents=True)
+        program.write_text(
+            '#!/bin/sh\nshift $(($# - 1)); echo "ran $1"; [ "$1" != "$FAILS" ] && [ "$FAILS" != all ]\n'
+        )
+        program.chmod(0o755)
+    *_, line = dry("test").splitlines()
+    run = subprocess.run(
+        ["sh", "-c", line],  # noqa: S607  # as make runs it
+        cwd=tmp_path,
+        env={**os.environ, "FAILS": fails},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "ran tests\nran tests/beam\n" == run.stdout
+    assert bool(fails) == bool(run.returncode), run.stderr
 
 
 def test_every_file_for_github_is_held_to_its_schema() -> None:

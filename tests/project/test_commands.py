@@ -334,8 +334,8 @@ def test_make_runs_the_module_that_tests_run(target: str, module: str) -> None:
     assert ["-m", module] == [word for word in line if word not in ("-W", "ignore")][1:3]
 
 
-def made(target: str, *variables: str) -> list[list[str]]:
-    """Return the commands that ``make`` would run for a target after its set-up, word by word."""
+def dry(target: str, *variables: str) -> str:
+    """Return the lines that ``make`` would run for a target."""
     run = subprocess.run(
         ["make", "--dry-run", target, *variables],  # noqa: S607  # the reader's
         cwd=ROOT,
@@ -344,7 +344,12 @@ def made(target: str, *variables: str) -> list[list[str]]:
         text=True,
         check=True,
     )
-    lines = [shlex.split(line) for line in run.stdout.splitlines()]
+    return run.stdout
+
+
+def made(target: str, *variables: str) -> list[list[str]]:
+    """Return the commands that ``make`` would run for a target after its set-up, word by word."""
+    lines = [shlex.split(line) for line in dry(target, *variables).splitlines()]
     return [line for line in lines if line[1:3] != ["-m", "setup"]]
 
 

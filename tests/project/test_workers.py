@@ -22,7 +22,7 @@ def test_of_it(shared, number):
 
 def test_a_file_runs_on_one_worker(tmp_path: Path) -> None:
     """As ``make test`` distributes them: a plugin whose option stopped working would tell nobody."""
-    *_, command, _ = made("test")
+    *_, command = made("test")
     dist = command[command.index("--dist") + 1]
     for name in ("one", "two"):
         (tmp_path / f"test_{name}.py").write_text(ONE_FILE)
