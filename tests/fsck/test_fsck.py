@@ -225,7 +225,7 @@ async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
 
     async def write(service: FirestoreSessionService, number: int) -> None:
         who = {**WHO, "session_id": f"s{number}"}
-        for turn in range(4):
+        for turn in range(2):
             held = await service.create_session(**who, state={"large": "x" * 50})
             for place in range(12):
                 changes = {"large": f"{turn}{place}" * 30, "user:large": f"{place}" * 50}
