@@ -88,8 +88,12 @@ class FileContents:
         """Return the files that marks name."""
         return await self._run(lambda: list(self._names.pending(now=now)))
 
+    async def folders(self) -> list[int]:
+        """Return the numbers of the folders that have had a file, at most 256."""
+        return await self._run(self._names.folders)
+
     async def listed(self, number: int) -> list[FoundFile]:
-        """Return all files of one of the 256 folders, temporary ones too."""
+        """Return all files of a folder, temporary ones too."""
         return await self._run(lambda: list(self._names.listed(number)))
 
     def unlink(self, content: str) -> bool:

@@ -128,8 +128,13 @@ class FileNames:
                 seen.add(content)
                 yield self._found(content, marked_at)
 
+    def folders(self) -> list[int]:
+        """Return the numbers of the folders that are there, of :data:`FOLDERS`; a file makes its own."""
+        there = {entry.name for entry in _entries(self.folder)}
+        return [number for number in range(FOLDERS) if f"{number:02x}" in there]
+
     def listed(self, number: int) -> Iterator[FoundFile]:
-        """Yield the files of the folder *number*, of :data:`FOLDERS`."""
+        """Yield the files of the folder *number*."""
         for entry in _entries(self.folder / f"{number:02x}"):
             # A name of another folder is not that of an object's file: nothing here would remove it.
             if _NAME.fullmatch(entry.name) and entry.name.startswith(f"{number:02x}"):

@@ -14,7 +14,7 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.file_names import FOLDERS, FoundFile
+from gcp_adk_store.local.file_names import FoundFile
 from gcp_adk_store.model.garbage import LeftFile
 
 _AT_ONCE: Final = 500
@@ -31,13 +31,13 @@ class Leftovers:
     async def find(self, *, every: bool) -> list[LeftFile]:
         """Return the files that marks name, or of *every* file, that no object has.
 
-        Takes 1 listing of the marks, and with *every* 256 more and 1 look at the table for each file.
+        Takes 1 listing of the marks, and with *every* up to 257 more and 1 look at the table for each file.
         """
         marked = await self._contents.pending(now=platform_time.get_time())
         found = {
             each.content: each for each in await self.unowned([each for each in marked if each.is_there])
         }
-        for number in range(FOLDERS) if every else ():
+        for number in await self._contents.folders() if every else ():
             listed = await self._contents.listed(number)
             found |= {each.content: each for each in await self.unowned(listed)}
         return [

@@ -17,7 +17,7 @@ from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.file_names import ABANDONED_AGE_S, FOLDERS
+from gcp_adk_store.local.file_names import ABANDONED_AGE_S
 from gcp_adk_store.local.leftovers import Leftovers
 from gcp_adk_store.operations import telemetry
 
@@ -153,7 +153,7 @@ async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> i
     removed = len({*unowned} - {*held})
     looked_at = 0
     # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for number in sorted(range(FOLDERS), key=lambda _: machine.random_bytes(8)):
+    for number in sorted(await contents.folders(), key=lambda _: machine.random_bytes(8)):
         listed = await contents.listed(number)
         old = [each for each in listed if each.time < now - ABANDONED_AGE_S]
         unowned = [each.content for each in await left.unowned(old)]

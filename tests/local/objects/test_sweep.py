@@ -13,6 +13,7 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.contents import Content
+from gcp_adk_store.local.file_names import FileNames, FoundFile
 from gcp_adk_store.local.objects import LocalObjects
 from gcp_adk_store.local.sweep import Sweeper, sweep_objects
 from gcp_adk_store.settings import ArtifactLimits
@@ -89,6 +90,21 @@ class TestOrphans:
         os.utime(rename(path), (AT - age_s, AT - age_s))
         assert 1 - left == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
         assert left == len(files(folder))
+
+    async def test_only_folders_that_are_there_are_listed(
+        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        await put(on_disk, "a", None)
+        listed = FileNames.listed
+        numbers = []
+
+        def note(names: FileNames, number: int) -> Iterator[FoundFile]:
+            numbers.append(f"{number:02x}")
+            return listed(names, number)
+
+        monkeypatch.setattr(FileNames, "listed", note)
+        await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert [path.parent.name for path in files(folder)] == numbers
 
     async def test_a_file_with_an_object_stays_however_old_it_is(self, on_disk: Kept, folder: Path) -> None:
         await put(on_disk, "a", None)
