@@ -59,9 +59,9 @@ async def delete(kept: Kept) -> None:
 CALLS: Final = {call.__name__: call for call in (create, send, copy, delete)}
 
 
-def killed(folder: str, name: str) -> int:
-    """Run a call on copies of the store ``{folder}/store``, killed at each step; return their number."""
-    for step in count():
+def killed(folder: str, name: str, every: int) -> int:
+    """Run a call on copies of ``{folder}/store``, killed at steps; return the first that is not there."""
+    for step in count(0, every):
         copied = Path(folder) / f"{step}"
         shutil.copytree(Path(folder) / "store", copied)
         child = os.fork()

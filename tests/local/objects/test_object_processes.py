@@ -23,6 +23,7 @@ from tests.local.objects.object_process import (
     race,
     upload,
 )
+from tests.support.lengths import at_length
 from tests.support.ready_processes import ReadyProcess, elsewhere
 
 pytestmark = pytest.mark.processes
@@ -50,6 +51,10 @@ async def state(kept: Kept) -> dict[str, bytes]:
         assert read is not None
         found[name] = read[0]
     return found
+
+
+EVERY = at_length(2, 1)
+"""Which steps a process is killed at."""
 
 
 class TestProcesses:
@@ -88,7 +93,7 @@ class TestProcesses:
         asyncio.run(on_disk.objects.create("old", upload(OLD)))
         asyncio.run(on_disk.objects.close())
         above = folder.parent
-        steps = elsewhere(killed, f"{above}", call)
+        steps = elsewhere(killed, f"{above}", call, EVERY)
         assert steps > 5
         seen = set()
 
@@ -109,7 +114,7 @@ class TestProcesses:
             assert after[call] == await state(kept)
             await kept.objects.close()
 
-        for step in range(steps + 1):
+        for step in range(0, steps + 1, EVERY):
             asyncio.run(examine(step))
         assert {1, len(after[call])} == seen
 
