@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
 from gcp_adk_store.ces.guest.namespace import CLASSES
-from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, Scan, scan
+from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, Scan, bound_names, scan
 from gcp_adk_store.ces.guest.scanning import missing_module as guest_missing_module
 from gcp_adk_store.ces.sandbox.environment import PLATFORM_VERSION
 
@@ -61,7 +61,7 @@ def undefined(tree: ast.Module) -> list[ast.Name]:
     nodes = list(ast.walk(tree))
     if any(map(_may_define_any, nodes)):
         return []
-    known = _KNOWN | set(_bound(nodes))
+    known = _KNOWN | set(bound_names(nodes))
     found: dict[str, ast.Name] = {}
     for node in nodes:
         if isinstance(node, ast.Name) and node.id not in known:
@@ -69,11 +69,6 @@ def undefined(tree: ast.Module) -> list[ast.Name]:
             if (node.lineno, node.col_offset) < (first.lineno, first.col_offset):
                 found[node.id] = node
     return list(found.values())
-
-
-def bound_names(tree: ast.Module) -> frozenset[str]:
-    """Return every name that *tree* binds anywhere, in whichever scope."""
-    return frozenset(_bound([*ast.walk(tree)]))
 
 
 def _may_define_any(node: ast.AST) -> bool:
@@ -87,26 +82,6 @@ def _may_define_any(node: ast.AST) -> bool:
             return any(isinstance(each, ast.Name) and each.id == "NameError" for each in names)
         case _:
             return False
-
-
-def _bound(nodes: list[ast.AST]) -> Iterator[str]:
-    """Yield every name that is bound anywhere, in whichever scope."""
-    for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-                yield name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.alias(name=name, asname=asname):
-                yield asname or name.partition(".")[0]
-            case ast.ExceptHandler(name=str() as name) | ast.MatchMapping(rest=str() as name):
-                yield name
-            case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
-                yield name
-            case ast.AST() if type(node).__name__ in {"TypeVar", "ParamSpec", "TypeVarTuple"}:
-                yield getattr(node, "name", "")  # since Python 3.12
-            case _:
-                pass
 
 
 Severity = Literal["error", "warning"]

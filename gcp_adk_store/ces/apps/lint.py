@@ -14,7 +14,6 @@ from gcp_adk_store.ces.apps.findings import (
     Finding,
     Function,
     Parsed,
-    bound_names,
     finding,
     missing_module,
     undefined,
@@ -24,6 +23,7 @@ from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_respons
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES
+from gcp_adk_store.ces.guest.scanning import bound_names
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.session_fields import is_marked
 from gcp_adk_store.errors import InvalidInputError
@@ -169,7 +169,7 @@ def _is_optional(argument: ast.arg) -> bool:
 
 def _check_measured(parsed: Parsed) -> Iterator[Finding]:
     """Yield documented names that were missing among the globals of a tool."""
-    doubtful = set(NOT_MEASURED - bound_names(parsed.tree))
+    doubtful = set(NOT_MEASURED.difference(bound_names(ast.walk(parsed.tree))))
     for node in ast.walk(parsed.tree):
         if isinstance(node, ast.Name) and node.id in doubtful:
             doubtful.remove(node.id)

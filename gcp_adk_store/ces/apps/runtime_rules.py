@@ -15,6 +15,7 @@ from gcp_adk_store.ces.apps.findings import Finding, Function, Parsed
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.host_calls import ExternalResponse
 from gcp_adk_store.ces.guest.namespace import CLASSES
+from gcp_adk_store.ces.guest.scanning import bound_names
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
 _REQUEST_METHODS: Final = _METHODS | {f"async_{name}" for name in _METHODS}
@@ -26,19 +27,8 @@ _CONTEXTS: Final = ("context", "callback_context")
 _VARIABLES: Final = frozenset({"state", "variables"})
 _GETTERS: Final = frozenset({"get_variable", "get"})
 _CHANGES: Final = frozenset(
-    {
-        "append",
-        "clear",
-        "extend",
-        "insert",
-        "pop",
-        "popitem",
-        "remove",
-        "reverse",
-        "setdefault",
-        "sort",
-        "update",
-    }
+    {"append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort"}
+    | {"update"}
 )
 _SET: Final = frozenset(
     {
@@ -129,17 +119,8 @@ class _Use:
     @cached_property
     def stored(self) -> set[str]:
         """Names that the code binds; parameters apart, and what it imports from the runtime."""
-        found = {
-            node.id for node in self.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        for node in self.nodes:
-            if isinstance(node, ast.Import):
-                found |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module not in {"ces_public", "ces_internal"}:
-                found |= {alias.asname or alias.name for alias in node.names}
-            elif isinstance(node, Function | ast.ClassDef):
-                found.add(node.name)
-        return found
+        others = (node for node in self.nodes if not isinstance(node, ast.arg))
+        return set(bound_names(others, of_runtime=False))
 
     @cached_property
     def parameters(self) -> set[str]:

@@ -5,7 +5,8 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final, Self, TypeAlias
 
 from google.adk.events import Event
 from google.genai import types
@@ -34,11 +35,15 @@ _COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 _LONGEST: Final = 10_000
 
 
+Value: TypeAlias = Callable[[Mapping[str, Any]], Any]
+"""Computes a value of an expression from variables."""
+
+
 @dataclass(frozen=True, slots=True)
 class Condition:
     """An expression about variables: comparisons, ``in``, and, or, not, as Python or CEL spell them."""
 
-    tree: ast.expr
+    value: Value
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -48,18 +53,16 @@ class Condition:
             InvalidInputError: *text* has something else, such as a call.
         """
         try:
-            tree = ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body
-            _check(tree)
+            return cls(_value(ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             raise InvalidInputError(
                 f"the condition {text[:100]!r} cannot be read: {getattr(exc, 'msg', None) or exc}; compare "
                 "variables with ==, !=, <, <=, >, >= and in, joined by and, or, not (also &&, ||, !)"
             ) from exc
-        return cls(tree)
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
         """Return whether it holds; a missing variable is None, and what cannot be compared does not hold."""
-        return bool(_value(self.tree, variables))
+        return bool(self.value(variables))
 
 
 def _as_python(token: re.Match[str]) -> str:
@@ -68,67 +71,54 @@ def _as_python(token: re.Match[str]) -> str:
     return token["braced"] or _PYTHON[token["symbol"] or token["word"]]
 
 
-def _check(node: ast.expr) -> None:
-    match node:
-        case ast.Constant() | ast.Name():
-            return
-        case ast.BoolOp(values=below) | ast.List(elts=below) | ast.Tuple(elts=below):
-            pass
-        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
-            below = [operand]
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARE for op in ops):
-            below = [left, *others]
-        case ast.Attribute(value=value):
-            below = [value]
-        case ast.Subscript(value=value, slice=ast.Constant()):
-            below = [value]
-        case _:
-            raise ValueError(f"it has {ast.unparse(node)[:40]!r}")
-    for each in below:
-        _check(each)
-
-
-def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911  # one for each kind
+def _value(node: ast.expr) -> Value:  # noqa: PLR0911  # one for each kind
+    """Return what computes *node*; raise a ValueError for what is no condition."""
     match node:
         case ast.Constant(value=value):
-            return value
+            return lambda _: value
         case ast.Name(id=name):
-            return variables.get(name)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return all(_value(each, variables) for each in values)
-        case ast.BoolOp(values=values):
-            return any(_value(each, variables) for each in values)
-        case ast.UnaryOp(op=op, operand=operand):
-            value = _value(operand, variables)
-            if isinstance(op, ast.Not):
-                return not value
-            return -value if isinstance(value, int | float) else None
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            values = [_value(each, variables) for each in (left, *others)]
-            return all(
-                _compared(op, first, second)
-                for op, first, second in zip(ops, values[:-1], values[1:], strict=True)
-            )
-        case ast.List(elts=each) | ast.Tuple(elts=each):
-            return [_value(item, variables) for item in each]
-        case ast.Attribute(value=holder, attr=name):
-            return _member(_value(holder, variables), name)
-        case ast.Subscript(value=holder, slice=ast.Constant(value=key)):
-            return _member(_value(holder, variables), key)
+            return lambda variables: variables.get(name)
+        case ast.BoolOp(op=op, values=values):
+            joined, parts = all if isinstance(op, ast.And) else any, [*map(_value, values)]
+            return lambda variables: joined(part(variables) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            negated = _value(operand)
+            return lambda variables: not negated(variables)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return partial(_minus, _value(operand))
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARE for op in ops):
+            return partial(_compared, [_COMPARE[type(op)] for op in ops], [*map(_value, (left, *others))])
+        case ast.List(elts=values) | ast.Tuple(elts=values):
+            items = [*map(_value, values)]
+            return lambda variables: [item(variables) for item in items]
+        case (
+            ast.Attribute(value=holder, attr=key) | ast.Subscript(value=holder, slice=ast.Constant(value=key))
+        ):
+            return partial(_member, _value(holder), key)
         case _:
-            raise AssertionError("unreachable")
+            raise ValueError(f"it has {ast.unparse(node)[:40]!r}")
 
 
-def _compared(op: ast.cmpop, first: Any, second: Any) -> bool:
+def _minus(operand: Value, variables: Mapping[str, Any]) -> Any:
+    value = operand(variables)
+    return -value if isinstance(value, int | float) else None
+
+
+def _compared(
+    comparisons: list[Callable[[Any, Any], Any]], operands: list[Value], variables: Mapping[str, Any]
+) -> bool:
+    values = [operand(variables) for operand in operands]
     try:
-        return bool(_COMPARE[type(op)](first, second))
+        return all(
+            holds(one, other) for holds, one, other in zip(comparisons, values[:-1], values[1:], strict=True)
+        )
     except TypeError:
         return False
 
 
-def _member(holder: Any, key: Any) -> Any:
+def _member(holder: Value, key: Any, variables: Mapping[str, Any]) -> Any:
     try:
-        return holder[key]
+        return holder(variables)[key]
     except (TypeError, KeyError, IndexError):
         return None
 

@@ -5,7 +5,7 @@ import builtins
 import io
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,7 +116,7 @@ def lines_of(source: str) -> list[str]:
 
 def scan(tree: ast.Module) -> Scan:
     """Return what the code of *tree* names."""
-    names = Counter(_bound(tree))
+    names = Counter(bound_names(ast.walk(tree), of_runtime=False))
     bound = set(names)
     aliases = {alias: owner for alias, owner in _aliases(tree, bound) if names[alias] == 1}
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
@@ -152,19 +152,34 @@ def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str |
     return None
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yield every name that the code binds anywhere; not the runtime's own under its own name."""
-    for node in ast.walk(tree):
+def bound_names(nodes: Iterable[ast.AST], *, of_runtime: bool = True) -> Iterator[str]:
+    """Yield every name that code binds anywhere, in whichever scope.
+
+    Args:
+        nodes: Of the code, all of them.
+        of_runtime: Whether imports of the runtime's own names, under these names, count.
+    """
+    for node in nodes:
         match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
-            case ast.Import(names=names) | ast.ImportFrom(names=names):
-                from_runtime = isinstance(node, ast.ImportFrom) and node.module in _MODULES
-                for alias in names:
-                    name = alias.asname or alias.name.partition(".")[0]
-                    if not (from_runtime and name == alias.name):
-                        yield name
-                    if alias.name == "*" and not from_runtime:
-                        yield from TYPING_NAMES  # the star may import any of them
+            case ast.Import() | ast.ImportFrom():
+                yield from _imported(node, of_runtime=of_runtime)
+            case ast.ExceptHandler(name=str() as name) | ast.MatchMapping(rest=str() as name):
+                yield name
+            case ast.MatchAs(name=str() as name) | ast.MatchStar(name=str() as name):
+                yield name
+            case ast.AST() if type(node).__name__ in {"TypeVar", "ParamSpec", "TypeVarTuple"}:
+                yield getattr(node, "name", "")  # since Python 3.12
+
+
+def _imported(node: ast.Import | ast.ImportFrom, *, of_runtime: bool) -> Iterator[str]:
+    is_ours = isinstance(node, ast.ImportFrom) and node.module in _MODULES and not of_runtime
+    for alias in node.names:
+        name = alias.asname or alias.name.partition(".")[0]
+        if not (is_ours and name == alias.name):
+            yield name
+        if alias.name == "*" and not is_ours:
+            yield from TYPING_NAMES  # the star may import any of them

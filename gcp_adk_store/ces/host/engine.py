@@ -372,9 +372,7 @@ class Engine:
     def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
         """Return the answer of a run that was over, and did not say so."""
         shown = request["kind"] == "tool" and self._settings.guest.error_in_result
-        return answer.failed(
-            ending, before=request["context"]["state"], response=ending.response if shown else None
-        )
+        return answer.failed(ending, before=request["context"]["state"], shown=shown)
 
 
 def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:

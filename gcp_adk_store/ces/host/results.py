@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, TypeVar
 
 from gcp_adk_store.ces.http.fetching import Fetched
@@ -210,19 +210,19 @@ class Delta:
 class Answer:
     """What became of a run, as it says itself."""
 
-    result: Any
-    response: dict[str, Any] | None
-    overridden_by: int | None
     state: dict[str, Any]
     """The variables as they will be stored."""
-    delta: Delta
-    changed: Mapping[str, dict[str, Any]]
+    result: Any = None
+    response: dict[str, Any] | None = None
+    overridden_by: int | None = None
+    delta: Delta = field(default_factory=lambda: Delta(changed={}, removed=[]))
+    changed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     """``llm_request``, ``llm_response``, ``args`` and ``tool_response`` that code changed in place."""
-    actions: dict[str, Any] | None
-    warnings: list[str]
-    lines: list[int]
+    actions: dict[str, Any] | None = None
+    warnings: Sequence[str] = ()
+    lines: Sequence[int] = ()
     """Lines of the code that ran, where the request asked for them."""
-    error: RunFailure | None
+    error: RunFailure | None = None
 
     @classmethod
     def of(cls, frame: Mapping[str, Any], *, before: Mapping[str, Any]) -> Self:
@@ -260,20 +260,17 @@ class Answer:
             error=error,
         )
 
-    def failed(
-        self, error: RunFailure, *, before: Mapping[str, Any], response: dict[str, Any] | None
-    ) -> Self:
-        """Return the answer of a run that failed by *error*; *before* are the variables it began with."""
-        return replace(
-            self,
-            result=None,
-            response=response,
-            overridden_by=None,
-            state=dict(before),
-            delta=Delta(changed={}, removed=[]),
-            changed={},
-            actions=None,
-            error=error,
+    def failed(self, error: RunFailure, *, before: Mapping[str, Any], shown: bool) -> Self:
+        """Return the answer of a run that failed by *error*.
+
+        Args:
+            error: Why.
+            before: The variables it began with.
+            shown: Whether the response of a tool tells the error.
+        """
+        response = error.response if shown else None
+        return type(self)(
+            state=dict(before), response=response, error=error, warnings=self.warnings, lines=self.lines
         )
 
 

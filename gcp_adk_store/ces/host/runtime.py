@@ -20,7 +20,6 @@ from gcp_adk_store.ces.host.session_runs import (
     Done,
     LateRuns,
     Opened,
-    Outcome,
     SessionRuns,
     Work,
 )
@@ -236,7 +235,7 @@ class PythonRuntime:
         tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")
         real = self._python_work(tool, given, invocation) if callee is tool else None
 
-        async def work(opened: Opened) -> Outcome:
+        async def work(opened: Opened) -> Ran:
             call = ToolCall(
                 name=name,
                 args=given,
@@ -299,14 +298,12 @@ class PythonRuntime:
         request = callback_request(kind, code, subjects, filename=filename)
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, **options)
 
-        async def work(opened: Opened) -> Outcome:
+        async def work(opened: Opened) -> Ran:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            return _of_ran(await self._engine.run({**request, "context": about}, opened.situation))
+            return await self._engine.run({**request, "context": about}, opened.situation)
 
         done = await self._sessions.run(invocation, work)
-        answer = done.outcome.answer
-        if answer is None:
-            raise AssertionError("unreachable")
+        answer = done.ran.answer
         return CallbackRun(
             **done.fields(),
             kind=request["callback"],
@@ -330,9 +327,9 @@ class PythonRuntime:
         await self.close()
 
     def _python_work(self, tool: PythonTool, args: Mapping[str, Any], invocation: Invocation) -> Work:
-        async def work(opened: Opened) -> Outcome:
+        async def work(opened: Opened) -> Ran:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            return _of_ran(await self._engine.run(python_request(tool, args, about), opened.situation))
+            return await self._engine.run(python_request(tool, args, about), opened.situation)
 
         return work
 
@@ -357,15 +354,15 @@ class PythonRuntime:
         )
 
     async def _finish(self, name: str, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
-        async def with_response(opened: Opened) -> Outcome:
+        async def with_response(opened: Opened) -> Ran:
             try:
                 return await work(opened)
             except SandboxUnavailableError:
                 raise
             except SandboxError as exc:  # the model waits for a response
-                return Outcome.failed(failure_of(exc), opened.state, self._settings, stdout=exc.output)
+                return _failed(failure_of(exc), opened, self._settings, stdout=exc.output)
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
-                return Outcome.failed(failure_of(exc), opened.state, self._settings)
+                return _failed(failure_of(exc), opened, self._settings)
 
         done = await self._sessions.finish_late(invocation, name, opened, with_response)
         return _tool_run(done, invocation)
@@ -373,37 +370,26 @@ class PythonRuntime:
 
 def _tool_run(done: Done, invocation: Invocation) -> ToolRun:
     return ToolRun(
-        **done.fields(), response=done.outcome.response, function_call_id=invocation.function_call_id
+        **done.fields(), response=done.ran.answer.response, function_call_id=invocation.function_call_id
     )
 
 
-def _of_ran(ran: Ran) -> Outcome:
-    return Outcome(
-        state=ran.answer.state,
-        delta=ran.answer.delta,
-        response=ran.answer.response,
-        stdout=ran.stdout,
-        warnings=ran.warnings,
-        calls=ran.calls,
-        actions=ran.answer.actions,
-        error=ran.answer.error,
-        answer=ran.answer,
-    )
+def _failed(error: RunFailure, opened: Opened, settings: RuntimeSettings, *, stdout: str = "") -> Ran:
+    """Return what became of a tool that failed from outside."""
+    shown = settings.guest.error_in_result
+    answer = Answer(state=opened.state).failed(error, before=opened.state, shown=shown)
+    return Ran(answer=answer, stdout=stdout)
 
 
-def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Outcome:
+def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Ran:
     if reply.ending is not None:
         kind, message = reply.ending
-        return Outcome.failed(RunFailure(type=kind, message=message, traceback=""), opened.state, settings)
+        return _failed(RunFailure(type=kind, message=message, traceback=""), opened, settings)
     delta = reply.delta or Delta(changed={}, removed=[])
-    return Outcome(
-        state=delta.applied_to(opened.state),
-        delta=delta,
-        response=_response(reply),
-        stdout=reply.stdout,
-        warnings=reply.said,
-        error=reply.error,
+    answer = Answer(
+        state=delta.applied_to(opened.state), delta=delta, response=_response(reply), error=reply.error
     )
+    return Ran(answer=answer, stdout=reply.stdout, warnings=reply.said)
 
 
 def _response(reply: Reply) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.errors import StaleSessionError
@@ -16,7 +16,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store.ces.host.results import Answer, Call, Delta, RunFailure, ToolRun
+from gcp_adk_store.ces.host.results import ToolRun
 from gcp_adk_store.ces.host.session_context import (
     events_of,
     fleeting,
@@ -26,7 +26,7 @@ from gcp_adk_store.ces.host.session_context import (
     variables_of,
 )
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
-from gcp_adk_store.ces.host.toolbox import Invocation, Situation, failure_of
+from gcp_adk_store.ces.host.toolbox import Invocation, Ran, Situation, failure_of
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.operations.limiter import Limiter
 
@@ -93,7 +93,6 @@ async def _end(task: asyncio.Task[ToolRun]) -> None:
 
 
 _USER: Final = "user"
-_UNCHANGED: Final = Delta(changed={}, removed=[])
 
 
 @dataclass(slots=True)
@@ -119,37 +118,14 @@ class Opened:
     warnings: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The outcome of a run, before it is stored."""
-
-    state: Mapping[str, Any]
-    delta: Delta = _UNCHANGED
-    response: Mapping[str, Any] | None = None
-    stdout: str = ""
-    warnings: Sequence[str] = ()
-    calls: Sequence[Call] = ()
-    actions: Mapping[str, Any] | None = None
-    error: RunFailure | None = None
-    answer: Answer | None = None
-
-    @classmethod
-    def failed(
-        cls, error: RunFailure, state: Mapping[str, Any], settings: RuntimeSettings, *, stdout: str = ""
-    ) -> Self:
-        """Return the outcome of a tool that failed with *state*."""
-        response = error.response if settings.guest.error_in_result else None
-        return cls(state=state, error=error, stdout=stdout, response=response)
-
-
-Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
+Work: TypeAlias = Callable[[Opened], Awaitable[Ran]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The outcome of a run, and its event."""
+    """What became of a run, and its event."""
 
-    outcome: Outcome
+    ran: Ran
     warnings: Sequence[str]
     invocation_id: str
     event_id: str | None
@@ -158,12 +134,12 @@ class Done:
     def fields(self) -> dict[str, Any]:
         """Return the fields that all results have."""
         return {
-            "error": self.outcome.error,
-            "variables": self.outcome.state,
-            "stdout": self.outcome.stdout,
+            "error": self.ran.answer.error,
+            "variables": self.ran.answer.state,
+            "stdout": self.ran.stdout,
             "warnings": tuple(self.warnings),
-            "calls": tuple(self.outcome.calls),
-            "actions": self.outcome.actions,
+            "calls": tuple(self.ran.calls),
+            "actions": self.ran.answer.actions,
             "event_id": self.event_id,
             "invocation_id": self.invocation_id,
             "duration_s": self.duration_s,
@@ -191,12 +167,12 @@ class SessionRuns:
         async with self._turn(invocation):
             for left in range(self.settings.reruns_on_conflict, -1, -1):
                 opened = await self.open(invocation)
-                outcome = await work(opened)
+                ran = await work(opened)
                 event_id = None
                 try:
-                    event_id = await self._append(opened.session, outcome, invocation)
+                    event_id = await self._append(opened.session, ran, invocation)
                 except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
-                    outcome = self._refused(outcome, exc, opened)
+                    ran = self._refused(ran, exc, opened)
                 except StaleSessionError:
                     if not left:
                         raise
@@ -204,7 +180,7 @@ class SessionRuns:
                         "%s on %s runs again: another writer was first", invocation.what, invocation.key
                     )
                     continue
-                return self._done(invocation, opened, outcome, event_id, started)
+                return self._done(invocation, opened, ran, event_id, started)
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -278,7 +254,7 @@ class SessionRuns:
             SessionConflictError: other writers were first each time, or the session has the event already.
         """
         started = time.monotonic()
-        outcome = await work(opened)
+        ran = await work(opened)
         left = self.settings.appends_of_late_responses - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
@@ -286,28 +262,25 @@ class SessionRuns:
                 session = await self._load(invocation, recent_events)
                 _require_new(session, invocation)
                 try:
-                    event = self._event(session, outcome, invocation)
-                    event.author, event.content = _USER, _response(outcome, invocation, name)
+                    event = self._event(session, ran, invocation)
+                    event.author, event.content = _USER, _response(ran, invocation, name)
                     await self.sessions.append_event(session, event)
                 except StaleSessionError:
                     if not left:
                         raise
                     left -= 1
                 except InvalidInputError as exc:
-                    if outcome.error is not None:
+                    if ran.answer.error is not None:
                         raise
-                    outcome = self._refused(outcome, exc, opened)
+                    ran = self._refused(ran, exc, opened)
                 else:
                     break
-        return self._done(invocation, opened, outcome, invocation.event_id, started)
+        return self._done(invocation, opened, ran, invocation.event_id, started)
 
-    def _refused(self, outcome: Outcome, why: InvalidInputError, opened: Opened) -> Outcome:
-        """Return *outcome* as a failure: what it changed cannot be stored."""
-        failed = Outcome.failed(failure_of(why), opened.state, self.settings, stdout=outcome.stdout)
-        answer = outcome.answer
-        if answer is not None:
-            answer = answer.failed(failure_of(why), before=opened.state, response=None)
-        return replace(failed, calls=outcome.calls, warnings=outcome.warnings, answer=answer)
+    def _refused(self, ran: Ran, why: InvalidInputError, opened: Opened) -> Ran:
+        """Return *ran* as a failure: what it changed cannot be stored."""
+        shown = self.settings.guest.error_in_result
+        return replace(ran, answer=ran.answer.failed(failure_of(why), before=opened.state, shown=shown))
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key
@@ -323,17 +296,19 @@ class SessionRuns:
             )
         return session
 
-    async def _append(self, session: Session, outcome: Outcome, invocation: Invocation) -> str | None:
-        event = self._event(session, outcome, invocation)
+    async def _append(self, session: Session, ran: Ran, invocation: Invocation) -> str | None:
+        event = self._event(session, ran, invocation)
         if not event.actions.state_delta:
             return None
         await self.sessions.append_event(session, event)
         return invocation.event_id
 
-    def _event(self, session: Session, outcome: Outcome, invocation: Invocation) -> Event:
+    def _event(self, session: Session, ran: Ran, invocation: Invocation) -> Event:
         delta = {}
-        if outcome.error is None:
-            delta = state_delta(outcome.delta.changed, outcome.delta.removed, session.state, self.settings)
+        if ran.answer.error is None:
+            delta = state_delta(
+                ran.answer.delta.changed, ran.answer.delta.removed, session.state, self.settings
+            )
         gone = set(fleeting([*delta]))
         return Event(
             id=invocation.event_id,
@@ -345,26 +320,26 @@ class SessionRuns:
         )
 
     def _done(
-        self, invocation: Invocation, opened: Opened, outcome: Outcome, event_id: str | None, started: float
+        self, invocation: Invocation, opened: Opened, ran: Ran, event_id: str | None, started: float
     ) -> Done:
         duration_s = time.monotonic() - started
-        fading = fleeting([*outcome.delta.changed])
+        fading = fleeting([*ran.answer.delta.changed])
         logger.info(
             "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
             invocation.what,
             invocation.key,
-            "failed" if outcome.error else "done",
+            "failed" if ran.answer.error else "done",
             duration_s * 1000,
-            len(outcome.delta.changed),
-            len(outcome.delta.removed),
-            len(outcome.calls),
-            len(outcome.stdout),
+            len(ran.answer.delta.changed),
+            len(ran.answer.delta.removed),
+            len(ran.calls),
+            len(ran.stdout),
         )
         return Done(
-            outcome=outcome,
+            ran=ran,
             warnings=(
                 *opened.warnings,
-                *outcome.warnings,
+                *ran.warnings,
                 *(
                     f"the variable {name!r} lasts only for this run, because ADK does not store it"
                     for name in fading
@@ -385,8 +360,8 @@ def _require_new(session: Session, invocation: Invocation) -> None:
         )
 
 
-def _response(outcome: Outcome, invocation: Invocation, name: str) -> types.Content:
+def _response(ran: Ran, invocation: Invocation, name: str) -> types.Content:
     response = types.FunctionResponse(
-        id=invocation.function_call_id, name=name, response=dict(outcome.response or {})
+        id=invocation.function_call_id, name=name, response=dict(ran.answer.response or {})
     )
     return types.Content(role=_USER, parts=[types.Part(function_response=response)])

@@ -1,7 +1,7 @@
 """Answer calls of tools: by mocks and fakes first, then by the tool; hold the options of a run."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self, TypeAlias, TypedDict
 
@@ -75,9 +75,9 @@ class Ran:
     """What became of a request."""
 
     answer: Answer
-    calls: tuple[Call, ...]
-    warnings: tuple[str, ...]
-    stdout: str
+    calls: Sequence[Call] = ()
+    warnings: Sequence[str] = ()
+    stdout: str = ""
 
 
 RunRequest: TypeAlias = Callable[[dict[str, Any], Situation], Awaitable[Ran]]

@@ -48,7 +48,7 @@ async def supervise(
     """
     printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
-    talking = asyncio.create_task(_Conversation(process.frames, answer, limits).run(request))
+    talking = asyncio.create_task(Conversation(process.frames, answer, limits).run(request))
     try:
         return await _result(process, talking, collecting, limits, clock)
     except SandboxError as exc:
@@ -77,13 +77,14 @@ async def _result(
         raise
     ended = await _end(process, talking, collecting)
     verdict = collecting.result() or verdict
+    return result_of(verdict or _error_of(ended, limits, is_killed=is_killed))
+
+
+def result_of(verdict: Result | Failed | SandboxError) -> dict[str, Any]:
+    """Return the result that a call ended with, or raise why it has none."""
     if isinstance(verdict, Result):
         return verdict.result
-    if verdict is None:
-        verdict = _error_of(ended, limits, is_killed=is_killed)
-    elif isinstance(verdict, Failed):
-        verdict = REASONS[verdict.reason](verdict.message)
-    raise verdict
+    raise REASONS[verdict.reason](verdict.message) if isinstance(verdict, Failed) else verdict
 
 
 async def _verdict(
@@ -167,7 +168,7 @@ def _error_of(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
     )
 
 
-class _Conversation:
+class Conversation:
     """The frames of one call."""
 
     def __init__(self, frames: Channel, answer: Answer, limits: Limits) -> None:

@@ -17,6 +17,7 @@ from gcp_adk_store.cli.ces.options import (
     app_in,
     app_option,
     chosen_model,
+    mocks_option,
     model_options,
     object_option,
     test_options,
@@ -63,7 +64,7 @@ class _Sessions:
     help="Go on with this session of the store, or make it; a / in an id is written %2F.",
 )
 @object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
-@object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
+@mocks_option
 @test_options
 @place_options
 def chat(

@@ -5,7 +5,6 @@ import importlib.util
 import json
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,21 +14,21 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.table import Table
-from rich.text import Text
 
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
     app_option,
-    object_option,
+    defaults_option,
+    json_option,
+    junit_option,
     test_options,
+    tests_option,
     until_interrupted,
 )
-from gcp_adk_store.cli.ces.reports import junit_xml, lcov, show_coverage
+from gcp_adk_store.cli.ces.reports import lcov, show_coverage, show_outcomes, write, write_junit
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.screen import cell, show
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
@@ -113,28 +112,15 @@ def _next(saved: "SimpleQueue[Path]") -> frozenset[Path]:
     return frozenset(found)
 
 
-_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
-
-
 @click.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @app_option
-@click.option(
-    "--tests",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder of the tests; by default all of the other DIR.",
-)
+@tests_option("all of the other DIR")
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
-@object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+@defaults_option
 @test_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option(
-    "--junit",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write JUnit's XML too.",
-)
+@json_option
+@junit_option
 @click.option("--coverage", is_flag=True, help="Show which lines of tools and callbacks the tests ran.")
 @click.option(
     "--coverage-file",
@@ -165,8 +151,6 @@ def test(
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
-    if tests is not None and not tests.is_dir():
-        raise CannotLookError(f"the folder {tests} does not exist")
 
     def once(saved: frozenset[Path] | None) -> bool:
         with app_in(folder, app_name) as app:
@@ -182,7 +166,7 @@ def test(
         if junit is not None:
             write_junit(junit, told.outcomes)
         if coverage_file is not None:
-            _write(coverage_file, lcov(told.covered or []))
+            write(coverage_file, lcov(told.covered or []))
         _tell(told, as_json=as_json)
         return any(each.status in {"failed", "error"} for each in told.outcomes)
 
@@ -268,22 +252,6 @@ def _run(
         outcomes=bounded(dataclasses.replace(each, path=named(each.path)) for each in told.outcomes),
         covered=told.covered and [dataclasses.replace(each, path=named(each.path)) for each in told.covered],
     )
-
-
-def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
-    """Write *outcomes* as JUnit's XML.
-
-    Raises:
-        CannotLookError: the file cannot be written.
-    """
-    _write(junit, junit_xml(outcomes, suite))
-
-
-def _write(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as exc:
-        raise CannotLookError(f"{file} cannot be written: {exc.strerror}") from exc
 
 
 def _tool_files(folder: Path) -> list[Path]:
@@ -414,24 +382,3 @@ def _tell(told: _Told, *, as_json: bool) -> None:
         return
     covered = [{**dataclasses.asdict(each), "percent": round(each.percent, 1)} for each in told.covered]
     click.echo(json.dumps({"tests": outcomes, "coverage": covered}))
-
-
-def show_outcomes(outcomes: "list[Outcome]") -> None:
-    """Print *outcomes* as a table, and below it what is wrong."""
-    table = Table("", "of", "test", "ms", box=None)
-    table.columns[3].justify = "right"
-    for each in outcomes:
-        status = Text(each.status, style=_COLORS[each.status])
-        table.add_row(status, cell(each.subject), cell(each.name), f"{each.duration_s * 1000:,.0f}")
-    show(table)
-    for each in outcomes:
-        if each.says:
-            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
-            for text in each.says:
-                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
-            if each.stdout:
-                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
-                click.echo("\n".join(("  printed:", *printed)))
-    counts = Counter[str](each.status for each in outcomes)
-    click.echo()
-    show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))

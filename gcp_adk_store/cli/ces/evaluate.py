@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.check import show_outcomes, unpacked_folder, write_junit
+from gcp_adk_store.cli.ces.check import unpacked_folder
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
     app_option,
     chosen_model,
+    defaults_option,
+    json_option,
+    junit_option,
+    mocks_option,
     model_options,
-    object_option,
     own_model,
     test_options,
+    tests_option,
     until_interrupted,
 )
+from gcp_adk_store.cli.ces.reports import show_outcomes, write_junit
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.errors import StoreError
@@ -42,12 +47,7 @@ _MODELS: Final = ("model", "script", "replay", "record")
 @click.command("eval")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @app_option
-@click.option(
-    "--tests",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="Folder of the evaluations; by default evals/ of the project or the app, and evaluations/.",
-)
+@tests_option("evals/ of the project or the app, and evaluations/")
 @click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
 @model_options
@@ -62,16 +62,11 @@ _MODELS: Final = ("model", "script", "replay", "record")
     type=click.FloatRange(0, 1),
     help="Similarity of words from which a text is the expected one; by default 0.8.",
 )
-@object_option("--variables", default="{}", help="In place of the app's declared defaults.")
-@object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
+@defaults_option
+@mocks_option
 @test_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option(
-    "--junit",
-    metavar="FILE",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Write JUnit's XML too.",
-)
+@json_option
+@junit_option
 def evaluate(
     folder: Path,
     *,
@@ -88,8 +83,6 @@ def evaluate(
     """
     with needs_ces():
         from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
-    if tests is not None and not tests.is_dir():
-        raise CannotLookError(f"the folder {tests} does not exist")
     with app_in(folder, app_name) as app:
         whole = folder if folder.is_dir() else unpacked_folder(app)
         places = [tests] if tests is not None else _places(whole, app)

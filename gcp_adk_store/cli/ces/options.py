@@ -204,6 +204,31 @@ def app_in(path: Path, name: str | None) -> Iterator[Path]:
         yield folder
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+junit_option = click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write JUnit's XML too.",
+)
+mocks_option = object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
+defaults_option = object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+
+
+def tests_option(where: str) -> Callable[[Command], Command]:
+    """Return the option of the folder of the tests, which are looked for *where* by default."""
+
+    def existing(_ctx: click.Context, _param: click.Parameter, folder: Path | None) -> Path | None:
+        if folder is not None and not folder.is_dir():
+            raise CannotLookError(f"the folder {folder} does not exist")
+        return folder
+
+    says = f"Folder of the tests; by default {where}."
+    return click.option(
+        "--tests", metavar="DIR", type=click.Path(path_type=Path), callback=existing, help=says
+    )
+
+
 def runtime_options(command: Command) -> Command:
     """Add the options of `Chosen` to *command*."""
     tools = click.option(

@@ -1,12 +1,16 @@
 """Show what became of tests and which lines they ran, also as CI systems read it."""
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree as ET
 
+import click
 from rich.table import Table
 from rich.text import Text
 
+from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import cell, show
 from gcp_adk_store.cli.terminal import in_one_line, visible
 
@@ -89,3 +93,44 @@ def lcov(files: "Sequence[FileCoverage]") -> bytes:
         lines += [f"DA:{number},{int(number in ran)}" for number in each.statements]
         lines += [f"LF:{len(each.statements)}", f"LH:{len(ran)}", "end_of_record"]
     return "".join(f"{line}\n" for line in lines).encode()
+
+
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
+
+
+def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
+    """Write *outcomes* as JUnit's XML; raises as :func:`write`."""
+    write(junit, junit_xml(outcomes, suite))
+
+
+def write(file: Path, content: bytes) -> None:
+    """Write a report.
+
+    Raises:
+        CannotLookError: the file cannot be written.
+    """
+    try:
+        file.write_bytes(content)
+    except OSError as exc:
+        raise CannotLookError(f"{file} cannot be written: {exc.strerror}") from exc
+
+
+def show_outcomes(outcomes: "list[Outcome]") -> None:
+    """Print *outcomes* as a table, and below it what is wrong."""
+    table = Table("", "of", "test", "ms", box=None)
+    table.columns[3].justify = "right"
+    for each in outcomes:
+        status = Text(each.status, style=_COLORS[each.status])
+        table.add_row(status, cell(each.subject), cell(each.name), f"{each.duration_s * 1000:,.0f}")
+    show(table)
+    for each in outcomes:
+        if each.says:
+            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
+            for text in each.says:
+                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
+            if each.stdout:
+                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
+                click.echo("\n".join(("  printed:", *printed)))
+    counts = Counter[str](each.status for each in outcomes)
+    click.echo()
+    show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))

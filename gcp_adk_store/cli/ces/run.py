@@ -17,6 +17,7 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.cli.ces.options import (
     Chosen,
+    mocks_option,
     object_option,
     runtime_options,
     until_interrupted,
@@ -54,7 +55,7 @@ def _session_options(command: Command) -> Command:
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
         ),
-        object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API."),
+        mocks_option,
         place_options,
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )

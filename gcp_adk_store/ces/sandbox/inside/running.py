@@ -156,7 +156,7 @@ def run(entry: Entry, frames: int, limits: Mapping[str, Any]) -> NoReturn:
     conversation = Conversation(frames, frame_bytes=limits["sent_frame_bytes"])
     outlets = _open_outlets()
     try:
-        _answer(entry, conversation, outlets)
+        answer(entry, conversation, show, outlets)
     finally:
         os._exit(0)
 
@@ -176,7 +176,10 @@ def _open_outlets() -> tuple[TextIO, TextIO]:
     return sys.stdout, sys.stderr
 
 
-def _answer(entry: Entry, conversation: Conversation, outlets: tuple[TextIO, ...]) -> None:
+def answer(
+    entry: Entry, conversation: Conversation, show: Callable[[str], None], outlets: tuple[TextIO, ...] = ()
+) -> None:
+    """Send what comes of one request: the result of *entry*, or why it has none."""
     try:
         result = entry(conversation.request(), conversation.call, show)
         _flush(outlets)
