@@ -2,18 +2,21 @@
 
 `run` is the whole of it: a JSON object in, a JSON object out, and a function that asks the host in between;
 contract describes all three. What the code prints goes to another function, or into the answer. It reads and
-writes nothing else. Runs of one process may nest, as they do where
-a host answers a call with a run; they must not overlap, for standard streams and modules are the process's.
+writes nothing else. Runs of one process may nest, as they do where a host answers a call with a run; they
+must not overlap, for standard streams and modules are the process's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+import pydantic
+
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
 from .capture import Capture, RanLines, Show, standard_streams
-from .coercion import coerce
 from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
@@ -32,6 +35,35 @@ from .host_calls import AsyncTools, CallHost, HostCalls, Requests, ToolCaller, T
 from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
 from .source import Source, describe, finished, shown_in_tracebacks
+
+
+def coerce(function: Callable[..., Any], args: dict[str, Any], warn: Callable[[str], None]) -> dict[str, Any]:
+    """Return *args* in the types that *function* is annotated with.
+
+    What cannot be converted stays as it is, with a warning.
+
+    Args:
+        function: Of user code.
+        args: Its arguments by name.
+        warn: Gets what could not be done.
+    """
+    try:
+        hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as exc:
+        warn(f"{getattr(function, '__name__', function)}: its annotations cannot be read ({exc})")
+        return args
+    return {name: _coerced(name, value, hints.get(name, Any), warn) for name, value in args.items()}
+
+
+def _coerced(name: str, value: Any, hint: Any, warn: Callable[[str], None]) -> Any:
+    try:
+        return pydantic.TypeAdapter(hint).validate_python(value)
+    except pydantic.ValidationError as exc:
+        warn(f"argument {name!r} stays {type(value).__name__}: {exc.errors()[0]['msg']}")
+    except pydantic.errors.PydanticUserError as exc:
+        warn(f"argument {name!r} stays {type(value).__name__}: {exc.message}")
+    return value
+
 
 _MAX_WARNINGS: Final = 100
 

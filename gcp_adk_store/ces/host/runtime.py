@@ -206,7 +206,7 @@ class PythonRuntime:
         """
         tool = PythonTool(name=name, code=CodeFile.of(code, filename=filename), execution=execution)
         given = to_object(args, "args")
-        invocation = Invocation.of(f"run_tool {name}", key, self._settings, **options)
+        invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
         return await self._run_tool(tool, invocation, self._python_work(tool, given, invocation))
 
     async def call_tool(
@@ -231,7 +231,7 @@ class PythonRuntime:
                 f"unknown tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
             )
         given = to_object(args, "args")
-        invocation = Invocation.of(f"call_tool {name}", key, self._settings, **options)
+        invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
         tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")
         real = self._python_work(tool, given, invocation) if callee is tool else None
 
@@ -296,7 +296,7 @@ class PythonRuntime:
             "tool_response": tool_response,
         }
         request = callback_request(kind, code, subjects, filename=filename)
-        invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, **options)
+        invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
         async def work(opened: Opened) -> Ran:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)

@@ -264,36 +264,26 @@ class Invocation:
         return self.what.partition(" ")[0]
 
     @classmethod
-    def of(
-        cls,
-        what: str,
-        key: SessionKeyLike,
-        settings: RuntimeSettings,
-        *,
-        agent_name: str | None = None,
-        invocation_id: str | None = None,
-        function_call_id: str | None = None,
-        event_id: str | None = None,
-        user_content: Any = None,
-        context: Mapping[str, Any] | None = None,
-        mocks: MockConfig | None = None,
-    ) -> Self:
-        """Return the invocation, with defaults for missing options.
+    def of(cls, what: str, key: SessionKeyLike, settings: RuntimeSettings, given: RunOptions) -> Self:
+        """Return the invocation with the options *given*, and defaults for missing ones.
 
         Raises:
             InvalidInputError: *key* is not valid, or the agent has the name ``user``.
+            TypeError: an option is unknown.
         """
-        if agent_name == _USER:
+        if unknown := given.keys() - RunOptions.__annotations__.keys():
+            raise TypeError(f"unknown options of a run: {', '.join(sorted(unknown))}")
+        if given.get("agent_name") == _USER:
             raise InvalidInputError(f"agent_name cannot be {_USER!r}")
         return cls(
             what=what,
             key=SessionKey.of(key),
-            agent_name=agent_name or settings.agent_name,
-            invocation_id=invocation_id or f"e-{platform_uuid.new_uuid()}",
-            function_call_id=function_call_id or new_call_id(),
-            event_id=event_id or Event.new_id(),
-            may_be_stored=bool(event_id),
-            user_content=user_content,
-            context=context or {},
-            mocks=mocks,
+            agent_name=given.get("agent_name") or settings.agent_name,
+            invocation_id=given.get("invocation_id") or f"e-{platform_uuid.new_uuid()}",
+            function_call_id=given.get("function_call_id") or new_call_id(),
+            event_id=given.get("event_id") or Event.new_id(),
+            may_be_stored=bool(given.get("event_id")),
+            user_content=given.get("user_content"),
+            context=given.get("context") or {},
+            mocks=given.get("mocks"),
         )

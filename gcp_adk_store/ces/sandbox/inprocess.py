@@ -31,8 +31,8 @@ class UnsafeSandboxWarning(UserWarning):
 class InProcessSandbox:
     """Runs code in a thread of this process, without isolation, so that breakpoints work.
 
-    Only the wall time is limited, and a thread that exceeds it goes on. Output that the entry prints, and
-    does not show, goes to the streams of this process.
+    Only the wall time and the frames are limited, and a thread that exceeds the time goes on. Output that
+    the entry prints, and does not show, goes to the streams of this process.
     """
 
     def __init__(self, *, entry: str = GUEST) -> None:

@@ -10,25 +10,22 @@ import shutil
 import site
 import socket
 import sys
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from google.adk.events import Event
-from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.apps.files import CODE_FILE
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
-from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
-from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Limits, Sandbox, SandboxError, SandboxUnavailableError
-from gcp_adk_store.ces.testing.outcomes import Coverage, Outcome
+from gcp_adk_store.ces.host.settings import SessionKey
+from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.testing.outcomes import Outcome
+from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
@@ -126,7 +123,6 @@ async def _said(stream: asyncio.StreamReader | None) -> str:
 
 Valid = TypeVar("Valid")
 
-_APP: Final = "ces-test"
 _LINE_BYTES: Final = 8 * 1024 * 1024
 _SENT_BYTES: Final = 32 * 1024 * 1024
 """Of all messages of a process: this process keeps the outcomes, and a test file is untrusted."""
@@ -168,23 +164,12 @@ class _PytestError(Exception):
     """The process of pytest broke the protocol."""
 
 
-@dataclass(slots=True, kw_only=True)
-class CallbackChecks:
-    """What tests of callbacks are run on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackChecks(Checks):
+    """Runs tests of callbacks."""
 
-    app: AgentApp
-    files: Sequence[Path]
-    """Of tests, in the app's folder."""
-    sandbox: Sandbox
-    """Of callbacks that ``ces_callback`` runs."""
     walled: bool
     """Whether the tests themselves see nothing of the host."""
-    http: HttpPolicy
-    settings: RuntimeSettings
-    variables: Mapping[str, Any]
-    """In place of declared defaults, or beside them."""
-    coverage: Coverage | None = None
-    """Notes which lines run."""
 
     async def run(self) -> list[Outcome]:
         """Return what becomes of the tests.
@@ -322,30 +307,20 @@ class _File:
     async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
         """Run the callback beside a test on a session of its own."""
         checks, folder = self.checks, self._folder()
-        sessions = InMemorySessionService()
-        state = {**checks.app.variables, **checks.variables, **asked.state}
-        session = await sessions.create_session(
-            app_name=_APP, user_id="test", session_id=uuid.uuid4().hex, state=state
-        )
+        session = await checks.session(asked.state)
         if asked.said is not None:
             content = types.Content(role="user", parts=[types.Part(text=asked.said)])
-            await sessions.append_event(session, Event(author="user", invocation_id="turn", content=content))
+            event = Event(author="user", invocation_id="turn", content=content)
+            await checks.sessions.append_event(session, event)
         mocked = {each.name for each in mocks}
         tools: list[Tool] = [
             each for each in load_tools(checks.app) if getattr(each, "name", None) not in mocked
         ]
-        async with PythonRuntime(
-            sessions,
-            tools=[*tools, *mocks],
-            http=checks.http,
-            sandbox=checks.sandbox,
-            settings=checks.settings,
-            note_lines=None if checks.coverage is None else checks.coverage.note,
-        ) as runtime:
+        async with checks.runtime([*tools, *mocks]) as runtime:
             ran = await runtime.run_callback(
                 self._kind(folder / CODE_FILE),
                 load_code(folder / CODE_FILE),
-                SessionKey(_APP, "test", session.id),
+                SessionKey(session.app_name, session.user_id, session.id),
                 invocation_id="turn",
                 **asked.subjects,
             )

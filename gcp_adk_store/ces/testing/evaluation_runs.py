@@ -18,9 +18,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation, ConversationTurn
 from gcp_adk_store.ces.conversation.models import ScriptError
-from gcp_adk_store.ces.host.settings import RuntimeSettings
-from gcp_adk_store.ces.http.policy import HttpPolicy
-from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
@@ -72,16 +70,11 @@ class EvaluationRuns:
     app: AgentApp
     model_for: Callable[[Evaluation], BaseLlm]
     """The model that answers in an evaluation."""
-    sandbox: Sandbox
-    http: HttpPolicy
-    settings: RuntimeSettings
+    options: Mapping[str, Any]
+    """Of each :class:`Conversation`, such as ``sandbox`` and ``mocks``."""
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
-    mocks: MockConfig | None
-    """Of all turns."""
     rules: Rules
-    allow_problems: bool = False
-    """As :class:`Conversation`."""
 
     async def run(self, evaluation: Evaluation) -> Outcome:
         """Return what becomes of *evaluation*.
@@ -126,18 +119,9 @@ class _Run:
         """Hold the conversation, and note what is wrong."""
         runs = self.runs
         model = runs.model_for(self.evaluation)
-        conversation = Conversation(
-            runs.app,
-            InMemorySessionService(),
-            model=model,
-            sandbox=runs.sandbox,
-            http=runs.http,
-            settings=runs.settings,
-            mocks=runs.mocks,
-            allow_problems=runs.allow_problems,
-        )
+        conversation = Conversation(runs.app, InMemorySessionService(), model=model, **runs.options)
         async with conversation:
-            given = {name: value for name, value in self.evaluation.variables.items() if value is not None}
+            given = _given(self.evaluation.variables)
             key = await conversation.begin(variables={**runs.variables, **given})
             ended = False
             for turn in self.evaluation.turns:
@@ -176,8 +160,8 @@ class _Run:
         )
 
 
-def _given(variables: Mapping[str, Any]) -> dict[str, Any] | None:
-    return {name: value for name, value in variables.items() if value is not None} or None
+def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in variables.items() if value is not None}
 
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:

@@ -2,24 +2,25 @@
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.apps.loading import load_code
+from gcp_adk_store.ces.apps.loading import load_code, load_tools
 from gcp_adk_store.ces.host.results import ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.settings import SessionKey
-from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
+from gcp_adk_store.ces.http.policy import HttpPolicy
+from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
-from gcp_adk_store.ces.testing.outcomes import Outcome, Status
-from gcp_adk_store.ces.tools.declarations import Execution, MockConfig
+from gcp_adk_store.ces.testing.outcomes import Coverage, Outcome, Status
+from gcp_adk_store.ces.tools.declarations import Execution, MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
 
 _FIELDS: Final = frozenset(
@@ -137,34 +138,72 @@ class _Reading(Nodes):
             yield Expectation(path=path, operator=operator, value=value, line=line_of(each))
 
 
-_APP: Final = "ces-test"
 _STATE: Final = ("state", "variables")
 _USER_CONTENT: Final = ("userContent", "user_content")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolChecks:
-    """What tests of tools are run on."""
+class Checks:
+    """What tests of an app are run on."""
 
-    runtime: PythonRuntime
-    """On *sessions*, with the tools of *app*."""
-    sessions: InMemorySessionService
     app: AgentApp
+    files: Sequence[Path]
+    """Of tests."""
+    sandbox: Sandbox
+    http: HttpPolicy
+    settings: RuntimeSettings
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
+    coverage: Coverage | None = None
+    """Notes which lines run."""
+    sessions: InMemorySessionService = field(default_factory=InMemorySessionService, init=False)
 
-    async def run(self, test: ToolTest) -> Outcome:
-        """Return what becomes of *test*.
+    def runtime(self, tools: Iterable[Tool]) -> PythonRuntime:
+        """Return a runtime with *tools*."""
+        return PythonRuntime(
+            self.sessions,
+            tools=tools,
+            http=self.http,
+            sandbox=self.sandbox,
+            settings=self.settings,
+            note_lines=None if self.coverage is None else self.coverage.note,
+        )
+
+    async def session(self, state: Mapping[str, Any]) -> Session:
+        """Return a new session, with *state* beside the variables of the app."""
+        everything = {**self.app.variables, **self.variables, **state}
+        return await self.sessions.create_session(
+            app_name="ces-test", user_id="test", session_id=uuid.uuid4().hex, state=everything
+        )
+
+
+class ToolChecks(Checks):
+    """Runs tests of tools."""
+
+    async def run(self) -> list[Outcome]:
+        """Return what becomes of the tests.
 
         Raises:
             SandboxUnavailableError: no code can be run here.
         """
+        outcomes: list[Outcome] = []
+        async with self.runtime(load_tools(self.app) if self.files else ()) as runtime:
+            for file in self.files:
+                try:
+                    tests = read_tool_tests(file, str(file))
+                except MalformedTestError as exc:
+                    outcomes.append(malformed(exc))
+                    continue
+                outcomes += [await self._outcome_of(test, runtime) for test in tests]
+        return outcomes
+
+    async def _outcome_of(self, test: ToolTest, runtime: PythonRuntime) -> Outcome:
         if test.tool not in self.app.tool_names:
             known = ", ".join(sorted(self.app.tool_names)) or "none"
             return self._outcome(test, "error", (f"unknown tool {test.tool}; known: {known}",))
         began = time.perf_counter()
         try:
-            run = await self._call(test)
+            run = await self._call(test, runtime)
         except SandboxUnavailableError:
             raise
         except (InvalidInputError, SandboxError) as exc:
@@ -187,28 +226,26 @@ class ToolChecks:
             test, "failed" if wrong else "passed", tuple(wrong), stdout=run.stdout, began=began
         )
 
-    async def _call(self, test: ToolTest) -> ToolRun:
+    async def _call(self, test: ToolTest, runtime: PythonRuntime) -> ToolRun:
         context = dict(test.context or {})
-        state = {**self.app.variables, **self.variables}
-        missing = [name for name in test.declared if name not in state]
+        missing = {*test.declared} - {*self.app.variables, *self.variables}
         if missing:
-            raise InvalidInputError(f"the app declares no variable {missing[0]} with a default")
+            raise InvalidInputError(f"the app declares no variable {min(missing)} with a default")
+        state: dict[str, Any] = {}
         for name in _STATE:
             state |= context.pop(name, None) or {}
         said = [context.pop(name, None) for name in _USER_CONTENT]
-        session = await self.sessions.create_session(
-            app_name=_APP, user_id="test", session_id=uuid.uuid4().hex, state=state | dict(test.variables)
-        )
-        key = SessionKey(_APP, "test", session.id)
+        session = await self.session({**state, **test.variables})
+        key = SessionKey(session.app_name, session.user_id, session.id)
         options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
         if test.mock_config is not None:
             options["mocks"] = MockConfig.from_json(test.mock_config)
         tool = next((each for each in self.app.tools if each.name == test.tool), None)
         if tool is None:
-            return await self.runtime.call_tool(test.tool, test.args, key, **options)
+            return await runtime.call_tool(test.tool, test.args, key, **options)
         # Mocks are of what it calls, not of the tool that is tested.
         execution: Execution = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
-        run = await self.runtime.run_tool(
+        run = await runtime.run_tool(
             load_code(tool.path), tool.name, test.args, key, execution=execution, **options
         )
         return await run.finished()

@@ -104,7 +104,7 @@ async def _converse(
     """Hold the conversation, and return whether a turn failed."""
     from google.genai.errors import APIError  # noqa: PLC0415  # half of ADK
 
-    from gcp_adk_store.ces import Conversation, MockConfig  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces import Conversation  # noqa: PLC0415  # of the extra
 
     asked = {name: given.pop(name) for name in ("model", "script", "replay", "record")}
     chosen = Chosen(tools=folder, **given)
@@ -119,11 +119,8 @@ async def _converse(
             app_name=None if key is None else key.app,
             turns=sessions.turns,
             artifact_service=sessions.artifacts,
-            http=chosen.http(),
-            sandbox=chosen.sandbox,
-            settings=chosen.settings(),
-            mocks=None if mocks is None else MockConfig.from_json(mocks),
             allow_problems=chosen.allow_problems,
+            **chosen.runtime(mocks),
         )
         async with conversation:
             key = await _begun(conversation, sessions, key, variables)

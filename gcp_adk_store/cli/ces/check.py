@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
 
     from gcp_adk_store.ces.apps.layout import AgentApp
-    from gcp_adk_store.ces.sandbox import Sandbox
-    from gcp_adk_store.ces.testing.outcomes import Coverage, FileCoverage, Outcome
+    from gcp_adk_store.ces.testing.outcomes import FileCoverage, Outcome
 
 
 _SAVES: Final = frozenset({"created", "deleted", "modified", "moved"})
@@ -282,38 +281,28 @@ async def _outcomes(
     selection: _Selection,
     coverage: bool,
 ) -> _Told:
-    from gcp_adk_store.ces.host.admission import (  # noqa: PLC0415  # of the extra
-        Machine,
-        Room,
-        open_sandbox,  # likewise
-    )
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.outcomes import Coverage  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
 
-    app, settings = chosen.read_sound_app(folder), chosen.settings()
-    outcomes: list[Outcome] = []
+    app = chosen.read_sound_app(folder)
     if selection.saved is not None:
         of_tools = tool_tests_of(app, of_tools, selection.saved)
         of_callbacks = callback_tests_of(app, of_callbacks, selection.saved)
     measured = Coverage(_measured(app, selection.only)) if coverage else None
-    room = Room.of(settings, chosen.sandbox, Machine.here())
-    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
-    try:
-        outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox=sandbox, measured=measured)
-        if of_callbacks:
-            outcomes += await CallbackChecks(
-                app=app,
-                files=of_callbacks,
-                sandbox=sandbox,
-                walled=chosen.sandbox != "inprocess",
-                http=chosen.http(),
-                settings=settings,
-                variables=variables,
-                coverage=measured,
-            ).run()
-    finally:
-        await sandbox.close()
+    async with chosen.opened_sandbox() as sandbox:
+        shared: dict[str, Any] = {
+            "app": app,
+            "sandbox": sandbox,
+            "http": chosen.http(),
+            "settings": chosen.settings(),
+            "variables": variables,
+            "coverage": measured,
+        }
+        outcomes = await ToolChecks(files=of_tools, **shared).run()
+        walled = chosen.sandbox != "inprocess"
+        outcomes += await CallbackChecks(files=of_callbacks, walled=walled, **shared).run()
     return _Told(outcomes=outcomes, covered=None if measured is None else measured.files())
 
 
@@ -321,49 +310,6 @@ def _measured(app: "AgentApp", only: str | None) -> list[Path]:
     """Return the code whose coverage is wanted."""
     of_tools = [] if only == "callbacks" else [tool.path for tool in app.tools]
     return of_tools if only == "tools" else [*of_tools, *(callback.path for callback in app.callbacks)]
-
-
-async def _tool_outcomes(
-    app: "AgentApp",
-    files: list[Path],
-    variables: dict[str, Any],
-    chosen: Chosen,
-    *,
-    sandbox: "Sandbox",
-    measured: "Coverage | None",
-) -> "list[Outcome]":
-    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
-
-    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import (  # noqa: PLC0415  # likewise
-        ToolChecks,
-        malformed,
-        read_tool_tests,  # likewise
-    )
-
-    outcomes: list[Outcome] = []
-    if not files:
-        return outcomes
-    sessions = InMemorySessionService()
-    async with PythonRuntime(
-        sessions,
-        tools=load_tools(app),
-        http=chosen.http(),
-        sandbox=sandbox,
-        settings=chosen.settings(),
-        note_lines=None if measured is None else measured.note,
-    ) as runtime:
-        checks = ToolChecks(runtime=runtime, sessions=sessions, app=app, variables=variables)
-        for file in files:
-            try:
-                tests = read_tool_tests(file, str(file))
-            except MalformedTestError as exc:
-                outcomes.append(malformed(exc))
-                continue
-            outcomes += [await checks.run(each) for each in tests]
-    return outcomes
 
 
 def _tell(told: _Told, *, as_json: bool) -> None:

@@ -154,22 +154,17 @@ async def _outcomes(
     mocks: dict[str, Any] | None,
     **given: Any,
 ) -> "list[Outcome]":
-    from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.host.admission import (  # noqa: PLC0415  # likewise
-        Machine,
-        Room,
-        open_sandbox,  # likewise
-    )
     from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.tool_tests import malformed  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.turn_checks import Rules  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
-    app, settings = chosen.read_whole_app(folder), chosen.settings()
+    app = chosen.read_whole_app(folder)
     found: list[Outcome | Evaluation] = []
     for file in files:
         try:
@@ -180,34 +175,17 @@ async def _outcomes(
             ]
         except MalformedTestError as exc:
             found.append(malformed(exc))
-    room = Room.of(settings, chosen.sandbox, Machine.here())
-    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
-    runs = EvaluationRuns(
-        app=app,
-        model_for=_models(app, asked, expected=expected),
-        sandbox=sandbox,
-        http=chosen.http(),
-        settings=settings,
-        variables=variables,
-        mocks=None if mocks is None else MockConfig.from_json(mocks),
-        rules=Rules(
-            similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls
-        ),
-        allow_problems=chosen.allow_problems,
-    )
-    try:
-        return [await _ran(runs, each) for each in found]
-    finally:
-        await sandbox.close()
-
-
-async def _ran(runs: Any, each: "Outcome | Evaluation") -> "Outcome":
-    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # of the extra
-
-    if isinstance(each, Outcome):
-        return each
-    ran: Outcome = await runs.run(each)
-    return ran
+    rules = Rules(similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls)
+    async with chosen.opened_sandbox() as sandbox:
+        options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
+        runs = EvaluationRuns(
+            app=app,
+            model_for=_models(app, asked, expected=expected),
+            options=options,
+            variables=variables,
+            rules=rules,
+        )
+        return [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
 
 
 def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Callable[[Evaluation], BaseLlm]":

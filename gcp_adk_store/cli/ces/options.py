@@ -5,8 +5,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
     from gcp_adk_store.ces import AgentApp, HttpPolicy, RuntimeSettings
+    from gcp_adk_store.ces.sandbox import Sandbox
 
 
 Result = TypeVar("Result")
@@ -178,6 +179,29 @@ class Chosen:
             return RuntimeSettings(guest=guest, limits=limits, shared_variables=self.shared_variable)
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
+
+    def runtime(self, mocks: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the options of a runtime, or of a conversation, by name."""
+        from gcp_adk_store.ces import MockConfig  # noqa: PLC0415  # of the extra
+
+        return {
+            "http": self.http(),
+            "sandbox": self.sandbox,
+            "settings": self.settings(),
+            "mocks": None if mocks is None else MockConfig.from_json(mocks),
+        }
+
+    @asynccontextmanager
+    async def opened_sandbox(self) -> "AsyncIterator[Sandbox]":
+        """Open the sandbox for a block, as large as this machine allows."""
+        from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox  # noqa: PLC0415  # likewise
+
+        room = Room.of(self.settings(), self.sandbox, Machine.here())
+        sandbox, _ = open_sandbox(self.sandbox, runs_at_once=room.places)
+        try:
+            yield sandbox
+        finally:
+            await sandbox.close()
 
 
 app_option = click.option(

@@ -130,13 +130,13 @@ async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
     return memory, read or copy
 
 
-def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) -> "PythonRuntime":
+def make_runtime(place: Place, chosen: Chosen, mocks: dict[str, Any] | None) -> "PythonRuntime":
     """Return the runtime that was asked for.
 
     Raises:
         InvalidInputError: a tool or a mock is not valid.
     """
-    from gcp_adk_store.ces import MockConfig, PythonRuntime  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
 
     app = None if chosen.tools is None else chosen.read_app(chosen.tools)
@@ -146,10 +146,7 @@ def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) 
         place.sessions,
         artifact_service=place.artifacts,
         tools=[] if app is None else load_tools(app),
-        http=chosen.http(),
-        sandbox=chosen.sandbox,
-        settings=chosen.settings(),
-        mocks=None if mocks is None else MockConfig.from_json(mocks),
+        **chosen.runtime(mocks),
     )
 
 
