@@ -324,7 +324,7 @@ class Conversation:
         made = await self._sessions.create_session(
             app_name=self.runner.app_name, user_id=user_id, session_id=session_id, state=state
         )
-        return SessionKey(made.app_name, made.user_id, made.id)
+        return SessionKey.of_session(made)
 
     async def send(
         self,
@@ -413,7 +413,7 @@ class Conversation:
         await self.close()
 
     async def _session(self, key: SessionKey) -> Session:
-        session = await self._sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+        session = await self._sessions.get_session(**key.names)
         if session is None:
             raise SessionMissingError("the session does not exist", operation="send", key=str(key))
         return session

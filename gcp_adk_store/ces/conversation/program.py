@@ -53,6 +53,11 @@ class HeldSession:
     """Answers to calls of tools in this turn alone."""
 
     @property
+    def key(self) -> SessionKey:
+        """Which session."""
+        return SessionKey.of_session(self.session)
+
+    @property
     def state(self) -> dict[str, Any]:
         """The state with what runs changed."""
         return {**self.session.state, **self.delta}
@@ -81,7 +86,7 @@ class TurnSessions(BaseSessionService):
     @contextmanager
     def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
         """Let runs on *session* see it as it is here, while the block runs."""
-        key = key_of(session)
+        key = SessionKey.of_session(session)
         held = self._held[key] = HeldSession(session, mocks=self._mocks.get(key))
         self._services[key] = service
         try:
@@ -122,9 +127,7 @@ class TurnSessions(BaseSessionService):
             service = self._services.get(key)
             if service is None:
                 return None
-            return await service.get_session(
-                app_name=app_name, user_id=user_id, session_id=session_id, config=config
-            )
+            return await service.get_session(**key.names, config=config)
         events = held.events
         if config is not None and config.num_recent_events is not None:
             events = events[-config.num_recent_events :] if config.num_recent_events else []
@@ -139,7 +142,7 @@ class TurnSessions(BaseSessionService):
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        key = key_of(session)
+        key = SessionKey.of_session(session)
         held = self._held.get(key)
         if held is not None:
             if event.author == USER:
@@ -171,11 +174,6 @@ class TurnSessions(BaseSessionService):
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         raise NotImplementedError("a turn deletes no sessions")
-
-
-def key_of(session: Session) -> SessionKey:
-    """Return the key of *session*."""
-    return SessionKey(session.app_name, session.user_id, session.id)
 
 
 _ENTRY = "ces_condition"

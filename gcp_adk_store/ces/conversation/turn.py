@@ -29,7 +29,6 @@ from gcp_adk_store.ces.conversation.program import (
     HeldSession,
     Program,
     guard,
-    key_of,
 )
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
@@ -117,7 +116,7 @@ class Turn:
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails; raise if one triggers."""
-        key, options = key_of(self.held.session), self._options()
+        key, options = self.held.key, self._options()
         await guard(self.program, self.runtime, self.agent, kind, key, subjects=subjects, options=options)
 
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
@@ -291,7 +290,7 @@ class Turn:
     async def _tool_ran(self, name: str, args: dict[str, Any], call_id: str) -> Mapping[str, Any]:
         try:
             ran: ToolRun = await self.runtime.call_tool(
-                name, args, key_of(self.held.session), function_call_id=call_id, **self._options()
+                name, args, self.held.key, function_call_id=call_id, **self._options()
             )
         except SandboxUnavailableError:
             raise
@@ -306,9 +305,7 @@ class Turn:
         if not code:
             return None
         try:
-            ran = await self.runtime.run_callback(
-                kind, code, key_of(self.held.session), **subjects, **self._options()
-            )
+            ran = await self.runtime.run_callback(kind, code, self.held.key, **subjects, **self._options())
         except SandboxUnavailableError:
             raise
         except SandboxError as exc:
@@ -342,9 +339,7 @@ class Turn:
         code = self.program.condition_code.get(rule)
         if code is None:
             return False
-        ran = await self.runtime.run_tool(
-            code, str(code.name), {}, key_of(self.held.session), **self._options()
-        )
+        ran = await self.runtime.run_tool(code, str(code.name), {}, self.held.key, **self._options())
         if ran.error is not None:
             raise TurnFailedError(CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}")
         return bool(ran.result)

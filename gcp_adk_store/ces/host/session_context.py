@@ -345,7 +345,7 @@ async def user_content(
         return None
     wire = to_object(content, "user_content")
     if artifacts is not None:
-        key = SessionKey(session.app_name, session.user_id, session.id)
+        key = SessionKey.of_session(session)
         wire["parts"] = [await _loaded(part, key, artifacts, warnings) for part in wire.get("parts") or ()]
     return wire
 
@@ -362,13 +362,7 @@ async def _loaded(
     if (place.app_name, place.user_id) != (key.app, key.user) or place.session_id not in {None, key.session}:
         warnings.append("user_content refers to an artifact of another session, which was not loaded")
         return part
-    found = await artifacts.load_artifact(
-        app_name=key.app,
-        user_id=key.user,
-        session_id=key.session,
-        filename=place.filename,
-        version=place.version,
-    )
+    found = await artifacts.load_artifact(**key.names, filename=place.filename, version=place.version)
     data = found.inline_data if found is not None else None
     if data is None or len(data.data or b"") > _LARGEST_MEDIA_BYTES:
         warnings.append("user_content refers to an artifact that is gone, or too large for a run")

@@ -285,9 +285,7 @@ class SessionRuns:
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key
         session = await self.sessions.get_session(
-            app_name=key.app,
-            user_id=key.user,
-            session_id=key.session,
+            **key.names,
             config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
         )
         if session is None:

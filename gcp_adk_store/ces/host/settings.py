@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from urllib.parse import quote, unquote
 
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from google.adk.sessions import Session
 
 _PARTS: Final = 3
 
@@ -33,6 +36,16 @@ class SessionKey:
         if len(parts) != _PARTS or not all(parts):
             raise InvalidInputError("a session key must be app/user/session, each percent-escaped")
         return cls(*(unquote(part) for part in parts))
+
+    @classmethod
+    def of_session(cls, session: "Session") -> Self:
+        """Return the key of *session*."""
+        return cls(session.app_name, session.user_id, session.id)
+
+    @property
+    def names(self) -> dict[str, Any]:
+        """The key as arguments of ADK's services."""
+        return {"app_name": self.app, "user_id": self.user, "session_id": self.session}
 
     def __str__(self) -> str:
         return "/".join(quote(part, safe="") for part in (self.app, self.user, self.session))

@@ -320,7 +320,7 @@ class _File:
             ran = await runtime.run_callback(
                 self._kind(folder / CODE_FILE),
                 load_code(folder / CODE_FILE),
-                SessionKey(session.app_name, session.user_id, session.id),
+                SessionKey.of_session(session),
                 invocation_id="turn",
                 **asked.subjects,
             )

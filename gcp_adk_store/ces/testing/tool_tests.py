@@ -236,7 +236,7 @@ class ToolChecks(Checks):
             state |= context.pop(name, None) or {}
         said = [context.pop(name, None) for name in _USER_CONTENT]
         session = await self.session({**state, **test.variables})
-        key = SessionKey(session.app_name, session.user_id, session.id)
+        key = SessionKey.of_session(session)
         options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
         if test.mock_config is not None:
             options["mocks"] = MockConfig.from_json(test.mock_config)

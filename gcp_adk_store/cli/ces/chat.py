@@ -165,7 +165,7 @@ async def _begun(
     """Return the session of the conversation, made if it is missing."""
     if key is None:
         return await conversation.begin(variables=variables)
-    found = await sessions.service.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    found = await sessions.service.get_session(**key.names)
     if found is None:
         return await conversation.begin(user_id=key.user, session_id=key.session, variables=variables)
     if variables is not None:

@@ -65,13 +65,13 @@ async def opened(
         raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
     async with open_store(at) as opened_store:
         store, where = opened_store.store, opened_store.where
-        found = await store.sessions.get_session(**_named(key))
+        found = await store.sessions.get_session(**key.names)
         if found is None and not create:
             raise CannotLookError(f"the session {session} does not exist in {where}; create it with --create")
         if found is not None and create:
             raise CannotLookError(f"the session {session} exists already; leave out --create")
         if found is None:
-            found = await store.sessions.create_session(**_named(key), state=dict(variables or {}))
+            found = await store.sessions.create_session(**key.names, state=dict(variables or {}))
         sessions: BaseSessionService = store.sessions
         if dry_run:
             sessions, found = await _copy_of(found)
@@ -110,7 +110,7 @@ async def _in_memory(variables: Mapping[str, Any]) -> Place:
 
     key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
     memory = InMemorySessionService()
-    made = await memory.create_session(**_named(key), state=dict(variables))
+    made = await memory.create_session(**key.names, state=dict(variables))
     return Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
 
 
@@ -158,7 +158,3 @@ async def say(place: Place, said: str, invocation_id: str) -> None:
     content = types.Content(role="user", parts=[types.Part(text=said)])
     event = Event(author="user", invocation_id=invocation_id, content=content)
     await place.sessions.append_event(place.session, event)
-
-
-def _named(key: "SessionKey") -> dict[str, Any]:
-    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}

@@ -39,6 +39,12 @@ async def test_a_clean_run_appends_one_event_with_what_it_changed(
     assert run.variables == (await stored(sessions)).state == {"count": 1, "name": "Grace"}
 
 
+async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
+    """Before any code runs: a misspelled event_id would store a repeated run twice."""
+    with pytest.raises(TypeError, match="unknown options of a run: evnt_id"):
+        await ran(make(), "return 1", evnt_id="e-1")
+
+
 async def test_a_run_that_changes_nothing_appends_nothing(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
