@@ -184,7 +184,7 @@ chaos:
 simulate: python
 	$(BIN)/python -W ignore -m tests.simulation --seconds $(SECONDS)
 
-# Puts defects into copies of the package, and counts the schedules until a workload finds each.
+# Puts defects into the package, one at a time, and counts the seeds until a workload finds each.
 defects: python
 	$(BIN)/python -W ignore -m tests.simulation.hunt
 

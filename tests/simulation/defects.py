@@ -27,9 +27,9 @@ class Defect:
 
 _SESSIONS = ("sessions", "merging")
 _TURNS = ("turns", "leases", "turns-behind")
-_LIVES = ("lifecycles",)
+_LIVES = ("lifecycles", "lifecycles-dense")
 _POINTS = ("points", "points-merging")
-_MEMORIES = ("memories", "vectors")
+_MEMORIES = ("memories", "memories-dense", "vectors")
 
 DEFECTS: Final = (
     Defect(
@@ -482,18 +482,6 @@ DEFECTS: Final = (
         ("tasks",),
     ),
     Defect(
-        "a task that is replaced during a read is called damaged",
-        "A2A tasks", "tasks/records.py",
-        "            if again is not None and again.update_time == found.update_time:\n", "            if True:\n",
-        ("tasks",),
-    ),
-    Defect(
-        "a task goes and its pieces stay",
-        "A2A tasks", "tasks/records.py",
-        "            deletes += [Delete(path=piece) for piece in found.pieces]\n", "",
-        ("tasks",),
-    ),
-    Defect(
         "a lost save that another writer changed is called refused",
         "A2A tasks", "tasks/records.py",
         "            if refused.perhaps_own:\n                raise OutcomeUnknownError(", "            if False:\n                raise OutcomeUnknownError(",
@@ -523,7 +511,7 @@ DEFECTS: Final = (
         "a redelivered event that the tail holds is counted again",
         "Operation by operation", "sessions/recorder.py",
         "        if not is_read and self._reader.tails.may_hold(base, append):\n", "        if False:\n",
-        ("redelivering",),
+        ("redelivering-tail",),
         "no event counts that the tail already holds",
     ),
     Defect(
@@ -679,26 +667,5 @@ DEFECTS: Final = (
         "    return max(0, stored.revision - marker.revision)\n", "    return 0\n",
         _SESSIONS,
         "appends are settled however far others went",
-    ),
-    Defect(
-        "each load makes what is known of a latest version young",
-        "Limits", "artifacts/versions.py",
-        "        return found if is_latest else None\n",
-        "        if is_latest:\n            self._latest.put(key, number)\n        return found if is_latest else None\n",
-        ("artifacts",),
-        "what is known of a latest version ages while it is loaded again and again",
-    ),
-    Defect(
-        "an erasure waits after an empty pass alone",
-        "Erasure, retention, proof", "erasure/eraser.py",
-        "            if quiet_s:\n                yield", "            if quiet_s and is_empty:\n                yield",
-        ("erasure-beside",),
-        "an erasure waits after each pass, so that no session is left without its content",
-    ),
-    Defect(
-        "content that is put again looks as old as it was",
-        "When requests fail", "codec/documents.py",
-        '                    "put_time": now,\n', '                    "put_time": 0.0,\n',
-        ("collecting",),
     ),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,10 +35,10 @@ class Actor:
         """Return the random numbers of one step, whichever others are left out."""
         return drawn(self.world, f"{self.name}/{step}")
 
-    async def take(self, steps: Sequence[int], act: Act) -> None:
-        """Take *steps* one after the other."""
+    async def take(self, steps: Sequence[int], act: Act, *, pause_s: float) -> None:
+        """Take *steps* one after the other, with pauses of up to *pause_s* between them."""
         for step in steps:
-            await asyncio.sleep(self.random(step).uniform(0, 1.0))
+            await asyncio.sleep(self.random(step).uniform(0, pause_s))
             await act(self, step)
 
 
@@ -52,7 +53,9 @@ class Fleet:
         *,
         size: int = 3,
         kills: bool = True,
+        pause_s: float = 1.0,
     ) -> None:
+        """Prepare; with shorter pauses of its processes, more calls meet at each moment."""
         self.world = world
         self.service = service
         self.journal = Journal(world)
@@ -61,6 +64,7 @@ class Fleet:
         self._make = make
         self._size = size
         self._kills = kills
+        self._pause_s = pause_s
         self._born = 0
 
     def actor(self) -> Actor:
@@ -85,13 +89,13 @@ class Fleet:
         while left:
             random = drawn(self.world, f"life {number} {len(left)}")
             actor = self.actor()
-            working = actor.process.start(actor.take, left, act)
+            working = actor.process.start(partial(actor.take, left, act, pause_s=self._pause_s))
             fate = (
                 random.choice(["lives", "lives", "killed", "stopped", "cut off"]) if self._kills else "lives"
             )
             self.fates[actor.name] = fate
             if fate != "lives":
-                await asyncio.sleep(random.uniform(0, len(left)))
+                await asyncio.sleep(random.uniform(0, len(left) * self._pause_s))
                 await self._trouble(actor.process, fate, random)
             if fate == "killed":
                 done = int(random.uniform(0, len(left))) + 1  # the next one takes others: a kill loses some

@@ -68,6 +68,14 @@ async def act(actor: Actor, step: int) -> None:
         await journal.call(actor.name, "delete", filename, lambda: artifacts.delete_artifact(**key))
 
 
+def last_look(world: World, delete: Call) -> float:
+    """Return when a deletion last listed what there was: what is saved later stays."""
+    served = f"service: list objects of {delete.process} "
+    times = [float(line.split()[0]) for line in world.trace if served in line]
+    seen = [time for time in times if delete.begun <= time <= delete.ended]
+    return max(seen, default=float("inf")) if delete.outcome is Outcome.DONE else float("inf")
+
+
 def is_deleted(deletes: Iterable[Call], since: float, until: float) -> bool:
     """Return whether a deletion may have taken effect between two times."""
     return any(call.begun < until and certain_end(call) > since for call in deletes)
@@ -87,6 +95,7 @@ def check_versions(world: World, journal: Journal, filename: str, stored: dict[i
     seen = {*stored.values(), *(call.result for call in loads if call.result is not None)}
     assert not never & seen, f"{never & seen} were refused, and are there"
     assert seen <= {call.given for call in saves}, "there are bytes that nobody saved"
+    looked = {id(delete): last_look(world, delete) for delete in deletes}
     # A request that comes again after a deletion makes its object anew: Cloud Storage cannot know it.
     once = [
         call
@@ -101,7 +110,8 @@ def check_versions(world: World, journal: Journal, filename: str, stored: dict[i
             assert places in ([], [call.result]), f"{call.given} is {places}, and was called {call.result}"
             is_gone = any(call.ended < one.begun and one.outcome is Outcome.DONE for one in deletes)
             assert not (places and is_gone), f"{call.given} was deleted, and is there"
-            if not is_deleted(deletes, call.begun, float("inf")):
+            reaching = [delete for delete in deletes if call.begun <= looked[id(delete)]]
+            if not is_deleted(reaching, call.begun, float("inf")):
                 assert places, f"{call.given} was acknowledged, and is lost"
     for load in loads:
         _check_load(load, once, deletes)

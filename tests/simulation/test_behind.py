@@ -102,19 +102,16 @@ def check_flushes(journal: Journal, lines: list[Line], stored: list[str]) -> Non
     appends = {call.given: call for call in journal.of("append")}
     for flush in journal.of("flush"):
         mine = [line for line in lines if line.process == flush.process]
-        names = [name for line in mine for name, _, _ in line.appends]
-        told = [appends[name] for name in names] + [
-            call for call in journal.of("flush") if call.process == flush.process
-        ]
-        was_told = any(call.outcome is not Outcome.DONE and call.ended <= flush.ended for call in told)
-        if flush.outcome is Outcome.DONE and not was_told:
-            before = [
-                name
-                for name in names
-                if appends[name].outcome is Outcome.DONE and appends[name].ended <= flush.begun
-            ]
-            lost = [name for name in before if name not in stored]
-            assert not lost, f"a flush at {flush.begun:.3f} ended well, and {lost} are not stored"
+        flushes = [call for call in journal.of("flush") if call.process == flush.process]
+        for line in mine if flush.outcome is Outcome.DONE else ():
+            calls = [appends[name] for name, _, _ in line.appends if name in appends]
+            before = [call for call in calls if call.outcome is Outcome.DONE and call.ended <= flush.begun]
+            lost = [call for call in before if call.given not in stored]
+            told = [call for call in (*calls, *flushes) if call.outcome is not Outcome.DONE]
+            was_told = any(lost and lost[0].ended <= call.ended <= flush.ended for call in told)
+            assert was_told or not lost, (
+                f"a flush at {flush.begun:.3f} ended well, and {lost[0].given} is lost"
+            )
 
 
 def workload(**options: Any) -> Any:

@@ -25,7 +25,9 @@ async def act(actor: Actor, step: int) -> None:
     random, store, journal = actor.random(step), actor.store, actor.journal
     name = f"{actor.name}-{step}"
     session = random.choice(SESSIONS)
-    await asyncio.sleep(random.choice([0, 0, HOUR_S, 3 * HOUR_S]))
+    hours = random.choice([0, 0, 1, 3])
+    if hours:  # all go on at the full hour, so that calls meet that are far from each other otherwise
+        await asyncio.sleep(hours * HOUR_S - actor.world.now % HOUR_S + random.uniform(0, 0.3))
     match random.choice(
         ["create", "append", "append", "append", "append", "collect", "prune", "check", "repair"]
     ):

@@ -1,10 +1,16 @@
-"""The defects of ``make defects`` fit the package as it is."""
+"""The defects of ``make defects`` fit the package as it is, and its page shows them."""
+
+import json
+from collections import Counter
 
 import pytest
 
 from tests.simulation.defects import DEFECTS, Defect
-from tests.simulation.hunt import ROOT, changed
+from tests.simulation.hunt import BEGIN, FIGURES, PAGE, ROOT, changed, table
 from tests.simulation.workloads import WORKLOADS
+
+UNTABLED = ("How the tests show this", "Logs")
+"""Sections without promises that a seed can break."""
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
@@ -14,3 +20,23 @@ def test_a_defect_has_its_place(defect: Defect) -> None:
 
     assert changed(text, defect) != text
     assert {*defect.workloads} <= WORKLOADS.keys()
+
+
+def test_the_page_has_the_defects_and_what_was_counted() -> None:
+    """Its rows are those of the defects, in their order, with the figures beside it."""
+    figures = json.loads(FIGURES.read_text())
+    _, _, shown = PAGE.read_text().partition(BEGIN)
+
+    assert shown.strip() == table(DEFECTS, figures).strip()
+    assert figures.keys() <= {defect.name for defect in DEFECTS}
+
+
+def test_each_section_has_defects() -> None:
+    """Three at least for each section of the guarantees that promises something; no name is there twice."""
+    text = (ROOT / "docs/guarantees.md").read_text()
+    sections = [line[3:] for line in text.splitlines() if line.startswith("## ")]
+    counts = Counter(defect.section for defect in DEFECTS)
+
+    assert counts.keys() <= {*sections}
+    assert min(counts[section] for section in sections if section not in UNTABLED) >= 3
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS)

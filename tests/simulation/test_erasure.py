@@ -109,6 +109,44 @@ def check_erased(world: World, journal: Journal, names: dict[str, set[str]], emp
                 assert name not in stored, f"{kind} {name} is left: it ended at {call.ended:.3f}"
 
 
+async def erase_to_the_end(
+    world: World,
+    service: Service,
+    fleet: Fleet,
+    plain: Store,
+    make: Callable[[Process], Store],
+    before: dict[str, set[str]] | None,
+) -> ErasureReceipt:
+    """Erase with erasers that are killed or cut off, and at last one that is not; return the receipt.
+
+    *before* is what there was, if nobody writes meanwhile.
+    """
+    receipts: list[ErasureReceipt] = []
+    refused = 0
+    for number in range(12):
+        process = world.process(f"eraser {number}", clock_ahead_s=world.random.uniform(-60, 60))
+        erasing = process.start(
+            erase, fleet.journal, process.name, make(process), receipts.append,
+            # Beside writers it waits for what is under way: a session that comes later would lack content.
+            quiet_s=world.random.choice([0, 40] if before is not None else [100]),
+        )  # fmt: skip
+        await asyncio.wait([erasing], timeout=world.random.uniform(0, 3) if number < 3 else 3_000)
+        if number < 3 and world.random.random() < 0.3:
+            service.network.cut_off(process)
+            await asyncio.wait([erasing], timeout=300)
+        if not erasing.done():
+            process.kill()
+            await asyncio.wait([erasing])
+        if receipts:
+            return receipts[0]
+        if erasing.cancelled() or erasing.exception() is not None:
+            continue
+        refused += fleet.journal.calls[-1].outcome is Outcome.REFUSED
+        if before is not None and refused == number + 1:
+            assert await there(plain, "erased") == before, "a refused erasure removed something"
+    raise AssertionError("no erasure came to its end")
+
+
 def workload(*, encrypted: bool = False, beside: bool) -> Any:
     """Return the scenario of an erasure after writers have ended, or *beside* them."""
 
@@ -128,28 +166,14 @@ def workload(*, encrypted: bool = False, beside: bool) -> Any:
         if not beside:
             await asyncio.sleep(120)  # what is late arrives
         before = await there(plain, "erased")
-        receipts: list[ErasureReceipt] = []
-        for number in range(12):  # erasers that are killed, and at last one that is not
-            process = world.process(f"eraser {number}", clock_ahead_s=world.random.uniform(-60, 60))
-            erasing = process.start(
-                erase, fleet.journal, process.name, make(process), receipts.append,
-                quiet_s=world.random.choice([0, 40]),
-            )  # fmt: skip
-            lives_s = world.random.uniform(0, 3) if number < 3 else 3_000
-            await asyncio.wait([erasing], timeout=lives_s)
-            if not erasing.done():
-                process.kill()
-                await asyncio.wait([erasing])
-            if receipts:
-                break
+        receipt = await erase_to_the_end(world, service, fleet, plain, make, None if beside else before)
         await working
         await asyncio.sleep(120)
-        assert receipts, "no erasure came to its end"
         check_kept(fleet.journal, await there(plain, "kept"))
-        empty_at = (receipts[0].empty_at or 0.0) - BEGAN_AT
+        empty_at = (receipt.empty_at or 0.0) - BEGAN_AT
         check_erased(world, fleet.journal, await there(plain, "erased"), empty_at)
         if not beside:
-            await check_nothing(service, receipts[0], before)
+            await check_nothing(service, receipt, before)
 
     return scenario
 

@@ -39,7 +39,7 @@ async def act(actor: Actor, step: int) -> None:
     name = f"{actor.name}-{step}"
     match random.choice(["import", "import", "append", "append", "read"]):
         case "import":
-            header = SessionHeader(key=KEY, state={"large": name * 60}, last_update_time=1.0)
+            header = SessionHeader(key=KEY, state={"large": name * 99}, last_update_time=1.0)
             imports = SessionImports(sessions.storage, LIMITS)
 
             async def events() -> AsyncIterator[Event]:

@@ -64,8 +64,8 @@ async def act(actor: Actor, step: int) -> None:
     memory, journal = actor.store.memory, actor.journal
     session = random.choice(SESSIONS)
     number = random.randrange(EVENTS)
-    one = f"{session}-{number}"
-    size = random.choice([1, 1, 300, 3_000])
+    one = f"{session}-{random.choice([0, 0, number])}"
+    size = random.choice([1, 1, 300, 6_000])  # the largest is a payload
     action = random.choice(
         ["add", "session", "session", "content", "metadata", "delete", "search", "list", "extract", "extract"]
     )
@@ -200,8 +200,11 @@ def _check_presence(one: str, adds: Sequence[Call], deletes: Sequence[Call], rea
             assert not is_expected, f"a read at {read.begun:.3f} missed {one}, added at {added_by:.3f}"
 
 
-def workload(*, has_vectors: bool) -> Any:
-    """Return the scenario of a fleet of which some processes have an embedder, or none has."""
+def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
+    """Return the scenario of a fleet of which some processes have an embedder, or none has.
+
+    With short pauses, more calls meet at each moment.
+    """
 
     async def scenario(world: World) -> None:
         service = Service(world)
@@ -211,7 +214,7 @@ def workload(*, has_vectors: bool) -> Any:
         def make(process: Process) -> Store:
             return service.store_of(process, embedder=None if process.name.endswith("3") else embedder)
 
-        fleet = Fleet(world, service, make)
+        fleet = Fleet(world, service, make, pause_s=pause_s)
         await fleet.work(40, act)
         await asyncio.sleep(300)  # what is late arrives
         journal = fleet.journal

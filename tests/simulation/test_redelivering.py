@@ -3,12 +3,13 @@
 import asyncio
 from typing import Any
 
+import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store import Store
+from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
@@ -36,7 +37,8 @@ async def act(actor: Actor, step: int) -> None:
     random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
     name = f"{actor.name}-{step}"
     earlier = list(dict.fromkeys(call.given for call in journal.of("append")))[-6:]
-    mine = [one for one in earlier if one in actor.memory.get("stored", ())]
+    known = earlier if actor.memory.get("never sealed") else actor.memory.get("stored", ())
+    mine = [one for one in earlier if one in known]
     is_blind = bool(mine) and random.random() < 0.2
     config = NEWEST if is_blind else None
     held: Session | None = None if is_blind else actor.memory.get("held")
@@ -86,27 +88,37 @@ def check(journal: Journal, stored: list[str]) -> None:
         assert seen == stored[: len(seen)], "a read saw another order"
 
 
-async def scenario(world: World) -> None:
-    """Let a fleet deliver events, then look at what is stored."""
-    service = Service(world)
-    plain = service.beside(session_limits=LIMITS)
-    await plain.sessions.create_session(**key("one"))
+def workload(*, seals: bool) -> Any:
+    """Return the scenario of a fleet that seals its session's events, or leaves all in the tail."""
 
-    def make(process: Process) -> Store:
-        return service.store_of(process, session_limits=LIMITS)
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        limits = LIMITS if seals else SessionLimits()
+        plain = service.beside(session_limits=limits)
+        await plain.sessions.create_session(**key("one"))
 
-    fleet = Fleet(world, service, make)
-    await fleet.work(30, act)
-    await asyncio.sleep(200)  # what is late arrives
-    require_whole(fleet.journal)
-    stored = await plain.sessions.get_session(**key("one"))
-    check(fleet.journal, names_in(stored))
-    proof = await plain.verify_session(**key("one"))
-    assert proof.broken is None, proof.broken
-    faults: list[Any] = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
-    assert not faults, faults
+        def make(process: Process) -> Store:
+            return service.store_of(process, session_limits=limits)
+
+        async def acting(actor: Actor, step: int) -> None:
+            actor.memory["never sealed"] = not seals
+            await act(actor, step)
+
+        fleet = Fleet(world, service, make)
+        await fleet.work(30, acting)
+        await asyncio.sleep(200)  # what is late arrives
+        require_whole(fleet.journal)
+        stored = await plain.sessions.get_session(**key("one"))
+        check(fleet.journal, names_in(stored))
+        proof = await plain.verify_session(**key("one"))
+        assert proof.broken is None, proof.broken
+        faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
+        assert not faults, faults
+
+    return scenario
 
 
-def test_an_event_that_is_delivered_again_is_stored_once() -> None:
+@pytest.mark.parametrize("seals", [True, False])
+def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None:
     """Also by a handle that lacks it, if its process stored it or the tail has it."""
-    simulate(scenario, seeds=range(40), faults=Faults.all(0.04))
+    simulate(workload(seals=seals), seeds=range(40), faults=Faults.all(0.04))

@@ -255,7 +255,7 @@ async def leases(world: World) -> None:
     maybe = [call for call in takes if call.outcome is Outcome.UNKNOWN or call.error == "SessionBusyError"]
 
     assert len({*taken}) == len(taken), f"two turns had one number: {taken}"
-    aborts = [call for call in fleet.journal.of("abort") if call.outcome is not Outcome.REFUSED]
+    aborts = [call for call in fleet.journal.of("abort") if call.result or call.outcome is Outcome.UNKNOWN]
     asked = [line for line in world.trace if ": asked " in line]
     assert len(asked) <= len(aborts), f"{len(asked)} turns were asked to stop by {len(aborts)} requests"
     for line in world.trace:
