@@ -50,12 +50,21 @@ for seed in range(most):
         except (NameError, AttributeError, ImportError):
             raise  # it shows a defect that is spelled wrongly
         except Exception as exc:
-            found.append((since, name, type(exc).__name__, str(exc)[:200]))
+            found.append((since, name, type(exc).__name__, str(exc)[:200], seed))
             since = 0
             break
     if len(found) == finds:
         break
 print(json.dumps({"seeds": seed + 1, "found": found}))
+"""
+
+_PROOF: Final = """
+import json, sys
+from gcp_adk_store.testing.simulation import World
+from tests.simulation.workloads import WORKLOADS
+
+for name, seed in json.loads(sys.stdin.read()):
+    World(seed, WORKLOADS[name].faults).run(WORKLOADS[name].scenario)
 """
 
 
@@ -75,14 +84,20 @@ def hunt(defect: Defect, *, most: int, finds: int) -> dict[str, Any]:
     """Return in how many seeds the workloads find *defect*: how many ran, and each find."""
     file = ROOT / "gcp_adk_store" / defect.file
     given = json.dumps([defect.workloads, most, finds, str(file), changed(file.read_text(), defect)])
+    told: dict[str, Any] = json.loads(_run(_HUNTER, given, defect).splitlines()[-1])
+    # A seed that fails without the defect, too, does not find it.
+    _run(_PROOF, json.dumps([(name, seed) for _, name, _, _, seed in told["found"]]), defect)
+    return told
+
+
+def _run(program: str, given: str, defect: Defect) -> str:
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _HUNTER],
+        [sys.executable, "-W", "ignore", "-c", program],
         cwd=ROOT, input=given, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if ran.returncode:
         raise RuntimeError(f"{defect.name}: {ran.stderr[-2000:]}")
-    told: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
-    return told
+    return ran.stdout
 
 
 def figures_of(defect: Defect, told: Mapping[str, Any]) -> dict[str, Any]:
