@@ -631,7 +631,7 @@ DEFECTS: Final = (
     Defect(
         "a run that failed changes its session",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "        if outcome.error is None:\n", "        if True:\n",
+        "        if ran.answer.error is None:\n", "        if True:\n",
         ("runs",),
     ),
     Defect(
@@ -643,8 +643,8 @@ DEFECTS: Final = (
     Defect(
         "a run that lost to another writer is stored on what was there",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "                outcome = await work(opened)\n",
-        "                outcome = await work(opened)\n                opened = await self.open(invocation)\n",
+        "                ran = await work(opened)\n",
+        "                ran = await work(opened)\n                opened = await self.open(invocation)\n",
         ("runs",),
     ),
     Defect(

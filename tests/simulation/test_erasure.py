@@ -134,12 +134,13 @@ async def erase_to_the_end(
         if number < 3 and world.random.random() < 0.3:
             service.network.cut_off(process)
             await asyncio.wait([erasing], timeout=300)
-        if not erasing.done():
+        was_killed = not erasing.done()
+        if was_killed:
             process.kill()
             await asyncio.wait([erasing])
         if receipts:
             return receipts[0]
-        if erasing.cancelled() or erasing.exception() is not None:
+        if was_killed or erasing.exception() is not None:
             continue
         refused += fleet.journal.calls[-1].outcome is Outcome.REFUSED
         if before is not None and refused == number + 1:

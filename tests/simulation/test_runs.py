@@ -3,11 +3,10 @@
 import asyncio
 from typing import Final
 
-from gcp_adk_store.ces.host.invocation import Invocation
-from gcp_adk_store.ces.host.questions import Delta
-from gcp_adk_store.ces.host.results import RunFailure
-from gcp_adk_store.ces.host.session_runs import Opened, Outcome, SessionRuns
+from gcp_adk_store.ces.host.results import Answer, Delta, RunFailure
+from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
 from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.toolbox import Invocation, Ran
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation import journal
 from tests.simulation.fleet import Actor, Fleet
@@ -34,7 +33,7 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
         actor.memory["runs"] = SessionRuns(actor.store.sessions, None, SETTINGS)
     runs: SessionRuns = actor.memory["runs"]
 
-    async def work(opened: Opened) -> Outcome:
+    async def work(opened: Opened) -> Ran:
         actor.memory["running"] = actor.memory.get("running", 0) + 1
         assert actor.memory["running"] == 1, "two runs of one session overlap in their process"
         try:
@@ -43,12 +42,13 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
             actor.memory["running"] -= 1
         names = [*opened.state.get("names", ()), name]
         error = RunFailure(type="ValueError", message="it fails", traceback="") if fails else None
-        return Outcome(state={"names": names}, delta=Delta(changed={"names": names}, removed=[]), error=error)
+        delta = Delta(changed={"names": names}, removed=[])
+        return Ran(answer=Answer(state={"names": names}, delta=delta, error=error))
 
     await actor.journal.call(
         actor.name, "run", "one",
-        lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, event_id=name), work),
-        given=name, seen=lambda done: list(done.outcome.state["names"]),
+        lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, {"event_id": name}), work),
+        given=name, seen=lambda done: list(done.ran.answer.state["names"]),
     )  # fmt: skip
 
 
