@@ -9,7 +9,7 @@ from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simul
 from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
-from tests.simulation.test_tasks import context_of
+from tests.tasks.conftest import of as context_of
 
 TASKS: Final = ("one", "two")
 CONFIGS: Final = ("a", "b")

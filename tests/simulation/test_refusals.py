@@ -12,7 +12,8 @@ from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, OutcomeUnknownError
 from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.simulation.test_sessions import key
-from tests.simulation.test_tasks import context_of, new_task
+from tests.simulation.test_tasks import new_task
+from tests.tasks.conftest import of as context_of
 
 OLD: Final = b"o" * 32
 NEW: Final = b"n" * 32

@@ -4,8 +4,6 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from a2a.auth.user import User
-from a2a.server.context import ServerCallContext
 from a2a.types import ListTasksRequest, Message, Part, Task, TaskState, TaskStatus
 
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
@@ -14,6 +12,7 @@ from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.resent import may_arrive_again
+from tests.tasks.conftest import of as context_of
 
 OWNERS: Final = ("ann", "bob")
 """Both have tasks of the same ids."""
@@ -21,28 +20,6 @@ KEPT: Final = "kept"
 CLAIMED: Final = "claimed"
 """Several servers make the same change of it, and each change happens once."""
 REMOVED: Final = "removed"
-
-
-class Named(User):
-    """A user who is logged in."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    @property
-    def is_authenticated(self) -> bool:
-        """Whether the user is known."""
-        return True
-
-    @property
-    def user_name(self) -> str:
-        """The name."""
-        return self._name
-
-
-def context_of(owner: str) -> ServerCallContext:
-    """Return the context of a call of *owner*."""
-    return ServerCallContext(user=Named(owner))
 
 
 def new_task(task_id: str) -> Task:
