@@ -1,17 +1,18 @@
 """Describe sessions: their titles and labels."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import EllipsisType
 
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_info import Description, SessionInfo
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.content_hooks import ContentHooks
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -33,7 +34,7 @@ class DescriptionMethods:
         Events are not read.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        found = await self._info(key) if key.session else None
+        found = await self._info(key)
         return None if found is None else found[1]
 
     @operation
@@ -73,29 +74,17 @@ class DescriptionMethods:
             title = await self._hooks.of_values(title)
         description = Description(title=title, labels=labels)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        refused = RefusedError()
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
-            with settling(refused, advice="calling again is safe"):
-                found = await self._info(key) if key.session else None
-            if found is None:
-                raise SessionMissingError(NOT_FOUND)
-            stored, info = found
-            described = description.applied_to(info)
-            if described == info:
-                return info
-            write = self._storage.layout.describe(stored, described.title, described.labels)
-            try:
-                await self._storage.documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:  # another write, or this one, whose answer was lost
-                refused = exc.after(refused)
-            else:
-                return described
-            with settling(refused, advice="calling again is safe"):
-                await rereads.again(refused)
+        return await transact(
+            self._storage.documents,
+            partial(self._info, key),
+            partial(_described, self._storage.layout, description),
+            advice="calling again is safe",
+        )
 
     async def _info(self, key: SessionKey) -> tuple[StoredSession, SessionInfo] | None:
-        """Return a session and what is told of it; ``None`` if it does not exist or has expired."""
+        """Return a session and its info; ``None`` if it does not exist or has expired."""
+        if not key.session:
+            return None
         (document,) = await self._storage.documents.get(
             [self._storage.layout.session(key)], fields=HEADER_OF_INFO
         )
@@ -103,3 +92,20 @@ class DescriptionMethods:
             return None
         stored = read_header(document, with_state=False)
         return None if stored.has_expired else (stored, read_info(document, stored))
+
+
+def _described(
+    layout: Layout, description: Description, found: tuple[StoredSession, SessionInfo] | None, _: Attempts
+) -> Decision[SessionInfo]:
+    """Decide what *description* changes of the session that was *found*.
+
+    Raises:
+        SessionMissingError: there is none.
+    """
+    if found is None:
+        raise SessionMissingError(NOT_FOUND)
+    stored, info = found
+    described = description.applied_to(info)
+    if described == info:
+        return Done(info)
+    return Commit([layout.describe(stored, described.title, described.labels)], lambda _: described)

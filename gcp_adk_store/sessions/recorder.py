@@ -7,7 +7,7 @@ from functools import partial
 
 from gcp_adk_store.codec.segments import sealed_tail
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.writes import Document, Write
+from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     InvalidInputError,
     OutcomeUnknownError,
@@ -15,9 +15,10 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.redactions import holds
 from gcp_adk_store.model.sessions import (
     Append,
@@ -29,10 +30,8 @@ from gcp_adk_store.model.sessions import (
 )
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import ConditionFailedError, RefusedError, settling
 from gcp_adk_store.sessions.completion import Found
-from gcp_adk_store.sessions.parts import renew
+from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.turn import Hold
@@ -53,6 +52,14 @@ class Appended:
     """Whether the tail held it before, so that nothing was written."""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A session after a refusal, ``None`` if it is gone, and what became of the append."""
+
+    stored: StoredSession | None
+    settlement: Settlement
+
+
 class PartlyHeldError(Exception):
     """Some events of an append are stored already: nothing was written, and each has to go alone."""
 
@@ -61,9 +68,9 @@ class SessionRecorder:
     """Appends to the sessions below one prefix of a database."""
 
     def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
-        self._storage = storage
-        self._reader = reader
-        self._lifetimes = Lifetimes(storage, reader)
+        self.storage = storage
+        self.reader = reader
+        self.lifetimes = Lifetimes(storage, reader)
 
     async def append(
         self,
@@ -89,105 +96,35 @@ class SessionRecorder:
         """
         base = marker
         if base is None:
-            seen = await self._reader.stored(key)
+            seen = await self.reader.stored(key)
             if seen is None:
                 raise SessionMissingError(NOT_FOUND)
             base, merging = seen.marker, True
         parts_at = None
         if change.has_payloads:
             # This refuses an append that cannot be stored, before anything is written.
-            await self._spell(key, append, base)
-            parts_at = await self._lifetimes.new_part(key, base)
-            await self._storage.put(key, base.epoch, change, parts_at=parts_at)
-        new_part = parts_at if change.session else None
-
-        put_again = partial(self._storage.put, key, base.epoch, change, parts_at=parts_at)
-
-        commit = partial(
-            self._append, key, append, merging=merging, new_part=new_part, hold=hold, put_again=put_again
+            await self.encoded(key, append, base)
+            parts_at = await self.lifetimes.new_part(key, base)
+            await self.storage.put(key, base.epoch, change, parts_at=parts_at)
+        appending = _Appending(
+            self,
+            key,
+            append,
+            base,
+            merging=merging,
+            new_part=parts_at if change.session else None,
+            hold=hold,
+            put_again=partial(self.storage.put, key, base.epoch, change, parts_at=parts_at),
         )
         try:
-            appended = await commit(base)
+            appended = await appending.run()
         except InvalidInputError:
             # A full document may have events to seal; otherwise the same error comes again.
-            base = await self.seal(key, base) or base
-            appended = await commit(base)
+            appending.base = await self.seal(key, base) or base
+            appended = await appending.run()
         return appended if marker is not None else replace(appended, marker=None)
 
-    async def _append(
-        self,
-        key: SessionKey,
-        append: Append,
-        base: Marker,
-        *,
-        merging: bool,
-        new_part: int | None,
-        hold: Hold | None,
-        put_again: Callable[[], Awaitable[None]],
-    ) -> Appended:
-        """Commit until the append is stored, or another write conflicts with it."""
-        rereads = Rereads(self._storage.documents.deadline_s)
-        merged = False
-        looked_at: Marker | None = None
-        base = base if hold is None else hold.newest(base)
-        while True:
-            expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
-            writes = await self._spell(key, append, base, expiry, hold)
-            try:
-                self._require_known(base, append, hold, is_read=base == looked_at)
-                # The update time moves with the write, so a second run is refused and settled.
-                written, *_ = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
-            except RefusedError as exc:  # the document is not as *base* says, perhaps by this commit itself
-                refused = exc
-            else:
-                self._reader.tails.appended(base, append)
-                marker = base.advanced(append, written.update_time, expiry)
-                if hold is not None:
-                    hold.appended(marker)
-                return Appended(marker=marker, tail_bytes=written.incremented["tail_bytes"], merged=merged)
-            with settling(refused):
-                stored, settlement = await self._settle(key, append, base, hold)
-            if settlement is Settlement.LOST and hold is not None:
-                raise hold.lose() from refused
-            resolved = resolve(stored, settlement, refused, append=append, base=base, merging=merging)
-            if isinstance(resolved, Appended):
-                if hold is not None:
-                    hold.appended(resolved.marker)
-                return replace(resolved, merged=merged)
-            merged = merged or settlement is Settlement.STALE
-            with settling(refused):
-                await _after_redactions(base, resolved, put_again)
-            base = looked_at = resolved
-            await rereads.again(refused)
-
-    def _require_known(self, base: Marker, append: Append, hold: Hold | None, *, is_read: bool) -> None:
-        """Require that a commit which stands on *base* needs no look at the session, unless it *is_read*.
-
-        Raises:
-            ConditionFailedError: it does.
-        """
-        if not base.update_time:  # a server may take time 0 for that of a missing document
-            raise ConditionFailedError("the handle does not know the session's update time")
-        if hold is not None:
-            hold.require(base)
-        if not is_read and self._reader.tails.may_hold(base, append):
-            # Firestore adds an equal event to the tail once, and the commit would count it twice.
-            raise ConditionFailedError("the tail is unknown, or holds an event of the append")
-
-    async def _settle(
-        self, key: SessionKey, append: Append, base: Marker, hold: Hold | None
-    ) -> tuple[StoredSession | None, Settlement]:
-        """Read the session after a refusal; return it, and what became of the append."""
-        stored, newest = await self._newest(key, lambda stored: events_to_settle(base, stored))
-        if hold is not None and stored is not None:
-            hold.learn(stored)
-        turn = None if hold is None else (hold.epoch, hold.fence)
-        settlement = settle(append, marker=base, stored=stored, newest=newest, turn=turn)
-        if settlement is Settlement.STALE:
-            telemetry.count_conflict()
-        return stored, settlement
-
-    async def _spell(
+    async def encoded(
         self,
         key: SessionKey,
         append: Append,
@@ -195,20 +132,25 @@ class SessionRecorder:
         expiry: Expiry | None = None,
         hold: Hold | None = None,
     ) -> list[Write]:
+        """Return the writes of an append, made in a thread if they are large.
+
+        Raises:
+            InvalidInputError: the document would exceed Firestore's limits.
+        """
         light = append.delta.is_light
-        until = None if hold is None else hold.renewed(self._storage.documents.clock.now())
+        until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
         inbox = None if hold is None else hold.inbox_after
-        spell = self._storage.layout.append
+        encode = self.storage.layout.append
         return await apart(
-            lambda: spell(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
+            lambda: encode(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
         )
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Return whether exactly these events are stored, since any time before."""
-        stored, newest = await self._newest(key, lambda _: None)
+        stored, newest = await self.newest(key, lambda _: None)
         return stored is not None and all(holds({*newest}, text) for text in append.texts)
 
-    async def _newest(
+    async def newest(
         self, key: SessionKey, at_least: Callable[[StoredSession], int | None]
     ) -> tuple[StoredSession | None, Sequence[str]]:
         """Return the session as it is now, ``None`` if it is gone, and its newest events as texts.
@@ -216,23 +158,25 @@ class SessionRecorder:
         Raises:
             StoredDataError: a segment is missing.
         """
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
-            stored = await self._reader.stored(key)
+
+        async def look() -> tuple[StoredSession | None, Sequence[str]] | Changed:
+            stored = await self.reader.stored(key)
             if stored is None or stored.has_expired:
                 return None, ()
-            newest = await self._reader.newest(stored, at_least=at_least(stored))
+            newest = await self.reader.newest(stored, at_least=at_least(stored))
             if newest is not None:
                 return stored, newest
             # Without these events, nobody can say that one is not stored.
-            if await self._reader.lost(stored) is None:
+            if await self.reader.lost(stored) is None:
                 raise segment_missing(stored)
-            await rereads.again()
+            return CHANGED
+
+        return await read_whole(self.storage.documents.deadline_s, look)
 
     async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return what others wrote since *marker*; ``None`` if it cannot be read."""
         try:
-            return await self._reader.since(key, marker)
+            return await self.reader.since(key, marker)
         except StoreError as exc:
             # The event is stored, so the append succeeds. The next append conflicts and learns.
             telemetry.warn(logger, "merged, but what others wrote is not read yet", exc)
@@ -243,24 +187,20 @@ class SessionRecorder:
 
         Sealing never fails: a later append moves a tail that cannot be moved now.
         """
-        now = self._storage.documents.clock.now()
+        now = self.storage.documents.clock.now()
         try:
-            stored = await self._reader.stored(key)
+            stored = await self.reader.stored(key)
             if stored is None or not stored.tail:
                 return marker
-            written = await self._storage.documents.commit(
-                self._storage.layout.seal(stored, sealed_tail(stored), now=now),
-                repeatable_when_unanswered=True,
-            )
-        except RefusedError:
-            # Another writer was first, or the answer to an earlier attempt was lost: the handle's next append
-            # learns the new update time.
-            return marker
+            writes = self.storage.layout.seal(stored, sealed_tail(stored), now=now)
+            written = await commit_once(self.storage.documents, writes)
         except StoreError as exc:
             # The append before it is stored, so it must not fail.
             telemetry.warn(logger, "sealing is put off", exc)
             return marker
-        self._reader.tails.sealed(stored.marker)
+        if written is None:
+            return marker  # the handle's next append learns the new update time
+        self.reader.tails.sealed(stored.marker)
         if marker != stored.marker:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
@@ -269,99 +209,101 @@ class SessionRecorder:
         )
 
 
-class Lifetimes:
-    """Extends the lives of the sessions below one prefix of a database."""
+class _Appending:
+    """One append: what its next commit requires, and what became of the earlier ones."""
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
-        self._storage = storage
-        self._reader = reader
-
-    async def new_part(self, key: SessionKey, base: Marker) -> int | None:
-        """Return when a part that is written now expires, in Unix seconds; ``None`` without an expiry.
-
-        Raises:
-            SessionMissingError: the session has expired.
-        """
-        if base.expiry is None:
-            return None
-        await self._require_alive(key, base)
-        return base.expiry.of_new_part(self._storage.documents.clock.now())
-
-    async def extend(
-        self, key: SessionKey, base: Marker, *, spilled: frozenset[PayloadPlace], new_part: int | None
-    ) -> Expiry | None:
-        """Return the expiry that a write gives the session; first renew parts that would expire before it.
-
-        *new_part* is the expiry of a part that the write adds, in Unix seconds; *spilled* says where the
-        payloads are that it refers to.
-
-        Raises:
-            SessionMissingError: the session has expired, and no append of others has extended it.
-            StoredDataError: a segment is missing.
-        """
-        if base.expiry is None:
-            return None
-        await self._require_alive(key, base)
-        now = self._storage.documents.clock.now()
-        expiry = base.expiry.refreshed(now).with_part_until(new_part)
-        if not expiry.outlives_its_parts:
-            return expiry
-        parts_at = expiry.of_new_part(now)
-        await self._renew(key, base, spilled, parts_at=parts_at)
-        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live
-        return expiry.renewed_until(parts_at)
-
-    async def _require_alive(self, key: SessionKey, base: Marker) -> None:
-        if base.has_expired(self._storage.documents.clock.now()):
-            seen = await self._reader.header(key)
-            if seen is None or seen.has_expired:
-                raise SessionMissingError(NOT_FOUND)
-
-    async def _renew(
-        self, key: SessionKey, base: Marker, spilled: frozenset[PayloadPlace], *, parts_at: int
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        *,
+        merging: bool,
+        new_part: int | None,
+        hold: Hold | None,
+        put_again: Callable[[], Awaitable[None]],
     ) -> None:
-        stored = await self._reader.header(key)
-        if stored is None or stored.update_time != base.update_time:
-            return  # the commit that follows is refused
-        documents, payloads, layout = self._storage.documents, self._storage.payloads, self._storage.layout
-        paths = layout.segments(key, stored.epoch, stored.live)
+        self.base = base
+        self._recorder = recorder
+        self._key = key
+        self._append = append
+        self._merging = merging
+        self._new_part = new_part
+        self._hold = hold
+        self._put_again = put_again
+        self._redactions = base.redactions
+        self._expiry: Expiry | None = None
+        self._merged = False
 
-        async def segments() -> list[Document]:
-            found = await documents.get(paths, fields=("expire_at",)) if paths else []
-            there = [document for document in found if document is not None]
-            if len(there) < len(paths) and not await self._has_changed(stored):
-                raise segment_missing(stored)
-            return there
+    async def run(self) -> Appended:
+        """Commit until the append is stored, or another write conflicts with it."""
+        if self._hold is not None:
+            self.base = self._hold.newest(self.base)
+        documents = self._recorder.storage.documents
+        return await transact(documents, self._look, self._decide, known=(None,))
 
-        await renew(documents, layout, segments, parts_at=parts_at)
-        owner = layout.session_payloads(key, stored.epoch)
-        for place in stored.spilled | spilled:
-            await payloads.at(place).renew_all(owner, parts_at=parts_at)
+    async def _look(self) -> Look:
+        """Read the session after a refusal, and find what became of the append."""
+        base, hold = self.base, self._hold
+        stored, newest = await self._recorder.newest(self._key, lambda stored: events_to_settle(base, stored))
+        if hold is not None and stored is not None:
+            hold.learn(stored)
+        turn = None if hold is None else (hold.epoch, hold.fence)
+        settlement = settle(self._append, marker=base, stored=stored, newest=newest, turn=turn)
+        if settlement is Settlement.STALE:
+            telemetry.count_conflict()
+        return Look(stored, settlement)
 
-    async def _has_changed(self, stored: StoredSession) -> bool:
-        now = await self._reader.header(stored.key)
-        return now is None or now.update_time != stored.update_time
+    def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
+        if seen is not None:
+            if seen.settlement is Settlement.LOST and self._hold is not None:
+                raise self._hold.lose()
+            found = resolve(seen, attempts, append=self._append, base=self.base, merging=self._merging)
+            if isinstance(found, Appended):
+                if self._hold is not None:
+                    self._hold.appended(found.marker)
+                return Done(replace(found, merged=self._merged))
+            self._merged = self._merged or seen.settlement is Settlement.STALE
+            self.base = found
+        if not self._suffices(is_read=seen is not None):
+            return READ_AGAIN
+        # The look finds an earlier commit that was applied; its update time refuses one that arrives late.
+        return Commit(self._writes, self._appended, is_first=True)
 
+    def _suffices(self, *, is_read: bool) -> bool:
+        """Return whether a commit may stand on the base without a look at the session, or if it *is_read*."""
+        if not self.base.update_time:  # a server may take time 0 for that of a missing document
+            return False
+        if self._hold is not None and not self._hold.has_seen(self.base):
+            return False
+        # Firestore adds an equal event to the tail once, and the commit would count it twice.
+        return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)
 
-async def _after_redactions(base: Marker, now: Marker, put_again: Callable[[], Awaitable[None]]) -> None:
-    """Write the payloads of an append again if a redaction came between: it may have removed equal ones."""
-    if now.redactions != base.redactions:
-        await put_again()
+    async def _writes(self) -> list[Write]:
+        if self.base.redactions != self._redactions:
+            await self._put_again()  # a redaction may have removed equal payloads
+            self._redactions = self.base.redactions
+        self._expiry = await self._recorder.lifetimes.extend(
+            self._key, self.base, spilled=self._append.spilled, new_part=self._new_part
+        )
+        return await self._recorder.encoded(self._key, self._append, self.base, self._expiry, self._hold)
+
+    def _appended(self, written: Sequence[Written]) -> Appended:
+        self._recorder.reader.tails.appended(self.base, self._append)
+        marker = self.base.advanced(self._append, written[0].update_time, self._expiry)
+        if self._hold is not None:
+            self._hold.appended(marker)
+        return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)
 
 
 def resolve(
-    stored: StoredSession | None,
-    settlement: Settlement,
-    refused: RefusedError,
-    *,
-    append: Append,
-    base: Marker,
-    merging: bool,
+    seen: Look, attempts: Attempts, *, append: Append, base: Marker, merging: bool
 ) -> Appended | Marker:
     """Return the *append* if it is stored, or else the marker that its next commit requires.
 
-    *stored* is the session after the refusal, and *base* the marker that the refused commit required. When
-    *merging*, the append may follow others that its handle has not seen.
+    *base* is the marker that the refused commit required. When *merging*, the append may follow others that
+    its handle has not seen.
 
     Raises:
         SessionMissingError: the session is gone; nothing was written.
@@ -371,13 +313,14 @@ def resolve(
         OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
             before that.
     """
+    stored, settlement = seen.stored, seen.settlement
     if stored is None or settlement is Settlement.MISSING:
-        if refused.perhaps_own and (append.delta.app or append.delta.user):
+        if attempts.maybe_applied and (append.delta.app or append.delta.user):
             # The shared state outlives the session.
             raise OutcomeUnknownError(
                 "sent and not answered, and then the session was gone; read before repeating it"
-            ) from refused
-        raise SessionMissingError(NOT_FOUND) from refused
+            )
+        raise SessionMissingError(NOT_FOUND)
     if settlement in (Settlement.LANDED, Settlement.HELD):
         return Appended(marker=stored.marker, tail_bytes=0, was_held=settlement is Settlement.HELD)
     if settlement is Settlement.PARTLY:
@@ -386,20 +329,20 @@ def resolve(
         # Without an update time, the handle's next append finds what others appended.
         return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
     if settlement is Settlement.RESTORED:
-        if refused.perhaps_own and (append.delta.app or append.delta.user):
+        if attempts.maybe_applied and (append.delta.app or append.delta.user):
             raise OutcomeUnknownError(
                 "sent and not answered, and then the session was restored to an earlier point; read before "
                 "repeating it"
-            ) from refused
+            )
         raise SessionConflictError(
             "The session was restored to an earlier point since it was loaded: it lost the events after the "
             "point. Read the session again, and decide again whether to append."
-        ) from refused
+        )
     if settlement is Settlement.STALE and not merging:
         raise SessionConflictError(
             "The session has been modified in storage since it was loaded. "
             "Reload the session before appending again."
-        ) from refused
+        )
     # The next commit requires exactly this document: it meets no other session, and storage refuses an
     # earlier commit that arrives late.
     return stored.marker

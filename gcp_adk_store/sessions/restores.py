@@ -39,8 +39,8 @@ from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.histories import HistoryMethods
+from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
-from gcp_adk_store.sessions.recorder import Lifetimes
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
 

@@ -14,7 +14,6 @@ from gcp_adk_store.errors import TurnLostError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.turns import Turn
-from gcp_adk_store.ports.refusals import ConditionFailedError
 from gcp_adk_store.sessions.storage import SessionStorage
 
 
@@ -82,16 +81,16 @@ class Hold:
         same = (base.epoch, base.revision, base.restores) == (known.epoch, known.revision, known.restores)
         return known if same and _nanos(base.update_time) < _nanos(known.update_time) else base
 
-    def require(self, base: Marker) -> None:
-        """Check that a handle with the marker *base* has seen this turn, and the inbox that it changes.
+    def has_seen(self, base: Marker) -> bool:
+        """Return whether a handle with the marker *base* has seen this turn, and the inbox that it changes.
 
-        Raises:
-            ConditionFailedError: the session must be read first.
+        If not, the session must be read before a write.
         """
-        has_seen = (base.epoch, base.fence) == (self.epoch, self.fence)
-        if not has_seen or base.update_time != self.inbox_time:  # somebody may have asked it to stop
-            raise ConditionFailedError(f"the handle has not seen turn {self.fence}")
+        has_turn = (base.epoch, base.fence) == (self.epoch, self.fence)
+        if not has_turn or base.update_time != self.inbox_time:  # somebody may have asked it to stop
+            return False
         self._required = base.update_time
+        return True
 
     def renewed(self, now: float) -> float:
         """Return the end that a write *now* gives the lease, never before the present one."""

@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from google.adk.platform import uuid as platform_uuid
@@ -13,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store import machine
 from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
 from gcp_adk_store.codec.turns import WaitingMessage, write_inbox, write_turn
-from gcp_adk_store.codec.writes import Document, Write
+from gcp_adk_store.codec.writes import Document, Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
     SessionBusyError,
@@ -21,6 +22,7 @@ from gcp_adk_store.errors import (
     StoreError,
     TurnLostError,
 )
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.turns import MAX_HOLDER, Turn, require_room
@@ -28,9 +30,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.operations.steps import stepping
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.turn import Hold
@@ -67,8 +67,11 @@ class Leases:
         Raises:
             SessionMissingError: the session does not exist.
         """
+        return _living(await self._find(key))
+
+    async def _find(self, key: SessionKey) -> StoredSession | None:
         (document,) = await self._documents.get([self._layout.session(key)], fields=TURN_FIELDS)
-        return _living(document)
+        return _header(document)
 
     async def take(
         self,
@@ -90,36 +93,31 @@ class Leases:
             OutcomeUnknownError: not answered; the turn may be taken until its lease expires.
         """
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
-        rereads = Rereads(self._documents.deadline_s)
-        stored = seen or self._remembered(key)
-        refused = RefusedError()
         since = machine.monotonic()
-        while True:
-            if stored is None:
-                with settling(refused, advice=_ENDS):
-                    stored = await self.header(key)
-                if stored.turn is not None and stored.turn.holder == holder:
-                    # An attempt was not answered.
-                    return Hold(self._storage, key, stored, stored.turn, lease_s=lease_s, since=since)
-                turn = stored.turn
-                if turn is not None and turn.is_held(stored.read_time) and turn.fence != by_force_from:
-                    raise busy(stored, turn)
+
+        def decide(found: StoredSession | None, _: Attempts) -> Decision[Hold]:
+            nonlocal since
+            stored = _living(found)
+            turn = stored.turn or Turn()
+            if turn.holder == holder:  # an attempt was not answered
+                return Done(Hold(self._storage, key, stored, turn, lease_s=lease_s, since=since))
+            if turn.is_held(stored.read_time) and turn.fence != by_force_from:
+                raise busy(stored, turn)
             if not is_wanted():
                 raise TurnLostError("the caller that waited for the turn has gone")
             since = machine.monotonic()
-            turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
-            write = write_turn(self._layout.session(key), stored, turn)
-            try:
-                with settling(refused, advice=_ENDS):
-                    written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused, stored = exc.after(refused), None
-                with settling(refused, advice=_ENDS):
-                    await rereads.again(refused)
-                continue
-            chain = stored.chain or stored.marker.head
-            taken = replace(stored, update_time=written.update_time, chain=chain)
-            return Hold(self._storage, key, taken, turn, lease_s=lease_s, since=since)
+            taken = turn.taken(holder, self._documents.clock.now() + lease_s)
+
+            def hold(written: Sequence[Written]) -> Hold:
+                chain = stored.chain or stored.marker.head
+                now = replace(stored, update_time=written[0].update_time, chain=chain)
+                return Hold(self._storage, key, now, taken, lease_s=lease_s, since=since)
+
+            return Commit([write_turn(self._layout.session(key), stored, taken)], hold)
+
+        remembered = seen or self._remembered(key)
+        known: tuple[StoredSession | None] | None = None if remembered is None else (remembered,)
+        return await transact(self._documents, partial(self._find, key), decide, known=known, advice=_ENDS)
 
     async def freed(
         self, key: SessionKey, busy: SessionBusyError, *, wait_s: float, by_any: bool
@@ -141,7 +139,7 @@ class Leases:
                 come = await step(max(0.0, left_s))
                 if come is None:
                     return None
-                stored = _living(come[0])
+                stored = _living(_header(come[0]))
                 turn = stored.turn or Turn()
                 if turn.is_held(stored.read_time):
                     if turn.fence != fence and not by_any:
@@ -151,7 +149,7 @@ class Leases:
                 # Of several who wait, the first to write wins: the others see that by its change.
                 if (later := await step(machine.uniform(0, _LONGEST_START_S))) is None:
                     return stored
-                stored = _living(later[0])
+                stored = _living(_header(later[0]))
                 if stored.turn is None or not stored.turn.is_held(stored.read_time):
                     return stored
                 fence, until = stored.turn.fence, stored.turn.until or 0.0
@@ -191,59 +189,46 @@ class Leases:
 
     async def _change(self, hold: Hold, change: Callable[[StoredSession], Write | None]) -> bool:
         """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
-        rereads = Rereads(self._documents.deadline_s)
-        refused = RefusedError()
-        while True:
+
+        def decide(seen: StoredSession | None, attempts: Attempts) -> Decision[bool]:
+            if seen is not None:
+                if attempts.maybe_applied and seen.epoch == hold.epoch and seen.turn == hold.turn.released:
+                    hold.has_ended = True  # released by an attempt that was not answered
+                    return Done(value=True)
+                hold.learn(seen)
             hold.require_running()
             stored = hold.known
-            try:
-                hold.require(stored.marker)
-                write = change(stored)
-                if write is None:
-                    return False
-                with settling(refused):
-                    written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused = exc.after(refused)
-                with settling(refused):
-                    seen = await self.header(hold.key)
-                if refused.perhaps_own and seen.epoch == hold.epoch and seen.turn == hold.turn.released:
-                    hold.has_ended = True  # released by an attempt that was not answered
-                    return True
-                hold.learn(seen)
-                with settling(refused):
-                    await rereads.again(refused)
-                continue
-            turn = stored.turn or hold.turn
-            hold.wrote(written.update_time, turn)
-            return True
+            if not hold.has_seen(stored.marker):
+                return READ_AGAIN
+            write = change(stored)
+            if write is None:
+                return Done(value=False)
+
+            def wrote(written: Sequence[Written]) -> bool:
+                hold.wrote(written[0].update_time, stored.turn or hold.turn)
+                return True
+
+            return Commit([write], wrote)
+
+        return await transact(self._documents, partial(self.header, hold.key), decide, known=(None,))
 
     async def request_abort(self, key: SessionKey) -> bool:
         """Ask the holder of a session's turn to stop; return whether there is one. 1 read and 1 write."""
-        rereads = Rereads(self._documents.deadline_s)
-        refused = RefusedError()
         asked: int | None = None
-        while True:
-            with settling(refused):
-                stored = await self.header(key)
+
+        def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
+            nonlocal asked
             turn = stored.turn
-            if refused.perhaps_own and (turn is None or turn.fence != asked):
-                return True  # the holder that was asked has ended; the next one is not to stop
+            if attempts.maybe_applied and (turn is None or turn.fence != asked):
+                return Done(value=True)  # the holder that was asked has ended; the next one is not to stop
             if turn is None or not turn.is_held(stored.read_time):
-                return False
+                return Done(value=False)
             if turn.abort:
-                return True
+                return Done(value=True)
             asked = turn.fence
-            write = write_turn(self._layout.session(key), stored, turn.aborted)
-            try:
-                with settling(refused):
-                    await self._documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused = exc.after(refused)
-                with settling(refused):
-                    await rereads.again(refused)
-                continue
-            return True
+            return Commit([write_turn(self._layout.session(key), stored, turn.aborted)], lambda _: True)
+
+        return await transact(self._documents, partial(self.header, key), decide)
 
     async def enqueue(self, key: SessionKey, text: str) -> bool:
         """Add the message *text* to the inbox if a turn runs; return whether it does. 1 read and 1 write.
@@ -253,52 +238,33 @@ class Leases:
             SessionMissingError: the session does not exist.
             OutcomeUnknownError: not answered; the message may wait.
         """
-        rereads = Rereads(self._documents.deadline_s)
-        refused = RefusedError()
-        while True:
-            with settling(refused):
-                stored = await self.header(key)
+
+        def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
             if text in stored.inbox:
-                return True  # an attempt was not answered
-            if refused.perhaps_own:
+                return Done(value=True)  # an attempt was not answered
+            if attempts.maybe_applied:
                 raise OutcomeUnknownError(
                     "sent and not answered, and it does not wait now; it was answered, or never arrived"
-                ) from refused
-            if stored.turn is None or not stored.turn.is_held(stored.read_time):
-                return False
-            require_room(stored.inbox, text)
-            try:
-                await self._documents.commit(
-                    [write_inbox(self._layout.session(key), stored, [*stored.inbox, text])],
-                    repeatable_when_unanswered=True,
                 )
-            except RefusedError as exc:
-                refused = exc
-                with settling(refused):
-                    await rereads.again(exc)
-                continue
-            return True
+            if stored.turn is None or not stored.turn.is_held(stored.read_time):
+                return Done(value=False)
+            require_room(stored.inbox, text)
+            return Commit(
+                [write_inbox(self._layout.session(key), stored, [*stored.inbox, text])], lambda _: True
+            )
+
+        return await transact(self._documents, partial(self.header, key), decide)
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
         """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""
-        rereads = Rereads(self._documents.deadline_s)
-        refused = RefusedError()
-        while True:
-            with settling(refused):
-                stored = await self.header(key)
+
+        def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
             left = [text for text in stored.inbox if WaitingMessage.parse(text).id != message_id]
             if len(left) == len(stored.inbox):
-                return refused.perhaps_own
-            write = write_inbox(self._layout.session(key), stored, left)
-            try:
-                with settling(refused):
-                    await self._documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused = exc.after(refused)
-                with settling(refused):
-                    await rereads.again(refused)
-                continue
-            return True
+                return Done(value=attempts.maybe_applied)
+            return Commit([write_inbox(self._layout.session(key), stored, left)], lambda _: True)
+
+        return await transact(self._documents, partial(self.header, key), decide)
 
     def _remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
@@ -329,13 +295,16 @@ async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
             pause_s = part_s / 4
 
 
-def _living(document: Document | None) -> StoredSession:
-    """Return the header in *document*.
+def _header(document: Document | None) -> StoredSession | None:
+    return None if document is None else read_header(document, with_state=False)
+
+
+def _living(stored: StoredSession | None) -> StoredSession:
+    """Return the header of a session that was *stored*.
 
     Raises:
         SessionMissingError: the session does not exist, or has expired.
     """
-    stored = None if document is None else read_header(document, with_state=False)
     if stored is None or stored.has_expired:
         raise SessionMissingError(NOT_FOUND)
     return stored

@@ -74,8 +74,8 @@ DEFECTS: Final = (
     Defect(
         "an append believes a refusal of its own commit",
         "When requests fail", "sessions/recorder.py",
-        "            with settling(refused):\n                stored, settlement = await self._settle(key, append, base, hold)\n",
-        "            stored, settlement = await self._reader.stored(key), Settlement.STALE\n",
+        "settlement = settle(self._append, marker=base, stored=stored, newest=newest, turn=turn)",
+        "settlement = Settlement.STALE",
         _SESSIONS,
     ),
     Defect(
@@ -113,8 +113,8 @@ DEFECTS: Final = (
     Defect(
         "payloads are written after the commit that refers to them",
         "Durability", "sessions/recorder.py",
-        "            await self._storage.put(key, base.epoch, change, parts_at=parts_at)\n        new_part",
-        "            pass\n        new_part",
+        "            await self.storage.put(key, base.epoch, change, parts_at=parts_at)\n        appending",
+        "            pass\n        appending",
         _SESSIONS,
     ),
     Defect(
@@ -131,17 +131,17 @@ DEFECTS: Final = (
         ("leases", "turns"),
     ),
     Defect(
-        "the pause of a lease's taker promises that nothing was written",
-        "When requests fail", "turns/lease.py",
-        "                refused, stored = exc.after(refused), None\n                with settling(refused, advice=_ENDS):\n                    await rereads.again(refused)\n",
-        "                refused, stored = exc, None\n                await rereads.again(refused)\n",
+        "the pause after a commit without an answer promises that nothing was written",
+        "When requests fail", "kernel/transact.py",
+        "        with _resolving(attempts, advice):\n            await backoff.wait(refused)\n",
+        "        await backoff.wait(refused)\n",
         ("leases",),
         "an outcome is unknown where an unanswered write of a lease may have landed",
     ),
     Defect(
         "a second refusal forgets that the first was perhaps its own",
-        "When requests fail", "ports/refusals.py",
-        "        self.perhaps_own = self.perhaps_own or earlier.perhaps_own\n", "",
+        "When requests fail", "kernel/transact.py",
+        "maybe_applied=earlier.maybe_applied or exc.perhaps_own", "maybe_applied=exc.perhaps_own",
         ("leases",),
         "an outcome is unknown where an unanswered write of a lease may have landed",
     ),
@@ -161,7 +161,7 @@ DEFECTS: Final = (
     Defect(
         "an append does not require that its handle has seen the turn",
         "Operation by operation", "sessions/recorder.py",
-        "            hold.require(base)\n", "            pass\n",
+        "        if self._hold is not None and not self._hold.has_seen(self.base):\n", "        if False:\n",
         _TURNS,
     ),
     Defect(

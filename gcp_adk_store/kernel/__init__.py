@@ -1,0 +1,1 @@
+"""Change what is stored while others change it: the one loop of each kind."""
