@@ -2,19 +2,20 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gcp_adk_store import machine
+from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredKey, read_key_document
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.settings.envelope import KeyWrapper, Wrapped
 
 _KNOWN: Final = 10_000
@@ -76,29 +77,20 @@ class Keyring:
         Raises:
             OutcomeUnknownError: not answered; call it again.
         """
-        rereads = Rereads(self.documents.deadline_s)
-        refused = RefusedError()
-        while True:
-            self._known.forget(lambda known: known == scope)
-            with settling(refused, advice="call it again"):
-                found = await self.state(scope)
+
+        def decide(found: StoredKey | Destroyed | None, _: Attempts) -> Decision[float | None]:
             if found is None:
-                return None
+                return Done(None)
             if isinstance(found, Destroyed):
-                return found.at
+                return Done(found.at)
             now = self.documents.clock.now()
             note = Destroyed(at=now, free_at=now + self.cache_s + UNDER_WAY_S)
-            write = self.layout.destroy(scope, found, note)
-            try:
-                with settling(refused, advice="call it again"):
-                    await self.documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as exc:  # wrapped anew meanwhile, or this note, whose answer was lost
-                refused = exc.after(refused)
-                with settling(refused, advice="call it again"):
-                    await rereads.again(refused)
-            else:
-                self._known.forget(lambda known: known == scope)
-                return note.at
+            return Commit([self.layout.destroy(scope, found, note)], lambda _: note.at)
+
+        try:
+            return await transact(self.documents, partial(self.state, scope), decide, advice="call it again")
+        finally:
+            self._known.forget(lambda known: known == scope)
 
     async def state(self, scope: Scope) -> StoredKey | Destroyed | None:
         """Return the key of *scope* as it is stored, perhaps damaged, or when it was destroyed; 1 read."""
@@ -152,13 +144,17 @@ class Keyring:
 
     async def _made(self, scope: Scope) -> DataKey:
         """Return the key of *scope*; make it if it does not exist, which takes 1 write more."""
-        rereads = Rereads(self.documents.deadline_s)
         secret, key_id = machine.random_bytes(DATA_KEY_BYTES), machine.random_bytes(KEY_ID_BYTES)
-        while True:
+        since = machine.monotonic()
+
+        async def look() -> StoredKey | Destroyed | None:
+            nonlocal since
             since = machine.monotonic()
-            found = await self._find(scope)
+            return await self._find(scope)
+
+        def decide(found: StoredKey | Destroyed | None, _: Attempts) -> Decision[StoredKey | None]:
             if isinstance(found, StoredKey):
-                return await self._unwrapped(scope, found, since)
+                return Done(found)
             now = self.documents.clock.now()
             if found is not None and now < found.free_at:
                 raise UnavailableError(
@@ -166,16 +162,19 @@ class Keyring:
                     f"key: new data can be stored in {found.free_at - now:.0f} s",
                     retry_after_s=found.free_at - now,
                 )
-            wrapped = await self.wrapper.wrap(secret, self.layout.context(self.layout.path(scope)))
-            put = self.layout.put(scope, key_id, wrapped, now=now, before=found)
-            try:
-                # What is stored counts: a key that is used before would be lost with its writer.
-                await self.documents.commit([put], repeatable_when_unanswered=True)
-            except RefusedError as exc:  # another process made it, or this one, whose answer was lost
-                # A key that was made and not read back holds nothing: what needed it has written nothing.
-                await rereads.again(exc)
-            else:
-                return self._keep(scope, DataKey(key_id, secret), since)
+
+            async def put() -> list[Write]:
+                wrapped = await self.wrapper.wrap(secret, self.layout.context(self.layout.path(scope)))
+                return [self.layout.put(scope, key_id, wrapped, now=now, before=found)]
+
+            # A key that was made and not read back holds nothing: what needed it has written nothing.
+            return Commit(put, lambda _: None, is_first=True)
+
+        # What is stored counts: a key that is used before would be lost with its writer.
+        stored = await transact(self.documents, look, decide)
+        if stored is not None:  # another process made it, or this one, whose answer was lost
+            return await self._unwrapped(scope, stored, since)
+        return self._keep(scope, DataKey(key_id, secret), since)
 
     async def _unwrapped(self, scope: Scope, stored: StoredKey, since: float) -> DataKey:
         secret = await self.wrapper.unwrap(stored.wrapped, self.layout.context(self.layout.path(scope)))

@@ -56,11 +56,14 @@ class Commit(Generic[T]):
             thread, a service, or writes of other documents before.
         result: Returns the value of the transaction from what the commit wrote.
         is_first: What was read shows that no earlier commit was applied, or ever will be.
+        in_parts: The writes are small and harmless when repeated: they go in commits of several, in order,
+            and *result* gets nothing.
     """
 
     writes: Writes | Callable[[], Awaitable[Writes]]
     result: Callable[[Sequence[Written]], T]
     is_first: bool = False
+    in_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ async def transact(
             try:
                 with _resolving(earlier, advice):
                     writes = await decision.writes() if callable(decision.writes) else decision.writes
-                    written = await documents.commit(writes, repeatable_when_unanswered=True)
+                    written = await _commit(documents, writes, in_parts=decision.in_parts)
                 return decision.result(written)
             except RefusedError as exc:
                 refused = exc
@@ -128,6 +131,13 @@ async def transact(
         known = None
         with _resolving(attempts, advice):
             await backoff.wait(refused)
+
+
+async def _commit(documents: Documents, writes: Writes, *, in_parts: bool) -> Sequence[Written]:
+    if in_parts:
+        await documents.commit_all(writes)
+        return ()
+    return await documents.commit(writes, repeatable_when_unanswered=True)
 
 
 async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written] | None:

@@ -13,9 +13,9 @@ from gcp_adk_store.fsck import payloads
 from gcp_adk_store.fsck.faults import Fault, merged
 from gcp_adk_store.fsck.notes import deletion_faults, restore_faults
 from gcp_adk_store.fsck.sessions import Header, read_header
+from gcp_adk_store.kernel.transact import commit_once
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.ports.documents import Reads
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.held import Held, Holdings, Scope
 from gcp_adk_store.sessions.memory_check import memory_faults
 from gcp_adk_store.sessions.references import in_memories
@@ -83,9 +83,7 @@ class Checker:
         """Mend *faults* whose documents are as they were seen; return those that were mended."""
         done: set[str] = set()
         for writes in merged(faults):
-            try:
-                await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
-            except RefusedError:
+            if await commit_once(self._storage.documents, writes) is None:
                 continue  # another writer was first
             done.update(item.path for item in writes)
         return [fault for fault in faults if fault.repair and all(item.path in done for item in fault.repair)]

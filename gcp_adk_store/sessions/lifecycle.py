@@ -4,13 +4,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.forks import claim
 from gcp_adk_store.codec.initial import pack_initial
 from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.writes import Delete, Written
+from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,
@@ -19,6 +20,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
@@ -28,9 +30,7 @@ from gcp_adk_store.model.summaries import Turns
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
-from gcp_adk_store.sessions.parts import create
+from gcp_adk_store.sessions.parts import not_provisioned
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -41,6 +41,19 @@ Condition = Callable[[StoredSession], bool]
 
 RemoveCopies = Callable[[SessionKey, str], Awaitable[None]]
 """Removes the artifacts that the fork of an epoch copied into a session."""
+
+
+class _Claim(NamedTuple):
+    """What became of a call that takes over the parts of a fork."""
+
+    ended: Deletion | None
+    """The fork's note, ``None`` if it is gone."""
+    goes_on: bool = False
+    """Whether the fork's maker still writes."""
+
+
+_Seen = tuple[StoredSession | None, list[Document]]
+"""A session, and the notes below its id."""
 
 
 class SessionLifecycle:
@@ -113,18 +126,10 @@ class SessionLifecycle:
             OutcomeUnknownError: as :meth:`finish_deletions`.
         """
         if ended.making:
-            write = claim(self._storage.layout, key, ended.epoch, before=ended.update_time)
-            try:
-                await self._storage.documents.commit([write], repeatable_when_unanswered=True)
-            except RefusedError as refused:
-                with settling(refused, advice="call it again"):
-                    path = self._storage.layout.note(key, ended.epoch)
-                    (note,) = await self._storage.documents.get([path])
-                if note is None:
-                    return True
-                (ended,) = read_deletions([note])
-                if ended.making:
-                    return False
+            claimed = await self._claimed(key, ended)
+            if claimed.ended is None or claimed.goes_on:
+                return not claimed.goes_on
+            ended = claimed.ended
         if ended.making is not None and await self._is_complete(key, ended.epoch):
             removal = Delete(path=self._storage.layout.note(key, ended.epoch))
             await self._storage.documents.commit([removal], repeatable_when_unanswered=True)
@@ -133,6 +138,23 @@ class SessionLifecycle:
             await remove_copies(key, ended.epoch)
         await self.finish_deletions(key, [ended])
         return True
+
+    async def _claimed(self, key: SessionKey, ended: Deletion) -> _Claim:
+        """Take over the parts of a fork that is not completed, unless it goes on."""
+        layout = self._storage.layout
+        write = claim(layout, key, ended.epoch, before=ended.update_time)
+
+        async def look() -> Deletion | None:
+            (note,) = await self._storage.documents.get([layout.note(key, ended.epoch)])
+            return None if note is None else read_deletions([note])[0]
+
+        def decide(now: Deletion | None, attempts: Attempts) -> Decision[_Claim]:
+            if not attempts.refused:
+                return Commit([write], lambda _: _Claim(ended))
+            return Done(_Claim(now, goes_on=now is not None and bool(now.making)))
+
+        known: tuple[Deletion | None] = (ended,)
+        return await transact(self._storage.documents, look, decide, known=known, advice="call it again")
 
     async def _is_complete(self, key: SessionKey, epoch: str) -> bool:
         """Return whether the fork of an epoch was completed, although it has a note.
@@ -145,29 +167,23 @@ class SessionLifecycle:
     async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
         """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
         documents, layout = self._storage.documents, self._storage.layout
-        refused = RefusedError()
-        rereads = Rereads(documents.deadline_s)
-        while True:
-            with settling(refused):
-                stored, notes = await beside(
-                    self._reader.stored(key),
-                    documents.query(layout.session(key), layout.deletions_collection),
-                )
+
+        async def look() -> _Seen:
+            return await beside(
+                self._reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
+            )
+
+        def decide(seen: _Seen, _: Attempts) -> Decision[list[Deletion]]:
+            stored, notes = seen
             # A fork may be under way: only the collector, and the fork itself, remove its parts.
             unfinished = [note for note in read_deletions(notes) if note.making is None]
             if stored is None or not condition(stored):
-                return unfinished
-            try:
-                with settling(refused):
-                    await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                # An append came between, or the answer to an earlier attempt was lost.
-                refused = exc.after(refused)
-                with settling(refused):
-                    await rereads.again(refused)
-                continue
+                return Done(unfinished)
             mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
-            return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
+            ended = [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
+            return Commit(layout.delete(stored), lambda _: ended)
+
+        return await transact(documents, look, decide)
 
     async def create(
         self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, ttl_seconds: float | None
@@ -214,9 +230,7 @@ class SessionLifecycle:
         await self._storage.put(key, epoch, initial, parts_at=parts_at)
         reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
         try:
-            update_time = await self.commit_new(
-                key, lambda: create(self._storage.documents, writes), epoch=epoch
-            )
+            update_time = await self.commit_new(key, writes, epoch=epoch, refused=not_provisioned)
         except BaseException:
             reading.cancel()
             await asyncio.wait([reading])
@@ -240,38 +254,41 @@ class SessionLifecycle:
     async def commit_new(
         self,
         key: SessionKey,
-        commit: Callable[[], Awaitable[list[Written]]],
+        writes: Sequence[Write | Delete],
         *,
         epoch: str,
         revision: int = 0,
+        refused: Callable[[], StoreError],
     ) -> str:
-        """Let *commit* make a session, after the removal of an expired one of the id.
+        """Commit *writes* that make a session, after the removal of an expired one of the id.
 
-        Return the update time of its first write; an empty text if others have appended since.
+        Return the update time of the first write; an empty text if others have appended since. *refused*
+        makes the error for another requirement of *writes* that does not hold.
 
         Raises:
             SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
         """
-        refused = RefusedError()
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
-            try:
-                with settling(refused):
-                    return (await commit())[0].update_time
-            except TargetExistsError as exc:
-                refused = exc.after(refused)  # an earlier commit may still arrive
-            with settling(refused):
-                stored = await self._reader.stored(key)
-                has_expired = stored is not None and stored.has_expired
-                if has_expired:
-                    await self._make_way(key)
-            if not has_expired:
-                return _made_before(stored, refused, epoch=epoch, revision=revision)
-            with settling(refused):
-                await rereads.again(refused)
+
+        async def look() -> tuple[StoredSession | None, bool]:
+            stored = await self._reader.stored(key)
+            has_expired = stored is not None and stored.has_expired
+            if has_expired:
+                await self._make_way(key)
+            return stored, has_expired
+
+        def decide(seen: tuple[StoredSession | None, bool], attempts: Attempts) -> Decision[str]:
+            stored, is_free = seen
+            if is_free:
+                return Commit(writes, lambda written: written[0].update_time)
+            if stored is None and not attempts.found_existing and not attempts.maybe_applied:
+                raise refused()
+            return Done(_made_before(stored, attempts, epoch=epoch, revision=revision))
+
+        unread: tuple[StoredSession | None, bool] = (None, True)
+        return await transact(self._storage.documents, look, decide, known=(unread,))
 
 
-def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: str, revision: int) -> str:
+def _made_before(stored: StoredSession | None, attempts: Attempts, *, epoch: str, revision: int) -> str:
     """Return the update time of the session that an earlier attempt made, which *epoch* identifies.
 
     Raises:
@@ -279,11 +296,12 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
         OutcomeUnknownError: an earlier attempt may have been stored and deleted again.
     """
     if stored is None or stored.epoch != epoch:
-        if refused.perhaps_own:
+        if attempts.maybe_applied:
             # It may have been made and deleted, or may still arrive and find the id free again.
             raise OutcomeUnknownError(
-                "sent and not answered, and then the id was taken; read before repeating it"
-            ) from refused
-        raise SessionExistsError("another session has this id") from refused
+                "sent and not answered, and now the id is free, or that of another session; read before "
+                "repeating it"
+            )
+        raise SessionExistsError("another session has this id")
     # This handle has not seen the events that others appended since: no update time fits it.
     return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""

@@ -9,14 +9,13 @@ from typing import Self
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.forks import note_removal, note_write
 from gcp_adk_store.codec.notes import read_deletions
-from gcp_adk_store.codec.writes import Delete, Must, Write, Written
+from gcp_adk_store.codec.writes import Delete, Must, Write
 from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError, UnavailableError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -106,18 +105,20 @@ class Making:
         now = Deletion(
             epoch=self._epoch, sealed=sealed, spilled=self.spilled, making=True, artifacts=has_copies
         )
-        try:
-            written = await documents.commit([write, *segments], repeatable_when_unanswered=True)
-        except RefusedError as refused:
-            with settling(refused, advice="begin it again"):
-                (found,) = await documents.get([write.path])
-            for there in read_deletions([found] if found else []):
-                now = replace(now, update_time=there.update_time)
-                if there == now:
-                    self._note = now
-                    return  # only the answer to an earlier attempt was lost
-            raise self._removed() from refused
-        self._note = replace(now, update_time=written[0].update_time)
+
+        async def look() -> Deletion | None:
+            (found,) = await documents.get([write.path])
+            return read_deletions([found])[0] if found else None
+
+        def decide(there: Deletion | None, attempts: Attempts) -> Decision[str]:
+            if not attempts.refused:
+                return Commit([write, *segments], lambda written: written[0].update_time)
+            if there is not None and there == replace(now, update_time=there.update_time):
+                return Done(there.update_time)  # only the answer to an earlier attempt was lost
+            raise self._removed()
+
+        update_time = await transact(documents, look, decide, known=(None,), advice="begin it again")
+        self._note = replace(now, update_time=update_time)
 
     async def complete(self, writes: Sequence[Write], *, revision: int) -> str:
         """Commit the session document, the first of *writes*, and its last parts; remove the note.
@@ -128,68 +129,46 @@ class Making:
         Raises:
             SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
         """
-        documents, layout, note = self._storage.documents, self._storage.layout, self._note
+        layout, note = self._storage.layout, self._note
         removal = [note_removal(layout, self._key, self._epoch, before=note.update_time)] if note else []
         if self._replaces:
             return await self._replace(writes[0], [*writes[1:], *removal])
-
-        async def commit() -> list[Written]:
-            try:
-                return await documents.commit([*writes, *removal], repeatable_when_unanswered=True)
-            except TargetExistsError:
-                raise
-            except RefusedError as refused:
-                with settling(refused):
-                    now = await self._reader.stored(self._key)
-                if now is not None:
-                    exists = TargetExistsError("the session exists")
-                    exists.perhaps_own = refused.perhaps_own
-                    raise exists from refused
-                if refused.perhaps_own:
-                    raise OutcomeUnknownError("sent and not answered; read before repeating it") from refused
-                raise self._removed() from refused
-
-        return await self._lifecycle.commit_new(self._key, commit, epoch=self._epoch, revision=revision)
+        return await self._lifecycle.commit_new(
+            self._key, [*writes, *removal], epoch=self._epoch, revision=revision, refused=self._removed
+        )
 
     async def _replace(self, header: Write, others: Sequence[Write | Delete]) -> str:
         """Commit the session document *header* in the place of the one that is there, with *others*.
 
         The commit notes which parts of the old session remain, and they go after it.
         """
-        documents, layout = self._storage.documents, self._storage.layout
-        refused = RefusedError()
-        was_refused = False
         before: StoredSession | None = None
-        rereads = Rereads(documents.deadline_s)
-        while True:
-            with settling(refused):
-                now = await self._reader.stored(self._key)
+        was_refused = False
+
+        async def look() -> tuple[StoredSession | None, bool]:
+            now = await self._reader.stored(self._key)
+            return now, not was_refused or await self._has_note()
+
+        def decide(seen: tuple[StoredSession | None, bool], attempts: Attempts) -> Decision[str]:
+            nonlocal before, was_refused
+            now, has_note = seen
             if now is not None and now.epoch == self._epoch:
-                update_time = now.update_time  # the answer to the commit was lost
-                break
-            if refused.perhaps_own and (now and now.epoch) != (before and before.epoch):
+                return Done(now.update_time)  # the answer to the commit was lost
+            if attempts.maybe_applied and (now and now.epoch) != (before and before.epoch):
                 raise OutcomeUnknownError(
                     "sent and not answered, and then another call deleted or replaced the session; read it "
                     "before repeating this"
-                ) from refused
-            if was_refused:
-                await self._require_note(refused)
-            must = Must.BE_ABSENT if now is None else now.update_time
-            note = [] if now is None else layout.delete(now)[1:]
-            try:
-                written = await documents.commit(
-                    [replace(header, must=must), *note, *others], repeatable_when_unanswered=True
                 )
-            except (
-                RefusedError
-            ) as exc:  # an append came between, or the answer to an earlier attempt was lost
-                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
-                refused, was_refused, before = exc, True, now
-                with settling(refused):
-                    await rereads.again(refused)
-                continue
-            update_time, before = written[0].update_time, now
-            break
+            if not has_note:
+                raise self._removed()
+            before, was_refused = now, True
+            must = Must.BE_ABSENT if now is None else now.update_time
+            note = [] if now is None else self._storage.layout.delete(now)[1:]
+            return Commit(
+                [replace(header, must=must), *note, *others], lambda written: written[0].update_time
+            )
+
+        update_time = await transact(self._storage.documents, look, decide)
         if before is not None:
             ended = Deletion(epoch=before.epoch, sealed=before.sealed, spilled=before.spilled)
             try:
@@ -199,15 +178,13 @@ class Making:
                 telemetry.warn(logger, "parts of a session that was replaced are left", exc)
         return update_time
 
-    async def _require_note(self, refused: RefusedError) -> None:
-        """Require that no collector took the parts, after the commit was *refused*."""
+    async def _has_note(self) -> bool:
+        """Return whether no collector took the parts."""
         if self._note is None:
-            return
-        with settling(refused):
-            path = self._storage.layout.note(self._key, self._epoch)
-            (found,) = await self._storage.documents.get([path])
-        if found is None or found.update_time != self._note.update_time:
-            raise self._removed() from refused
+            return True
+        path = self._storage.layout.note(self._key, self._epoch)
+        (found,) = await self._storage.documents.get([path])
+        return found is not None and found.update_time == self._note.update_time
 
     async def _require_free(self) -> None:
         now = await self._reader.header(self._key)

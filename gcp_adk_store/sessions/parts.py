@@ -1,15 +1,14 @@
-"""Scan, create and renew documents below a session or another owner."""
+"""Scan and renew documents below a session or another owner."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.writes import EVERY_NAME, Document, NameRange, Page, Write, Written
+from gcp_adk_store.codec.writes import EVERY_NAME, Document, NameRange, Page
 from gcp_adk_store.errors import NotProvisionedError
-from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, transact
 from gcp_adk_store.ports.documents import Documents, Reads
-from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError
 
 _SCANNED_AT_ONCE: Final = 1000
 """Documents of one page of a scan: names, or small notes."""
@@ -42,22 +41,12 @@ async def pages(
         page = replace(page, after=(0.0, found[-1].path))
 
 
-async def create(documents: Documents, writes: Sequence[Write]) -> list[Written]:
-    """Commit *writes* that require no more than that their documents are absent.
-
-    Raises:
-        TargetExistsError: a document exists.
-        NotProvisionedError: the database takes no documents.
-    """
-    try:
-        return await documents.commit(writes, repeatable_when_unanswered=True)
-    except TargetExistsError:
-        raise
-    except RefusedError as exc:
-        raise NotProvisionedError(
-            "the Firestore database does not exist or is not in native mode; create it, or correct project "
-            "and database"
-        ) from exc
+def not_provisioned() -> NotProvisionedError:
+    """Return the error for a database that refuses a new document which requires nothing."""
+    return NotProvisionedError(
+        "the Firestore database does not exist or is not in native mode; create it, or correct project "
+        "and database"
+    )
 
 
 async def renew(
@@ -71,9 +60,8 @@ async def renew(
     Raises:
         UnavailableError: others changed it until the deadline.
     """
-    rereads = Rereads(documents.deadline_s)
-    while True:
-        try:
-            return await documents.commit_all(layout.renewals(await read(), parts_at=parts_at))
-        except RefusedError as refused:
-            await rereads.again(refused)
+
+    def decide(found: Sequence[Document], _: Attempts) -> Decision[None]:
+        return Commit(layout.renewals(found, parts_at=parts_at), lambda _: None, in_parts=True)
+
+    await transact(documents, read, decide)

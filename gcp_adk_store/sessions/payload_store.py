@@ -7,6 +7,7 @@ digest.
 from collections.abc import AsyncIterator, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -17,6 +18,7 @@ from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, SEALED, ObjectFiel
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
@@ -24,8 +26,8 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.objects import Objects, remove_interrupted
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError, RefusedError, settling
-from gcp_adk_store.sessions.parts import create, pages, renew
+from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
+from gcp_adk_store.sessions.parts import not_provisioned, pages, renew
 
 _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
@@ -153,7 +155,9 @@ class ChunkPayloads:
         """As in a bucket, a few chunks in each commit."""
         writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
-            await create(self._documents, writes[start : start + _CHUNKS_PER_COMMIT])
+            some = writes[start : start + _CHUNKS_PER_COMMIT]
+            if await commit_once(self._documents, some) is None:
+                raise not_provisioned()
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """As in a bucket."""
@@ -209,14 +213,16 @@ class ChunkPayloads:
     async def remove_unchanged(self, versions: Versions) -> bool:
         """As in a bucket, all chunks in one commit."""
         deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
-        try:
-            await self._documents.commit(deletes, repeatable_when_unanswered=True)
-        except RefusedError as refused:
-            # It was put again, or removed, perhaps by an earlier attempt of this call.
-            paths = [path for path, _ in versions]
-            with settling(refused, advice="call it again"):
-                return not any(await self._documents.get(paths, fields=("__name__",)))
-        return True
+        paths = [path for path, _ in versions]
+
+        def decide(found: Sequence[Document | None], attempts: Attempts) -> Decision[bool]:
+            if attempts.refused:  # it was put again, or removed, perhaps by an earlier attempt of this call
+                return Done(not any(found))
+            return Commit(deletes, lambda _: True)
+
+        look = partial(self._documents.get, paths, fields=("__name__",))
+        unread: tuple[Sequence[Document | None]] = ((),)
+        return await transact(self._documents, look, decide, known=unread, advice="call it again")
 
     async def _chunks(self, owner: PayloadOwner, field: str) -> list[Document]:
         found = await self._documents.query(owner.path, self._layout.chunks_collection, fields=(field,))

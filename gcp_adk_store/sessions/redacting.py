@@ -30,6 +30,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.garbage import StoredPayload
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
@@ -38,8 +39,6 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import decoded, refs_in
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
@@ -70,6 +69,17 @@ class _Planned:
     """Payloads that nothing refers to after it, as they are now."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A session before its redaction, ``None`` if it is gone."""
+
+    stored: StoredSession | None = None
+    planned: _Planned | None = None
+    """``None`` if others changed the session meanwhile."""
+    has_landed: bool = False
+    """Whether the session has this redaction already."""
+
+
 class Redactor:
     """Redacts events of the sessions below one prefix of a database."""
 
@@ -85,41 +95,41 @@ class Redactor:
         self, key: SessionKey, event_id: str, *, reason: str, state: bool, dry_run: bool
     ) -> Redaction:
         """Put a marker in the place of an event, exactly once; then remove what only it referred to."""
-        documents = self._storage.documents
         audit_id = platform_uuid.new_uuid()
-        refused = RefusedError()
-        base: StoredSession | None = None
         planned: _Planned | None = None
-        rereads = Rereads(documents.deadline_s)
-        while True:
-            with settling(refused):
-                found = await self._read(key)
-            stored = None if found is None else found[0]
-            require_not_restored(stored, base, refused)
-            if found is None or stored is None or stored.has_expired:
+        base: StoredSession | None = None
+
+        async def look() -> _Look:
+            nonlocal planned
+            found = await self._read(key)
+            if found is None or found[0].has_expired:
+                return _Look()
+            seen = await self._seen(*found)
+            if seen is None:
+                return _Look(found[0])
+            if planned is not None and any(one.event.id == audit_id for one in seen.past.events):
+                return _Look(found[0], planned, has_landed=True)  # the answer to the commit was lost
+            planned = await self._plan(seen, event_id, audit_id, reason=reason, state=state)
+            return _Look(found[0], planned)
+
+        def decide(seen: _Look, attempts: Attempts) -> Decision[_Planned]:
+            nonlocal base
+            require_not_restored(seen.stored, base, attempts)
+            if seen.stored is None:
                 raise SessionMissingError(NOT_FOUND)
-            with settling(refused):
-                seen = await self._seen(*found)
-            if seen is not None:
-                if planned is not None and any(one.event.id == audit_id for one in seen.past.events):
-                    break  # the answer to the commit was lost
-                base = stored
-                with settling(refused):
-                    planned = await self._plan(seen, event_id, audit_id, reason=reason, state=state)
-                if dry_run:
-                    return replace(planned.redaction, is_dry_run=True, audit_id="")
-                if not planned.writes:
-                    break
-                try:
-                    # A second run is refused, because the update time moves, and recognised by the audit.
-                    await documents.commit(planned.writes, repeatable_when_unanswered=True)
-                    break
-                except RefusedError as exc:
-                    refused = exc
-            with settling(refused):
-                await rereads.again(refused)
-        await self._clean_up(key, planned)
-        return planned.redaction
+            if seen.planned is None:
+                return READ_AGAIN
+            base, done = seen.stored, seen.planned
+            if dry_run or seen.has_landed or not done.writes:
+                return Done(done)
+            # A second run is refused, because the update time moves, and recognised by the audit.
+            return Commit(done.writes, lambda _: done)
+
+        done = await transact(self._storage.documents, look, decide)
+        if dry_run:
+            return replace(done.redaction, is_dry_run=True, audit_id="")
+        await self._clean_up(key, done)
+        return done.redaction
 
     async def _read(self, key: SessionKey) -> tuple[StoredSession, str | None, list[Document]] | None:
         layout = self._storage.layout

@@ -12,7 +12,7 @@ from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.redactions import audits_again, lost_audits, told_by
 from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
     PayloadMissingError,
@@ -20,6 +20,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import StoredPayload
@@ -33,8 +34,6 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.handle import to_session
@@ -64,6 +63,54 @@ class _Planned:
     """Payloads that nothing refers to after it."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A session before its restore."""
+
+    stored: StoredSession | None
+    unfinished: Sequence[Restore]
+    planned: _Planned | None = None
+    events: int | None = None
+    """Without a plan, the number of its events; ``None`` if others changed the session meanwhile."""
+
+
+def _decided(
+    seen: _Look,
+    base: StoredSession | None,
+    attempts: Attempts,
+    restore_id: str,
+    only_of_events: int | None,
+) -> Decision[Sequence[Restore] | None]:
+    """Decide what a restore writes; its value is what is left to finish, ``None`` if there is no change.
+
+    *base* is the session that the commit before required.
+
+    Raises:
+        SessionMissingError, SessionConflictError, OutcomeUnknownError: as :meth:`Restorer.restore`.
+    """
+    stored = seen.stored
+    if stored is not None and stored.restore_id == restore_id:
+        return Done(seen.unfinished)  # the answer to the commit was lost
+    require_not_restored(stored, base, attempts)
+    if stored is None or stored.has_expired:
+        raise SessionMissingError(NOT_FOUND)
+    if seen.events is not None and only_of_events not in (None, seen.events):
+        raise SessionConflictError(
+            f"the session has {seen.events} events now, and {only_of_events} were kept; another call "
+            "appended: delete what was kept, or choose another id, and call again"
+        )
+    if seen.planned is None:
+        return READ_AGAIN if seen.events is None else Done(None)
+    left = seen.planned.restore
+
+    def restored(written: Sequence[Written]) -> Sequence[Restore]:
+        now = replace(left, restored_at=float(written[0].update_time))
+        return [] if now.is_done else [now]
+
+    # A second run is refused, because the update time moves, and recognised by the id.
+    return Commit(seen.planned.writes, restored)
+
+
 class Restorer:
     """Restores the sessions below one prefix of a database."""
 
@@ -85,49 +132,39 @@ class Restorer:
             SessionMissingError, PointMissingError, InitialStateUnknownError, OutcomeUnknownError: as the
                 service's ``restore_session``.
         """
-        restore_id = machine.random_bytes(16).hex()
-        documents, layout = self._storage.documents, self._storage.layout
-        refused = RefusedError()
-        base: StoredSession | None = None
+        restore_id, layout = machine.random_bytes(16).hex(), self._storage.layout
         planned: _Planned | None = None
-        rereads = Rereads(documents.deadline_s)
-        while True:
-            with settling(refused):
-                stored, notes = await beside(
-                    self._reader.stored(key),
-                    documents.query(layout.session(key), restores_collection(layout)),
-                )
+
+        async def look() -> _Look:
+            nonlocal planned
+            stored, notes = await beside(
+                self._reader.stored(key),
+                self._storage.documents.query(layout.session(key), restores_collection(layout)),
+            )
             unfinished = read_restores(notes)
-            if stored is not None and stored.restore_id == restore_id:
-                break  # the answer to the commit was lost
-            require_not_restored(stored, base, refused)
-            if stored is None or stored.has_expired:
-                raise SessionMissingError(NOT_FOUND)
+            if stored is None or stored.has_expired or stored.restore_id == restore_id:
+                return _Look(stored, unfinished)
             await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
-            base = stored
-            try:
-                past = await self._past(stored, point)
-                if past is not None and only_of_events not in (None, len(past.events)):
-                    raise SessionConflictError(
-                        f"the session has {len(past.events)} events now, and {only_of_events} were kept; "
-                        "another call appended: delete what was kept, or choose another id, and call again"
-                    )
-                if past is not None and _is_at_point(past):
-                    return
-                if past is not None:
-                    planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
-                    # A second run is refused, because the update time moves, and recognised by the id.
-                    written, *_ = await documents.commit(planned.writes, repeatable_when_unanswered=True)
-                    left = replace(planned.restore, restored_at=float(written.update_time))
-                    unfinished = [] if left.is_done else [left]
-                    break
-            except RefusedError as exc:
-                refused = exc  # an append came between, or the answer to an earlier attempt was lost
-            with settling(refused):
-                await rereads.again(refused)
-        await self._clean_up(
-            key, [one for one in unfinished if one.restore_id == restore_id], planned, put_back
-        )
+            past = await self._past(stored, point)
+            if past is None:
+                return _Look(stored, unfinished)
+            events = len(past.events)
+            if only_of_events not in (None, events) or _is_at_point(past):
+                return _Look(stored, unfinished, events=events)
+            planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
+            return _Look(stored, unfinished, planned)
+
+        base: StoredSession | None = None
+
+        def decide(seen: _Look, attempts: Attempts) -> Decision[Sequence[Restore] | None]:
+            nonlocal base
+            required, base = base, seen.stored
+            return _decided(seen, required, attempts, restore_id, only_of_events)
+
+        unfinished = await transact(self._storage.documents, look, decide)
+        if unfinished is not None:
+            mine = [one for one in unfinished if one.restore_id == restore_id]
+            await self._clean_up(key, mine, planned, put_back)
 
     async def finish(self, key: SessionKey, restores: Sequence[Restore], put_back: PutBack | None) -> None:
         """Remove what *restores* cut off, and put back artifacts; harmless when repeated."""
@@ -318,7 +355,7 @@ class RestoreMethods(HistoryMethods):
 
 
 def require_not_restored(
-    stored: StoredSession | None, base: StoredSession | None, refused: RefusedError
+    stored: StoredSession | None, base: StoredSession | None, attempts: Attempts
 ) -> None:
     """Require that a commit that was refused has certainly not changed the session.
 
@@ -327,13 +364,13 @@ def require_not_restored(
     Raises:
         OutcomeUnknownError: it may have, before another call restored or deleted the session.
     """
-    if base is None or not refused.perhaps_own:
+    if base is None or not attempts.maybe_applied:
         return
     if stored is None or (stored.epoch, stored.restores) != (base.epoch, base.restores):
         raise OutcomeUnknownError(
             "sent and not answered, and then another call restored or deleted the session; read it before "
             "repeating this"
-        ) from refused
+        )
 
 
 def _is_at_point(past: Past) -> bool:
