@@ -1,10 +1,10 @@
 """Read and change the memories of users below one prefix of a database."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
@@ -13,6 +13,8 @@ from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_me
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
@@ -22,8 +24,6 @@ from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, rev
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024
@@ -35,13 +35,28 @@ Decide = Callable[[Snapshot | None], Change | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class MemoriesChanged:
     """What a change replaced."""
 
     before: Sequence[str]
     """The texts of all memories before."""
     after: Snapshot
     is_all: bool
+
+
+class _Plan(NamedTuple):
+    before: Snapshot | None
+    change: Change | None
+    is_read: bool
+    """Whether a decision to change nothing stands on a read."""
+
+
+class _Step(NamedTuple):
+    """A commit of a change, which may be one of several."""
+
+    before: Snapshot | None
+    change: Change
+    after: Snapshot
 
 
 class MemoryKeeper:
@@ -134,7 +149,7 @@ class MemoryKeeper:
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
-            with _begun(number > 0):
+            with _begun(range(number)):
                 changed = await self._change(
                     key,
                     partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
@@ -155,7 +170,6 @@ class MemoryKeeper:
         Without *content*, the memory keeps its own. It is made of what is stored: anew if another call
         changes the memory before the commit.
         """
-        rereads = Rereads(self._documents.deadline_s)
 
         async def made() -> tuple[str, EncodedMemory] | None:
             old = await self.text_of(key, memory_id)
@@ -164,11 +178,13 @@ class MemoryKeeper:
             kept = await self.payloads.content(key, old) if content is None else content
             return old, await self.encode(changed(decode_memory(old)), kept)
 
-        while (found := await self.reader.whole(key, made)) is not None:
-            if await self._replace(key, *found):
-                return True
-            await rereads.again()
-        return False
+        async def stored() -> bool | Changed:
+            found = await self.reader.whole(key, made)
+            if found is None:
+                return False
+            return True if await self._replace(key, *found) else CHANGED
+
+        return await read_whole(self._documents.deadline_s, stored)
 
     async def _replace(self, key: UserKey, old: str, new: EncodedMemory) -> bool:
         """Store *new* in the place of the memory with the text *old*; return whether it is stored."""
@@ -211,7 +227,7 @@ class MemoryKeeper:
         replaced: list[str] = []
         is_all = False
         while not is_all:
-            with _begun(bool(replaced)):
+            with _begun(replaced):
                 changed = await self._change(
                     key, lambda before: None if before is None else rewriting(before, rewrite), embedded
                 )
@@ -220,7 +236,7 @@ class MemoryKeeper:
             kept = set(changed.after.texts)
             replaced += [text for text in changed.before if text not in kept]
             is_all = changed.is_all
-        with _begun(bool(replaced)):
+        with _begun(replaced):
             await self.payloads.remove(key, replaced)
             known = self.reader.known(key)
             if known is not None and known.snapshot.head.has_ended():
@@ -239,29 +255,29 @@ class MemoryKeeper:
                 return None
             return Change(head=replace(before.head, is_ending=True, revision=before.head.revision + 1))
 
-        rereads = Rereads(self._documents.deadline_s)
-        refused = RefusedError()
-        begun = False
-        while True:
-            with _begun(begun), settling(refused):
-                snapshot = await self.reader.read(key)
-            if snapshot is None:
-                return
-            begun = begun or snapshot.head.is_ending
-            try:
-                with _begun(begun), settling(refused):
-                    if snapshot.head.spilled and not begun:
-                        await self._change(key, end)
-                        begun = True
-                    elif begun:
-                        await self._finish(key)
-                    else:
-                        await self._commit(self._layout.remove(key, snapshot.head))
-            except RefusedError as exc:
-                refused = exc.after(refused)
-            self.reader.forget(key)
-            with _begun(begun), settling(refused):
-                await rereads.again(refused)
+        begun: list[str] = []
+
+        async def look() -> Snapshot | Changed | None:
+            snapshot = await self.reader.read(key)
+            if snapshot is None or not (snapshot.head.is_ending or snapshot.head.spilled):
+                return snapshot
+            begun.append(snapshot.head.update_time)
+            if snapshot.head.is_ending:
+                await self._remove(key, snapshot)
+            else:
+                await self._change(key, end)
+            return CHANGED
+
+        def decide(found: Snapshot | Changed | None, _: Attempts) -> Decision[None]:
+            if found is CHANGED:
+                return READ_AGAIN
+            if found is None:
+                return Done(None)
+            return Commit(self._layout.remove(key, found.head), lambda _: None)
+
+        with _begun(begun):
+            await transact(self._documents, look, decide)
+        self.reader.forget(key)
 
     async def missing(self, key: UserKey) -> tuple[Snapshot, list[str]] | None:
         """Return a user's memories, and the texts that lack a vector; it reads all documents."""
@@ -288,7 +304,9 @@ class MemoryKeeper:
     async def _embedded(self, texts: Sequence[str]) -> Embedded | None:
         return None if self._embedding is None else await self._embedding.stored_if_able(texts)
 
-    async def _change(self, key: UserKey, decide: Decide, embedded: Embedded | None = None) -> Changed | None:
+    async def _change(
+        self, key: UserKey, decide: Decide, embedded: Embedded | None = None
+    ) -> MemoriesChanged | None:
         """Commit what *decide* makes of the memories; ``None`` if that is nothing.
 
         It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
@@ -296,47 +314,57 @@ class MemoryKeeper:
         """
         held = self.reader.known(key)
         before = None if held is None else held.snapshot
-        is_read = begun = False
-        refused = RefusedError()
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
-            change = None
-            is_ending = before is not None and before.head.is_ending
-            with _begun(begun), settling(refused):
-                if is_ending:
-                    await self._finish(key)
-                    await rereads.again(refused)
-                elif before is not None or is_read:
-                    known = before
-                    change, before = await self._decided(key, decide, before, embedded)
-                    if before is not known and before is None:
-                        is_read = False  # another call replaced what the change needs
-                        await rereads.again(refused)
-            if change is None:
-                if is_read and not is_ending:
-                    return None
-                with _begun(begun), settling(refused):
-                    before, is_read = await self.reader.read(key), True
-                continue
-            old = None if before is None else before.head
-            writes = self._layout.put(key, old, change.head, change.added, change.embedded)
-            try:
-                with _begun(begun), settling(refused):
-                    written = await self._commit(writes)
-            except RefusedError as exc:
-                refused = exc.after(refused)
-                with _begun(begun), settling(refused):
-                    await rereads.again(refused)
-                    before, is_read = await self.reader.read(key), True
-                continue
-            head = replace(change.head, update_time=written[0].update_time)
-            after = Snapshot(
-                head=head, shards=change.shards_after(before), vectors=change.vectors_after(before)
+        begun: list[str] = []
+        with _begun(begun):
+            while True:
+                step = await self._step(key, decide, embedded, before)
+                if step is None or not step.change.is_prior:
+                    break
+                before = step.after
+                begun.append(before.head.update_time)
+        if step is None:
+            return None
+        texts = step.before.texts if step.before else ()
+        return MemoriesChanged(before=texts, after=step.after, is_all=step.change.is_all)
+
+    async def _step(
+        self, key: UserKey, decide: Decide, embedded: Embedded | None, before: Snapshot | None
+    ) -> _Step | None:
+        """Commit the next part of a change, which starts from *before* if that is known."""
+
+        async def planned(found: Snapshot | None, *, is_read: bool) -> _Plan:
+            if found is not None and found.head.is_ending:
+                await self._remove(key, found)
+                return _Plan(found, None, is_read=False)
+            change, whole = await self._decided(key, decide, found, embedded)
+            # Without the whole, another call replaced what the change needs.
+            return _Plan(whole, change, is_read=is_read and (whole is None) == (found is None))
+
+        async def look() -> _Plan:
+            return await planned(await self.reader.read(key), is_read=True)
+
+        def decided(plan: _Plan, _: Attempts) -> Decision[_Step | None]:
+            if plan.change is None:
+                return Done(None) if plan.is_read else READ_AGAIN
+            return Commit(
+                self._writes(key, plan.before, plan.change),
+                partial(self._step_done, key, plan.before, plan.change),
             )
-            self.reader.remember(key, after)
-            if not change.is_prior:
-                return Changed(before=before.texts if before else (), after=after, is_all=change.is_all)
-            before, begun = after, True
+
+        known = None if before is None else (await planned(before, is_read=False),)
+        return await transact(self._documents, look, decided, known=known)
+
+    def _writes(self, key: UserKey, before: Snapshot | None, change: Change) -> Sequence[Write | Delete]:
+        old = None if before is None else before.head
+        return self._layout.put(key, old, change.head, change.added, change.embedded)
+
+    def _step_done(
+        self, key: UserKey, before: Snapshot | None, change: Change, written: Sequence[Written]
+    ) -> _Step:
+        head = replace(change.head, update_time=written[0].update_time)
+        after = Snapshot(head=head, shards=change.shards_after(before), vectors=change.vectors_after(before))
+        self.reader.remember(key, after)
+        return _Step(before, change, after)
 
     async def _decided(
         self, key: UserKey, decide: Decide, before: Snapshot | None, embedded: Embedded | None
@@ -352,37 +380,25 @@ class MemoryKeeper:
                 return None, None
         return await apart(partial(following, before, change, embedded), light=light), before
 
-    async def _commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
-        return await self._documents.commit(writes, repeatable_when_unanswered=True)
-
-    async def _finish(self, key: UserKey) -> None:
-        """Remove what is left of memories that are being removed."""
-        snapshot = await self.reader.read(key)
-        if snapshot is not None and snapshot.head.is_ending:
-            await self._remove(key, snapshot)
-
     async def _remove(self, key: UserKey, snapshot: Snapshot) -> None:
         """Remove memories that no one reads any more, with their payloads, unless they have changed."""
         self.reader.forget(key)
         sealed = [text for content in snapshot.shards.values() for text in content.texts]
         await self.payloads.remove(key, [*sealed, *snapshot.head.tail])
-        try:
-            await self._commit(self._layout.remove(key, snapshot.head))
-        except RefusedError:
-            return  # another call did the same
+        await commit_once(self._documents, self._layout.remove(key, snapshot.head))
 
 
 @contextmanager
-def _begun(begun: bool) -> Iterator[None]:  # noqa: FBT001  # whether it is
-    """Report an unknown outcome if the block fails after a part of the change was written.
+def _begun(parts: Sized) -> Iterator[None]:
+    """Report an unknown outcome if the block fails after *parts* of the change were written.
 
     Raises:
-        OutcomeUnknownError: *begun* is true, and the block raised a StoreError.
+        OutcomeUnknownError: the block raised a StoreError when there were parts.
     """
     try:
         yield
     except StoreError as exc:
-        if not begun or isinstance(exc, OutcomeUnknownError):
+        if not len(parts) or isinstance(exc, OutcomeUnknownError):
             raise
         raise OutcomeUnknownError.since(
             exc, f"some memories are changed, and not all; call it again: {exc}"
