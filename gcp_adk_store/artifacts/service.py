@@ -30,6 +30,7 @@ from gcp_adk_store.codec.objects import (
     encode_copy,
 )
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.operations.bounds import operation
@@ -301,15 +302,17 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
             filename=filename if to_filename is None else to_filename,
         )
         target.require_savable()
-        rereads = self._versions.rereads()
-        while True:
+
+        async def copy() -> int | Changed | None:
             stored = await self._versions.find(source, version)
             if stored is None or is_tombstone(stored):
                 return None
             try:
                 return await self._copy(stored, target, to_session_id, expires_after)
-            except ObjectGoneError as gone:
-                await rereads.again(gone)  # another call deleted it between the two requests
+            except ObjectGoneError:
+                return CHANGED  # another call deleted it between the two requests
+
+        return await read_whole(self._versions.deadline_s, copy)
 
     @operation
     async def list_versions(

@@ -20,6 +20,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, jitter, read_whole
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -32,7 +33,6 @@ from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.rereads import Rereads, jitter
 from gcp_adk_store.ports.objects import Objects, remove_interrupted
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
@@ -93,7 +93,8 @@ class ArtifactVersions:
     def __init__(self, objects: Objects, limits: ArtifactLimits) -> None:
         self._objects = objects
         self._attempts = limits.save_attempts
-        self._deadline_s = limits.deadline_s
+        self.deadline_s = limits.deadline_s
+        """The longest time of a loop that reads again, in seconds."""
         self._latest = LatestVersions(limits)
         self._limiter = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
@@ -165,10 +166,6 @@ class ArtifactVersions:
             raise OutcomeUnknownError(unknown) from gone
         return version
 
-    def rereads(self) -> Rereads:
-        """Return the turns of a loop that reads again, until the deadline of one request."""
-        return Rereads(self._deadline_s)
-
     async def numbers(self, key: ArtifactKey) -> list[int]:
         """Return the numbers of all versions, ascending."""
         prefix = version_prefix(key)
@@ -212,8 +209,8 @@ class ArtifactVersions:
         latest = await self._known_latest(key, self._load_version)
         if latest is not None:
             return latest
-        rereads = self.rereads()
-        while True:
+
+        async def listed() -> tuple[StoredObject, bytes] | Changed | None:
             stored = await self._listed_latest(key)
             if stored is None:
                 return None
@@ -222,18 +219,21 @@ class ArtifactVersions:
             read = await self._objects.read(stored.name, generation=stored.generation)
             if read is not None:
                 return stored, read[0]
-            await rereads.again()  # another call deleted the version between the two requests
+            return CHANGED  # another call deleted the version between the two requests
+
+        return await read_whole(self.deadline_s, listed)
 
     async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
-        rereads = self.rereads()
-        while True:
+        async def look() -> tuple[StoredObject, bytes] | Changed | None:
             stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
             if stored is None or read is None:
                 return None
             data, generation = read
             if generation == stored.generation:
                 return stored, data
-            await rereads.again()  # another call replaced the object between the two requests
+            return CHANGED  # another call replaced the object between the two requests
+
+        return await read_whole(self.deadline_s, look)
 
     async def _listed_latest(self, key: ArtifactKey) -> StoredObject | None:
         look = self._latest.look(key)

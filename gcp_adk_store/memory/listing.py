@@ -6,10 +6,10 @@ from google.adk.memory.memory_entry import MemoryEntry
 
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import PayloadMissingError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 
@@ -23,22 +23,30 @@ async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator
     now = keeper.now()
     for text in () if found is None else found.texts:
         if not decode_memory(text).has_ended(now):
-            entry = await _entry(keeper, owner, text, Rereads(storage.documents.deadline_s))
+            look = _Entry(keeper, owner, text).look
+            entry = await read_whole(storage.documents.deadline_s, look)
             if entry is not None:
                 yield entry
 
 
-async def _entry(keeper: MemoryKeeper, owner: UserKey, text: str, rereads: Rereads) -> MemoryEntry | None:
-    """Return the memory with this stored *text*, or what it became meanwhile; ``None`` if it is gone."""
-    while True:
-        memory = decode_memory(text)
+class _Entry:
+    """The memory with this stored *text*, or what it became meanwhile."""
+
+    def __init__(self, keeper: MemoryKeeper, owner: UserKey, text: str) -> None:
+        self._keeper = keeper
+        self._owner = owner
+        self._text = text
+
+    async def look(self) -> MemoryEntry | Changed | None:
+        """Return the memory with its content; ``None`` if it is gone."""
+        memory = decode_memory(self._text)
         try:
-            return entry_of(memory, await keeper.payloads.content(owner, text))
+            return entry_of(memory, await self._keeper.payloads.content(self._owner, self._text))
         except PayloadMissingError:
-            newer = await keeper.text_of(owner, memory.id)
-            if newer == text:
+            newer = await self._keeper.text_of(self._owner, memory.id)
+            if newer == self._text:
                 raise
         if newer is None:
             return None
-        text = newer
-        await rereads.again()
+        self._text = newer
+        return CHANGED

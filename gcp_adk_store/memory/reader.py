@@ -10,13 +10,13 @@ from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head,
 from gcp_adk_store.codec.memory_vectors import read_vectors
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, VectorPart
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -42,9 +42,10 @@ class MemoryReader:
         these.
         """
         path = self._layout.head(key)
-        rereads = Rereads(self._documents.deadline_s)
         incomplete = ""
-        while True:
+
+        async def look() -> Snapshot | Changed | None:
+            nonlocal incomplete
             (document,) = await self._documents.get([path])
             if document is None:
                 self.forget(key)
@@ -65,7 +66,9 @@ class MemoryReader:
             if is_again:
                 raise StoredDataError(f"{path} names a shard that does not exist; restore it")
             incomplete = head.update_time
-            await rereads.again()  # another call replaced documents during the read
+            return CHANGED  # another call replaced documents during the read
+
+        return await read_whole(self._documents.deadline_s, look)
 
     async def whole(self, key: UserKey, look: Callable[[], Awaitable[T]]) -> T:
         """Return what *look* reads; it looks again if a payload is gone because memories changed meanwhile.
@@ -73,9 +76,10 @@ class MemoryReader:
         Raises:
             PayloadMissingError: a payload is gone, and the memories are as they were.
         """
-        rereads = Rereads(self._documents.deadline_s)
         seen = None
-        while True:
+
+        async def watched() -> T | Changed:
+            nonlocal seen
             try:
                 return await look()
             except PayloadMissingError:
@@ -84,7 +88,9 @@ class MemoryReader:
                 if found == seen:
                     raise
                 seen = found
-            await rereads.again()
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, watched)
 
     async def with_parts(self, key: UserKey, snapshot: Snapshot, numbers: Sequence[int]) -> Snapshot | None:
         """Return *snapshot* with these documents of vectors; ``None`` if one was replaced since."""

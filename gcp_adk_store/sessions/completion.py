@@ -21,6 +21,7 @@ from gcp_adk_store.errors import (
     StoredDataError,
     StoreError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
@@ -30,7 +31,6 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -139,8 +139,11 @@ class CompletingReader:
 
     async def lasting_state(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
         """Return the state of an app or a user and its payloads, reread if it changes."""
-        rereads = Rereads(self._documents.deadline_s)
-        while document is not None:
+
+        async def look() -> Mapping[str, Any] | Changed:
+            nonlocal document
+            if document is None:
+                return {}
             try:
                 return await self._complete_state(owner, await decoded(read_state, document))
             except PayloadMissingError:
@@ -149,8 +152,9 @@ class CompletingReader:
                 if now is None or now.update_time == document.update_time:
                     raise
                 document = now
-            await rereads.again()
-        return {}
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
 
     async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if not refers(state):

@@ -21,6 +21,7 @@ from gcp_adk_store.errors import (
     PayloadMissingError,
     SessionMissingError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.forks import chained, kept_segments, with_texts
@@ -31,7 +32,6 @@ from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import Found, refs_in
 from gcp_adk_store.sessions.handle import made_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
@@ -127,26 +127,27 @@ class SessionForks:
             SessionMissingError, SessionExistsError, PointMissingError, InitialStateUnknownError,
                 PayloadMissingError, UnavailableError, OutcomeUnknownError: as the store's ``fork_session``.
         """
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
+
+        async def made() -> Session | Changed:
             found = await self._reader.find_past(source, at, omit_unknown=omit_unknown, reader=target.owner)
             if found is None:
                 raise SessionMissingError(NOT_FOUND)
             whole, past, seen = found
             try:
-                made = await self._copied(whole, past, target, ttl_seconds)
+                fork = await self._copied(whole, past, target, ttl_seconds)
             except PayloadMissingError:
                 now = await self._reader.header(source)
                 if now is None or now.epoch != whole.epoch:
                     raise SessionMissingError(NOT_FOUND) from None
                 if now.update_time == whole.update_time:
                     raise
-                await rereads.again()  # another call replaced a value, and a collector removed its payload
-                continue
-            update_time = await self._store(made, past, artifacts)
-            self._reader.tails.saw(made.stored)
-            told = replace(seen, events=[*seen.events, *made.audits])
-            return _session(replace(made.stored, update_time=update_time), told)
+                return CHANGED  # another call replaced a value, and a collector removed its payload
+            update_time = await self._store(fork, past, artifacts)
+            self._reader.tails.saw(fork.stored)
+            found_then = replace(seen, events=[*seen.events, *fork.audits])
+            return _session(replace(fork.stored, update_time=update_time), found_then)
+
+        return await read_whole(self._storage.documents.deadline_s, made)
 
     async def _copied(
         self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None

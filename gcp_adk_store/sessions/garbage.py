@@ -10,10 +10,10 @@ from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
@@ -141,8 +141,8 @@ class Collector:
             ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._storage.documents.get([owner.path])
             return refs_in(read_state(document))
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
+
+        async def look() -> set[PayloadRef] | Changed:
             (document,) = await self._storage.documents.get([owner.path])
             stored = read_session(document) if document else None
             if stored is None or stored.epoch != owner.life:
@@ -153,7 +153,9 @@ class Collector:
                 now = await self._reader.header(key)
                 if now is not None and (now.epoch, now.sealed) == (stored.epoch, stored.sealed):
                     raise
-            await rereads.again()  # another call deleted the session, or moved events, during the read
+            return CHANGED  # another call deleted the session, or moved events, during the read
+
+        return await read_whole(self._storage.documents.deadline_s, look)
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
         payloads = self._storage.payloads

@@ -25,6 +25,7 @@ from gcp_adk_store.errors import (
     PayloadMissingError,
     StoredDataError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.model.sessions import StoredSession
@@ -33,7 +34,6 @@ from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.arguments import is_count, require_either, require_time
 from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session
@@ -318,8 +318,9 @@ class ListingMethods:
 
     async def _reread(self, stored: StoredSession, shared: ScopedState) -> Found | None:
         """Return a session as the reader completes it, reread if it changes; ``None`` if it is gone."""
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
+
+        async def look() -> Found | Changed | None:
+            nonlocal stored
             try:
                 return await self._reader.complete(stored, [], shared)
             except PayloadMissingError:
@@ -330,7 +331,9 @@ class ListingMethods:
                 if now.update_time == stored.update_time:
                     raise
                 stored = now
-            await rereads.again()
+            return CHANGED
+
+        return await read_whole(self._storage.documents.deadline_s, look)
 
     async def _states_of(
         self, owners: Sequence[UserKey]

@@ -19,6 +19,7 @@ from gcp_adk_store.codec.stored import (
 )
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
@@ -37,7 +38,6 @@ from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import CompletingReader, Found, decode_events, decoded, with_warning
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.tails import KnownTails
@@ -166,8 +166,9 @@ class SessionReader(CompletingReader):
         reader = reader or key.owner
         lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
+
+        async def look() -> Found | Changed | None:
+            nonlocal lost, incomplete
             fields = None if whole else HEADER_WITH_DIGESTS
             document, app, user = await self._documents_of(key, fields=fields, reader=reader)
             if document is None:
@@ -195,7 +196,9 @@ class SessionReader(CompletingReader):
                 if seen == incomplete:
                     raise
                 incomplete = seen
-            await rereads.again()
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
 
     async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Chosen | None":
         past = await self.past(stored, point=point, omit_unknown=omit_unknown)

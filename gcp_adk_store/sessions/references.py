@@ -7,8 +7,8 @@ from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.memories import content_text, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -52,8 +52,8 @@ async def in_memories(storage: SessionStorage, owner: PayloadOwner) -> set[Paylo
         StoredDataError: the user's memories, or the payload that a memory is as a whole, cannot be read.
     """
     layout = MemoryLayout(storage.layout)
-    rereads = Rereads(storage.documents.deadline_s)
-    while True:
+
+    async def look() -> set[PayloadRef] | Changed:
         (document,) = await storage.documents.get([owner.path])
         if document is None:
             return set()
@@ -67,4 +67,6 @@ async def in_memories(storage: SessionStorage, owner: PayloadOwner) -> set[Paylo
         (now,) = await storage.documents.get([owner.path], fields=("rev",))
         if now is not None and now.update_time == document.update_time:
             return set()  # the shards that are gone had ended
-        await rereads.again()
+        return CHANGED
+
+    return await read_whole(storage.documents.deadline_s, look)

@@ -9,6 +9,7 @@ from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.fsck.history import History, Run
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.proofs import (
@@ -24,7 +25,6 @@ from gcp_adk_store.model.proofs import (
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 AnchorsOf = Callable[[str], Awaitable[Sequence[Anchor]]]
@@ -82,14 +82,16 @@ class VerifyMethods:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         known = _known(known_events, known_head)
-        rereads = Rereads(self._storage.documents.deadline_s)
-        while True:
+
+        async def look() -> HistoryProof | Changed:
             stored = await self._now(key)
             anchors = None if anchors_of is None else await anchors_of(stored.epoch)
             proof = await _Verification(self._storage, stored, known, anchors).proof()
             if proof.broken is None or (await self._now(key)).update_time == stored.update_time:
                 return proof
-            await rereads.again()  # a writer moved events during the read
+            return CHANGED  # a writer moved events during the read
+
+        return await read_whole(self._storage.documents.deadline_s, look)
 
     async def _now(self, key: SessionKey) -> StoredSession:
         (document,) = await self._storage.documents.get([self._storage.layout.session(key)])
