@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.codec.writes import Document, Page, Write
 from gcp_adk_store.encryption.key_documents import Destroyed, read_key_document
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES
@@ -15,9 +15,8 @@ from gcp_adk_store.errors import (
     StoredDataError,
     UnavailableError,
 )
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.rotation import RotationReport
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 
 OnRotated = Callable[[RotationReport], None]
 """Gets the report so far."""
@@ -57,37 +56,36 @@ async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> Rotatio
         page = replace(page, after=(0.0, found[-1].path))
 
 
-async def _rotated(
-    keys: Keyring, document: Document | None, newest: str, report: RotationReport
-) -> RotationReport:
-    """Return *report* with what became of one document."""
-    rereads = Rereads(keys.documents.deadline_s)
-    path = "" if document is None else document.path
-    refused = RefusedError()
-    while document is not None:
-        try:
-            stored = read_key_document(document)
-            if isinstance(stored, Destroyed):
-                if keys.documents.clock.now() < stored.is_over_at:
-                    return report
-                await keys.documents.commit(
-                    [keys.layout.forget(path, stored)], repeatable_when_unanswered=True
-                )
-                return replace(report, forgotten=report.forgotten + 1)
-            if stored.wrapped.version == newest:
-                return replace(report, keys=report.keys + 1)
+async def _rotated(keys: Keyring, listed: Document, newest: str, report: RotationReport) -> RotationReport:
+    """Return *report* with what became of one document, which was as it is *listed*."""
+    path = listed.path
+
+    async def look() -> Document | None:
+        (document,) = await keys.documents.get([path])
+        return document
+
+    def decide(document: Document | None, _: Attempts) -> Decision[RotationReport]:
+        stored = None if document is None else read_key_document(document)
+        if stored is None:
+            return Done(report)
+        if isinstance(stored, Destroyed):
+            if keys.documents.clock.now() < stored.is_over_at:
+                return Done(report)
+            forgotten = replace(report, forgotten=report.forgotten + 1)
+            return Commit([keys.layout.forget(path, stored)], lambda _: forgotten)
+        one_more = replace(report, keys=report.keys + 1)
+        if stored.wrapped.version == newest:
+            return Done(one_more)
+
+        async def rewrapped() -> list[Write]:
             context = keys.layout.context(path)
             secret = await keys.wrapper.unwrap(stored.wrapped, context)
-            write = keys.layout.rewrap(path, stored, await keys.wrapper.wrap(secret, context))
-            with settling(refused, advice="call it again"):
-                await keys.documents.commit([write], repeatable_when_unanswered=True)
-        except StoredDataError:
-            return replace(report, keys=report.keys + 1, failed=report.failed + 1)
-        except RefusedError as exc:  # destroyed or wrapped meanwhile, perhaps by this commit itself
-            refused = exc.after(refused)
-        else:
-            return replace(report, keys=report.keys + 1, rewrapped=report.rewrapped + 1)
-        with settling(refused, advice="call it again"):
-            await rereads.again(refused)
-            (document,) = await keys.documents.get([path])
-    return report
+            return [keys.layout.rewrap(path, stored, await keys.wrapper.wrap(secret, context))]
+
+        return Commit(rewrapped, lambda _: replace(one_more, rewrapped=report.rewrapped + 1))
+
+    known: tuple[Document | None] = (listed,)
+    try:
+        return await transact(keys.documents, look, decide, known=known, advice="call it again")
+    except StoredDataError:
+        return replace(report, keys=report.keys + 1, failed=report.failed + 1)

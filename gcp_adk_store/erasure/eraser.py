@@ -21,7 +21,7 @@ from gcp_adk_store.codec.erasures import (
 )
 from gcp_adk_store.codec.objects import ENCRYPTED
 from gcp_adk_store.codec.tasks import TaskLayout
-from gcp_adk_store.codec.writes import Delete, Document, Page
+from gcp_adk_store.codec.writes import Delete, Document, Page, Written
 from gcp_adk_store.erasure.counting import counted, refers_to_bucket
 from gcp_adk_store.erasure.key_erasure import KeyErasure
 from gcp_adk_store.errors import (
@@ -32,6 +32,8 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -46,8 +48,6 @@ from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.service import FirestoreSessionService
 
 MAX_PASSES: Final = 20
@@ -141,21 +141,18 @@ class UserErasure:
         """Return the name of a user in intents and receipts; the first call of a store makes its key."""
         documents = self._storage.documents
         layout = ErasureLayout(self._storage.layout.prefix)
-        refused = RefusedError()
-        rereads = Rereads(documents.deadline_s)
-        while True:
-            with settling(refused):
-                (found,) = await documents.get([layout.key])
+        secret = machine.random_bytes(KEY_BYTES)
+
+        async def look() -> Document | None:
+            (found,) = await documents.get([layout.key])
+            return found
+
+        def decide(found: Document | None, _: Attempts) -> Decision[bytes]:
             if found is not None:
-                return subject_of(read_key(found), key)
-            try:
-                await documents.commit(
-                    [layout.put_key(machine.random_bytes(KEY_BYTES))], repeatable_when_unanswered=True
-                )
-            except RefusedError as exc:
-                refused = exc  # another call made it
-            with settling(refused):
-                await rereads.again(refused)
+                return Done(read_key(found))
+            return Commit([layout.put_key(secret)], lambda _: secret)
+
+        return subject_of(await transact(documents, look, decide), key)
 
 
 class _Run:
@@ -342,33 +339,31 @@ class _Run:
 
     async def _begin(self) -> None:
         """Note the intent before anything is removed, or go on with the one that is there."""
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
+
+        async def look() -> Changed | None:
             await self._reread("")
-            if self._intent.update_time is not None:
-                return
-            await rereads.again()
+            return CHANGED if self._intent.update_time is None else None
+
+        await read_whole(self._documents.deadline_s, look)
 
     async def _commit(self, deletes: Sequence[Delete], tally: Tally, *, passes: int = 0) -> None:
         """Remove documents, and note in the intent that they were, in one commit."""
         commit_id = platform_uuid.new_uuid().replace("-", "")
-        refused = RefusedError()
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
-            if self._intent.update_time is not None:
-                after = self._intent.plus(tally, passes=passes, commit_id=commit_id)
-                write = self._layout.put_intent(self._subject, after)
-                try:
-                    written = await self._documents.commit([*deletes, write], repeatable_when_unanswered=True)
-                except RefusedError as exc:
-                    refused = exc.after(refused)
-                else:
-                    self._intent = replace(after, update_time=written[-1].update_time)
-                    return
-            with settling(refused, advice="call it again"):
-                await rereads.again(refused)
-                if await self._reread(commit_id):
-                    return
+
+        def decide(has_landed: bool, _: Attempts) -> Decision[None]:  # noqa: FBT001  # what was read
+            if has_landed:
+                return Done(None)
+            if self._intent.update_time is None:
+                return READ_AGAIN
+            after = self._intent.plus(tally, passes=passes, commit_id=commit_id)
+
+            def committed(written: Sequence[Written]) -> None:
+                self._intent = replace(after, update_time=written[-1].update_time)
+
+            return Commit([*deletes, self._layout.put_intent(self._subject, after)], committed)
+
+        look = partial(self._reread, commit_id)
+        await transact(self._documents, look, decide, known=(False,), advice="call it again")
 
     async def _reread(self, commit_id: str) -> bool:
         """Read the intent, or make it; return whether the commit with this id wrote it."""
@@ -379,12 +374,9 @@ class _Run:
         begun_at = self._intent.begun_at or self._documents.clock.now()
         new = Intent(begun_at=begun_at, erased={})
         self._intent = new
-        try:
-            write = self._layout.put_intent(self._subject, new)
-            written = await self._documents.commit([write], repeatable_when_unanswered=True)
-        except RefusedError:
-            return False  # another call, or an earlier attempt, made it
-        self._intent = replace(new, update_time=written[0].update_time)
+        written = await commit_once(self._documents, [self._layout.put_intent(self._subject, new)])
+        if written is not None:  # otherwise another call, or an earlier attempt, made it
+            self._intent = replace(new, update_time=written[0].update_time)
         return False
 
 

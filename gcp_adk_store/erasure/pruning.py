@@ -13,6 +13,7 @@ from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.model.session_info import SessionInfo
@@ -20,7 +21,6 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.service import FirestoreSessionService
 
@@ -206,14 +206,16 @@ class _Run:
         await self._remove(self._memories.remove(UserKey(app=app, user=user), head), "pruned_memories")
 
     async def _remove(self, deletes: Sequence[Write | Delete], counted: str) -> None:
-        if not self._dry_run:
-            try:
-                await self._documents.commit(deletes, repeatable_when_unanswered=True)
-            except RefusedError as refused:
-                if not refused.perhaps_own:
-                    self._count(in_use=1)
-                    return
-        self._count(**{counted: 1})
+        path = deletes[0].path
+
+        async def is_left() -> bool:
+            return any(await self._documents.get([path], fields=("__name__",)))
+
+        def decide(is_left: bool, attempts: Attempts) -> Decision[bool]:  # noqa: FBT001  # what was read
+            return Done(not is_left) if attempts.refused else Commit(deletes, lambda _: True)
+
+        is_gone = self._dry_run or await transact(self._documents, is_left, decide, known=(True,))
+        self._count(**{counted if is_gone else "in_use": 1})
 
     def _count(self, **more: int) -> None:
         sums = {name: getattr(self._report, name) + number for name, number in more.items()}

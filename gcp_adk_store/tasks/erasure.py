@@ -1,14 +1,14 @@
 """Erase the documents of one owner, page by page, while others may write them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
-from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import Writes, commit_once
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.refusals import RefusedError
 
 _AT_ONCE: Final = 500
 
@@ -19,12 +19,12 @@ async def erase(
     collection: str,
     *,
     fields: Sequence[str],
-    remove: Callable[[Sequence[Document]], Awaitable[None]],
+    removals: Callable[[Sequence[Document]], AsyncIterator[Writes]],
 ) -> None:
-    """Let *remove* remove all documents of a collection, 500 at a time.
+    """Commit what *removals* yields for all documents of a collection, 500 at a time.
 
-    *remove* requires the update times that it gets. A page of which it is refused one is read again, so what
-    other writers changed meanwhile is removed too. Documents that they add to earlier pages stay.
+    These commits require the update times of the documents. If one is refused, its page is read again, so
+    what other writers changed meanwhile is removed too. Documents that they add to earlier pages stay.
 
     Raises:
         OutcomeUnknownError: some may be removed, and some not; calling again removes the rest.
@@ -32,22 +32,21 @@ async def erase(
     """
     page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
     has_begun = False
-    rereads = Rereads(documents.deadline_s)
+
+    async def removed() -> Sequence[Document] | Changed:
+        nonlocal has_begun
+        found = await documents.query(parent, collection, fields=fields, page=page)
+        if not found:
+            return found
+        has_begun = True
+        async for deletes in removals(found):
+            if await commit_once(documents, deletes) is None:
+                return CHANGED
+        return found
+
     try:
-        while True:
-            found = await documents.query(parent, collection, fields=fields, page=page)
-            if not found:
-                return
-            try:
-                has_begun = True
-                await remove(found)
-            except RefusedError as exc:
-                await rereads.again(exc)
-                continue
-            if len(found) < page.limit:
-                return
+        while len(found := await read_whole(documents.deadline_s, removed)) == page.limit:
             page = replace(page, after=(0.0, found[-1].path))
-            rereads = Rereads(documents.deadline_s)
     except StoreError as exc:
         if not has_begun:
             raise

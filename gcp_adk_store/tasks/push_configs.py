@@ -1,10 +1,11 @@
 """Store where the news of A2A tasks go, as the push notification config store of ``a2a-sdk``."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from gcp_adk_store.codec.tasks import TaskLayout, read_config
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.transact import Writes
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.kinds import checks_kinds
@@ -89,18 +90,16 @@ class FirestorePushNotificationConfigStore(OwnedStore, PushNotificationConfigSto
             self._layout.owner(owner),
             self._layout.pushes_collection,
             fields=("format",),
-            remove=self._remove,
+            removals=self._removals,
         )
 
-    async def _remove(self, notes: Sequence[Document]) -> None:
+    async def _removals(self, notes: Sequence[Document]) -> AsyncIterator[Writes]:
         for note in notes:
             parent = self._layout.noted_configs(note.path)
             found = await self._documents.query(parent, self._layout.configs_collection, fields=("format",))
             await self._documents.commit_all([Delete(path=config.path) for config in found])
             # A config that was set meanwhile changed the note too.
-            await self._documents.commit(
-                [Delete(path=note.path, must=note.update_time)], repeatable_when_unanswered=True
-            )
+            yield [Delete(path=note.path, must=note.update_time)]
 
     @operation
     async def set_push_config(self, *, task_id: str, owner: str, config: TaskPushNotificationConfig) -> None:

@@ -1,7 +1,7 @@
 """Save, read, list and delete tasks as bytes, each write under a condition."""
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -19,13 +19,13 @@ from gcp_adk_store.codec.tasks import (
 )
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, Writes, transact
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.tasks.erasure import erase
 
 _LIGHT_BYTES: Final = 128 * 1024
@@ -121,43 +121,38 @@ class TaskRecords:
         if same is not None and made is None:
             self._saves.put(same, _Made(save_id, None))
         put = partial(self._layout.put_task, owner, header, packed, save_id=save_id, expiry=expiry)
-        refused = RefusedError()
-        rereads = Rereads(self._documents.deadline_s)
-        stored = known
-        while True:
+
+        def commit(stored: Version | None) -> Commit[Version]:
             must, before = (Must.BE_ABSENT, ()) if stored is None else (stored.update_time, stored.pieces)
-            try:
-                with settling(refused):
-                    writes = put(must=must, before=before)
-                    written = await self._documents.commit(writes, repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused = exc.after(refused)
-            else:
-                pieces = self._pieces_of(owner, header, packed)
-                saved = Version(written[0].update_time, pieces, packed.sha256)
-                return self._made(same, save_id, saved)
-            with settling(refused):
-                found = await self._find(owner, header.id)
+            pieces = self._pieces_of(owner, header, packed)
+            return Commit(
+                put(must=must, before=before),
+                lambda written: self._made(
+                    same, save_id, Version(written[0].update_time, pieces, packed.sha256)
+                ),
+            )
+
+        def decide(found: StoredTask | None, attempts: Attempts) -> Decision[Version]:
+            if not attempts.refused:
+                return commit(known)
             if found is not None and found.save_id == save_id:
                 # An earlier attempt, whose answer was lost, or a save that made the same of the same.
-                return self._made(same, save_id, _version_of(found))
-            if refused.perhaps_own:
+                return Done(self._made(same, save_id, _version_of(found)))
+            if attempts.maybe_applied:
                 raise OutcomeUnknownError(
                     "sent and not answered, and then changed by another writer; get the task before saving it"
-                ) from refused
-            try:
-                if known is None:
-                    done = _over(found, packed, may_replace=may_replace, renews=expiry is not None)
-                else:
-                    made = None if same is None else self._saves.get(same)
-                    done = _from(known, found, packed, made_before=None if made is None else made.version)
-            except TaskConflictError as conflict:
-                raise conflict from refused
+                )
+            if known is None:
+                done = _over(found, packed, may_replace=may_replace, renews=expiry is not None)
+            else:
+                made = None if same is None else self._saves.get(same)
+                done = _from(known, found, packed, made_before=None if made is None else made.version)
             if done is not None:
-                return done
-            stored = None if found is None else _version_of(found)
-            with settling(refused):
-                await rereads.again(refused)
+                return Done(done)
+            return commit(None if found is None else _version_of(found))
+
+        unread: tuple[StoredTask | None] = (None,)
+        return await transact(self._documents, partial(self._find, owner, header.id), decide, known=unread)
 
     def _made(self, same: tuple[str, str, str, str] | None, save_id: str, saved: Version) -> Version:
         if same is not None:
@@ -169,8 +164,8 @@ class TaskRecords:
 
         It takes 1 RPC, and 1 more for a large task.
         """
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
+
+        async def look() -> tuple[bytes, Version] | Changed | None:
             found = await self._find(owner, task_id)
             if found is None or found.has_expired:
                 return None
@@ -180,7 +175,9 @@ class TaskRecords:
             again = await self._find(owner, task_id)
             if again is not None and again.update_time == found.update_time:
                 raise StoredDataError(f"{found.path} lacks a part; delete the task or restore the part")
-            await rereads.again()
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
 
     async def list(
         self,
@@ -232,24 +229,15 @@ class TaskRecords:
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        refused = RefusedError()
-        rereads = Rereads(self._documents.deadline_s)
-        while True:
-            with settling(refused, advice="call it again"):
-                found = await self._find(owner, task_id)
+
+        def decide(found: StoredTask | None, _: Attempts) -> Decision[None]:
             if found is None:
-                return
-            deletes = [Delete(path=found.path, must=found.update_time)]
-            deletes += [Delete(path=piece) for piece in found.pieces]
-            try:
-                with settling(refused, advice="call it again"):
-                    await self._documents.commit(deletes, repeatable_when_unanswered=True)
-            except RefusedError as exc:
-                refused = exc.after(refused)  # saved meanwhile, or the answer to an earlier one was lost
-                with settling(refused, advice="call it again"):
-                    await rereads.again(refused)
-            else:
-                return
+                return Done(None)
+            pieces = [Delete(path=piece) for piece in found.pieces]
+            return Commit([Delete(path=found.path, must=found.update_time), *pieces], lambda _: None)
+
+        look = partial(self._find, owner, task_id)
+        await transact(self._documents, look, decide, advice="call it again")
 
     async def delete_all(self, owner: str) -> None:
         """Remove all tasks of an owner, damaged ones too.
@@ -262,29 +250,23 @@ class TaskRecords:
             self._layout.owner(owner),
             self._layout.tasks_collection,
             fields=("pieces",),
-            remove=self._remove,
+            removals=self._removals,
         )
 
-    async def _remove(self, tasks: Sequence[Document]) -> None:
+    async def _removals(self, tasks: Sequence[Document]) -> AsyncIterator[Writes]:
         whole = [task for task in tasks if task.fields.get("pieces") == 0]
         if whole:
-            await self._documents.commit(
-                [Delete(path=task.path, must=task.update_time) for task in whole],
-                repeatable_when_unanswered=True,
-            )
+            yield [Delete(path=task.path, must=task.update_time) for task in whole]
         for task in tasks:
             if task.fields.get("pieces") == 0:
                 continue
             pieces = await self._documents.query(
                 task.path, self._layout.pieces_collection, fields=("format",)
             )
-            await self._documents.commit(
-                [
-                    Delete(path=task.path, must=task.update_time),
-                    *(Delete(path=piece.path) for piece in pieces),
-                ],
-                repeatable_when_unanswered=True,
-            )
+            yield [
+                Delete(path=task.path, must=task.update_time),
+                *(Delete(path=piece.path) for piece in pieces),
+            ]
 
     async def _expiry(self, path: str) -> Expiry | None:
         if self._ttl_s is None:
