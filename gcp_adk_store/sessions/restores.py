@@ -72,13 +72,14 @@ class _Look:
     planned: _Planned | None = None
     events: int | None = None
     """Without a plan, the number of its events; ``None`` if others changed the session meanwhile."""
+    has_landed: bool = False
+    """Whether this restore made the session so."""
 
 
 def _decided(
     seen: _Look,
     base: StoredSession | None,
     attempts: Attempts,
-    restore_id: str,
     only_of_events: int | None,
 ) -> Decision[Sequence[Restore] | None]:
     """Decide what a restore writes; its value is what is left to finish, ``None`` if there is no change.
@@ -89,8 +90,8 @@ def _decided(
         SessionMissingError, SessionConflictError, OutcomeUnknownError: as :meth:`Restorer.restore`.
     """
     stored = seen.stored
-    if stored is not None and stored.restore_id == restore_id:
-        return Done(seen.unfinished)  # the answer to the commit was lost
+    if seen.has_landed:
+        return Done(seen.unfinished)
     require_not_restored(stored, base, attempts)
     if stored is None or stored.has_expired:
         raise SessionMissingError(NOT_FOUND)
@@ -142,8 +143,10 @@ class Restorer:
                 self._storage.documents.query(layout.session(key), restores_collection(layout)),
             )
             unfinished = read_restores(notes)
-            if stored is None or stored.has_expired or stored.restore_id == restore_id:
+            if stored is None or stored.has_expired:
                 return _Look(stored, unfinished)
+            if stored.restore_id == restore_id:
+                return _Look(stored, unfinished, has_landed=True)  # the answer to the commit was lost
             await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
             past = await self._past(stored, point)
             if past is None:
@@ -159,7 +162,7 @@ class Restorer:
         def decide(seen: _Look, attempts: Attempts) -> Decision[Sequence[Restore] | None]:
             nonlocal base
             required, base = base, seen.stored
-            return _decided(seen, required, attempts, restore_id, only_of_events)
+            return _decided(seen, required, attempts, only_of_events)
 
         unfinished = await transact(self._storage.documents, look, decide)
         if unfinished is not None:

@@ -213,7 +213,7 @@ DEFECTS: Final = (
     Defect(
         "a create that may still arrive is called refused",
         "When requests fail", "sessions/lifecycle.py",
-        "        if refused.perhaps_own:\n            # It may have been made", "        if False:\n            # It may have been made",
+        "        if attempts.maybe_applied:\n            # It may have been made", "        if False:\n            # It may have been made",
         _LIVES,
         "a create that met another session after a request without an answer is unknown",
     ),
@@ -243,7 +243,7 @@ DEFECTS: Final = (
     Defect(
         "a request to stop a turn stops the next one",
         "When requests fail", "turns/lease.py",
-        "            if refused.perhaps_own and (turn is None or turn.fence != asked):\n", "            if False:\n",
+        "            if attempts.maybe_applied and (turn is None or turn.fence != asked):\n", "            if False:\n",
         ("leases",),
         "a request to stop that is not answered does not stop the turn that follows",
     ),
@@ -256,13 +256,13 @@ DEFECTS: Final = (
     Defect(
         "a restore whose answer is lost happens again",
         "When requests fail", "sessions/restores.py",
-        "            if stored is not None and stored.restore_id == restore_id:\n", "            if False:\n",
+        "            if stored.restore_id == restore_id:\n", "            if False:\n",
         _POINTS,
     ),
     Defect(
         "a restore that may have happened is repeated after another one",
         "When requests fail", "sessions/restores.py",
-        "    if base is None or not refused.perhaps_own:\n        return\n", "    if True:\n        return\n",
+        "    if base is None or not attempts.maybe_applied:\n        return\n", "    if True:\n        return\n",
         _POINTS,
     ),
     Defect(
@@ -275,7 +275,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "an append that renews parts for long revives an expired session",
-        "Operation by operation", "sessions/recorder.py",
+        "Operation by operation", "sessions/lifetimes.py",
         "        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live\n", "",
         _LIVES,
         "an append that renews the parts of a session for longer than it lives no longer revives it",
@@ -337,7 +337,7 @@ DEFECTS: Final = (
     Defect(
         "a message that was answered is sent again",
         "Operation by operation", "turns/lease.py",
-        "            if text in stored.inbox:\n                return True  # an attempt was not answered\n            if refused.perhaps_own:\n",
+        "            if text in stored.inbox:\n                return Done(value=True)  # an attempt was not answered\n            if attempts.maybe_applied:\n",
         "            if False:\n",
         ("turns", "turns-behind"),
     ),
@@ -350,8 +350,8 @@ DEFECTS: Final = (
     Defect(
         "a process encrypts with a data key that is not stored",
         "Operation by operation", "encryption/keyring.py",
-        "                await rereads.again(exc)\n            else:\n                return self._keep(",
-        "                return self._keep(scope, DataKey(key_id, secret), since)\n            else:\n                return self._keep(",
+        "_: Attempts) -> Decision[StoredKey | None]:\n            if isinstance(found, StoredKey):\n                return Done(found)\n",
+        "attempts: Attempts) -> Decision[StoredKey | None]:\n            if isinstance(found, StoredKey):\n                return Done(None if attempts.refused else found)\n",
         ("encrypted",),
     ),
     Defect(
@@ -410,7 +410,7 @@ DEFECTS: Final = (
     Defect(
         "an erasure that goes on counts what it removed twice",
         "Erasure, retention, proof", "erasure/eraser.py",
-        "                if await self._reread(commit_id):\n                    return\n", "                await self._reread(commit_id)\n",
+        "            if has_landed:\n                return Done(None)\n", "",
         ("erasure",),
     ),
     Defect(
@@ -442,7 +442,7 @@ DEFECTS: Final = (
     Defect(
         "a redaction removes content that an append refers to",
         "Erasure, retention, proof", "sessions/recorder.py",
-        "    if now.redactions != base.redactions:\n        await put_again()\n", "",
+        "            await self._put_again()  # a redaction may have removed equal payloads\n", "",
         ("redactions",),
     ),
     Defect(
@@ -484,7 +484,7 @@ DEFECTS: Final = (
     Defect(
         "a lost save that another writer changed is called refused",
         "A2A tasks", "tasks/records.py",
-        "            if refused.perhaps_own:\n                raise OutcomeUnknownError(", "            if False:\n                raise OutcomeUnknownError(",
+        "            if attempts.maybe_applied:\n                raise OutcomeUnknownError(", "            if False:\n                raise OutcomeUnknownError(",
         ("tasks",),
     ),
     Defect(
@@ -510,7 +510,7 @@ DEFECTS: Final = (
     Defect(
         "a redelivered event that the tail holds is counted again",
         "Operation by operation", "sessions/recorder.py",
-        "        if not is_read and self._reader.tails.may_hold(base, append):\n", "        if False:\n",
+        "return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)", "return True",
         ("redelivering-tail",),
         "no event counts that the tail already holds",
     ),
@@ -540,7 +540,7 @@ DEFECTS: Final = (
     Defect(
         "a redelivered event is searched in the tail alone",
         "Limits", "sessions/recorder.py",
-        "self._newest(key, lambda _: None)", "self._newest(key, lambda _: 0)",
+        "self.newest(key, lambda _: None)", "self.newest(key, lambda _: 0)",
         ("redelivering",),
     ),
     Defect(
@@ -597,15 +597,15 @@ DEFECTS: Final = (
     Defect(
         "an import deletes the session that it replaces first",
         "Copies and imports", "sessions/making.py",
-        "            must = Must.BE_ABSENT if now is None else now.update_time\n            note = [] if now is None else layout.delete(now)[1:]\n",
-        "            await self._lifecycle.delete(self._key)\n            must, note, now = Must.BE_ABSENT, [], None\n",
+        "            now = await self._reader.stored(self._key)\n            return now, not was",
+        "            await self._lifecycle.delete(self._key)\n            now = await self._reader.stored(self._key)\n            return now, not was",
         ("importing",),
         "one commit exchanges the old session and the new one, once that is whole and checked",
     ),
     Defect(
         "an import notes nothing of the session that it replaces",
         "Copies and imports", "sessions/making.py",
-        "            note = [] if now is None else layout.delete(now)[1:]\n", "            note: list[Write | Delete] = []\n",
+        "            note = [] if now is None else self._storage.layout.delete(now)[1:]\n", "            note: list[Write | Delete] = []\n",
         ("importing",),
     ),
     Defect(
