@@ -100,6 +100,7 @@ lint: python
 	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
 	$(BIN)/python -m website.words
+	$(BIN)/python -m pytest -q tests/project/test_one_loop.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml

@@ -1,6 +1,5 @@
 """Number the versions of artifacts, find them and delete them."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,7 +19,8 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, jitter, read_whole
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.numbering import create_next
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -34,7 +34,7 @@ from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.ports.objects import Objects, remove_interrupted
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
+from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -129,24 +129,26 @@ class ArtifactVersions:
                 known = self._latest.look(key).version
                 _count_lookup(hit=known is not None)
                 version = next_version(await self.numbers(key)) if known is None else known + 1
-            for attempt in range(self._attempts):
-                try:
-                    await create(object_name(key, version))
-                except ObjectExistsError as exc:
-                    if exc.found.save_id != save_id:
-                        telemetry.count_conflict()
-                        # The first writer knows the next number, the others must list: a random wait gives
-                        # each of them a chance.
-                        await asyncio.sleep(jitter(attempt))
-                        version = next_version([version, *await self.numbers(key)])
-                        continue
-                    # This save made the object, and only the answer was lost.
-                except ObjectGoneError as gone:
-                    if not gone.perhaps_own:
-                        raise
-                    return await self._copied(key, save_id, gone)
-                self._latest.put(key, version)
-                return version
+
+            async def following(taken: int) -> int:
+                telemetry.count_conflict()
+                return next_version([taken, *await self.numbers(key)])
+
+            try:
+                saved = await create_next(
+                    version,
+                    lambda number: create(object_name(key, number)),
+                    is_own=lambda found: found.save_id == save_id,
+                    following=following,
+                    at_most=self._attempts,
+                )
+            except ObjectGoneError as gone:
+                if not gone.maybe_applied:
+                    raise
+                return await self._copied(key, save_id, gone)
+            if saved is not None:
+                self._latest.put(key, saved)
+                return saved
         raise ArtifactConflictError(
             f"{self._attempts} version numbers were taken by other writers; save again"
         )

@@ -7,9 +7,9 @@ from gcp_adk_store.codec.fields import first_heads, update
 from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import NameRange, Write
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.transact import commit_once
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -61,11 +61,7 @@ async def reencode(
             count("sessions", 1)
             if not writes:
                 continue
-            if not dry_run:
-                try:
-                    await storage.documents.commit(writes, repeatable_when_unanswered=True)
-                except RefusedError as refused:
-                    if not refused.perhaps_own:
-                        count("in_use", 1)
-                        continue
+            if not dry_run and await commit_once(storage.documents, writes) is None:
+                count("in_use", 1)
+                continue
             yield stored.key

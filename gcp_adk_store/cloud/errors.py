@@ -165,9 +165,9 @@ def storage_condition_error(exc: Exception, where: str, bucket: str, permission:
 def unexplained(refused: RefusedError, bucket: str) -> StoreError:
     """Return the error if the object meets the condition of the *refused* write."""
     told = f"bucket {bucket!r}: PreconditionFailed; {_POLICY}"
-    if refused.perhaps_own:
+    if refused.maybe_applied:
         told = f"{told}; an earlier try was not answered: read before repeating it"
-    error: StoreError = (OutcomeUnknownError if refused.perhaps_own else AccessDeniedError)(told)
+    error: StoreError = (OutcomeUnknownError if refused.maybe_applied else AccessDeniedError)(told)
     error.attempts = refused.attempts
     return error
 

@@ -69,7 +69,7 @@ async def call(
         try:
             return await attempt(min(policy.attempt_s, max(ends_at - machine.monotonic(), 0.001)))
         except RefusedError as exc:
-            exc.attempts, exc.perhaps_own = tried, unanswered is not None
+            exc.attempts, exc.maybe_applied = tried, unanswered is not None
             raise
         except StoreError as exc:
             failure, exc.attempts = exc, tried

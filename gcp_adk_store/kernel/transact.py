@@ -22,6 +22,10 @@ T = TypeVar("T")
 Writes = Sequence[Write | Delete]
 
 
+READ_FIRST: Final = "read before repeating it"
+"""What to do after most unknown outcomes."""
+
+
 class _Again(Enum):
     READ_AGAIN = "read again"
 
@@ -82,7 +86,7 @@ async def transact(
     decide: Callable[[S, Attempts], Decision[T]],
     *,
     known: tuple[S] | None = None,
-    advice: str = "read before repeating it",
+    advice: str = READ_FIRST,
 ) -> T:
     """Read, decide, commit under the condition of what was read; again until it is done.
 
@@ -104,7 +108,7 @@ async def transact(
     refused: RefusedError | None = None
     while True:
         if known is None:
-            with _resolving(attempts, advice):
+            with resolving(attempts.maybe_applied, advice):
                 known = (await read(),)
         try:
             decision = decide(known[0], attempts)
@@ -117,7 +121,7 @@ async def transact(
         if isinstance(decision, Commit):
             earlier = NO_ATTEMPTS if decision.is_first else attempts
             try:
-                with _resolving(earlier, advice):
+                with resolving(earlier.maybe_applied, advice):
                     writes = await decision.writes() if callable(decision.writes) else decision.writes
                     written = await _commit(documents, writes, in_parts=decision.in_parts)
                 return decision.result(written)
@@ -125,11 +129,11 @@ async def transact(
                 refused = exc
                 attempts = Attempts(
                     refused=attempts.refused + 1,
-                    maybe_applied=earlier.maybe_applied or exc.perhaps_own,
+                    maybe_applied=earlier.maybe_applied or exc.maybe_applied,
                     found_existing=isinstance(exc, TargetExistsError),
                 )
         known = None
-        with _resolving(attempts, advice):
+        with resolving(attempts.maybe_applied, advice):
             await backoff.wait(refused)
 
 
@@ -156,15 +160,19 @@ async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written]
 
 
 @contextmanager
-def _resolving(attempts: Attempts, advice: str) -> Iterator[None]:
-    """Report an unknown outcome if the block fails and an earlier commit may have been applied.
+def resolving(maybe_applied: bool, advice: str = READ_FIRST) -> Iterator[None]:  # noqa: FBT001  # of a write
+    """Report an unknown outcome if the block fails and an earlier write may have been applied.
 
     The block's own error would say that nothing was written.
+
+    Raises:
+        OutcomeUnknownError: *maybe_applied* is true, and the block raised a StoreError; the message ends with
+            *advice*.
     """
     try:
         yield
     except StoreError as exc:
-        if not attempts.maybe_applied:
+        if not maybe_applied:
             raise
         raise OutcomeUnknownError.since(
             exc, f"sent and not answered, and what became of it could not be read; {advice}"

@@ -1,28 +1,19 @@
 """Errors by which a backend refuses a conditional write. The services never raise them to callers."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Self
-
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from typing import Any
 
 
 class RefusedError(Exception):
     """A condition of a write did not hold; nothing was written.
 
     Attributes:
-        perhaps_own: Whether an earlier attempt of the same write was not answered and may have changed what
+        maybe_applied: Whether an earlier attempt of the same write was not answered and may have changed what
             the condition requires.
         attempts: The attempts of the write.
     """
 
-    perhaps_own = False
+    maybe_applied = False
     attempts = 0
-
-    def after(self, earlier: "RefusedError") -> Self:
-        """Return this refusal, which is perhaps own, too, if the *earlier* one of the same loop was."""
-        self.perhaps_own = self.perhaps_own or earlier.perhaps_own
-        return self
 
 
 class ConditionFailedError(RefusedError):
@@ -47,23 +38,3 @@ class ObjectExistsError(TargetExistsError):
 
 class ObjectGoneError(RefusedError):
     """An object was removed or replaced before its use."""
-
-
-@contextmanager
-def settling(refused: RefusedError, *, advice: str = "read before repeating it") -> Iterator[None]:
-    """Report an unknown outcome if the block fails and the *refused* write may have been stored.
-
-    The block reads what became of that write. Its own error would say that nothing was written.
-
-    Raises:
-        OutcomeUnknownError: an attempt of the write was not answered, and the block raised a StoreError;
-            the message ends with *advice*.
-    """
-    try:
-        yield
-    except StoreError as exc:
-        if not refused.perhaps_own:
-            raise
-        raise OutcomeUnknownError.since(
-            exc, f"sent and not answered, and what became of it could not be read; {advice}"
-        ) from exc

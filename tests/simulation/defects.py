@@ -127,13 +127,13 @@ DEFECTS: Final = (
     Defect(
         "a refusal after a lost answer is taken for that of another writer",
         "When requests fail", "cloud/retry.py",
-        "exc.attempts, exc.perhaps_own = tried, unanswered is not None", "exc.attempts = tried",
+        "exc.attempts, exc.maybe_applied = tried, unanswered is not None", "exc.attempts = tried",
         ("leases", "turns"),
     ),
     Defect(
         "the pause after a commit without an answer promises that nothing was written",
         "When requests fail", "kernel/transact.py",
-        "        with _resolving(attempts, advice):\n            await backoff.wait(refused)\n",
+        "        with resolving(attempts.maybe_applied, advice):\n            await backoff.wait(refused)\n",
         "        await backoff.wait(refused)\n",
         ("leases",),
         "an outcome is unknown where an unanswered write of a lease may have landed",
@@ -141,7 +141,7 @@ DEFECTS: Final = (
     Defect(
         "a second refusal forgets that the first was perhaps its own",
         "When requests fail", "kernel/transact.py",
-        "maybe_applied=earlier.maybe_applied or exc.perhaps_own", "maybe_applied=exc.perhaps_own",
+        "maybe_applied=earlier.maybe_applied or exc.maybe_applied", "maybe_applied=exc.maybe_applied",
         ("leases",),
         "an outcome is unknown where an unanswered write of a lease may have landed",
     ),
@@ -235,8 +235,8 @@ DEFECTS: Final = (
     ),
     Defect(
         "a failed read hides that a write may be stored",
-        "When requests fail", "ports/refusals.py",
-        "        if not refused.perhaps_own:\n            raise\n", "        raise\n",
+        "When requests fail", "kernel/transact.py",
+        "        if not maybe_applied:\n            raise\n", "        raise\n",
         ("sessions", "leases", "tasks"),
         "an outcome is unknown where the read that would settle it fails",
     ),
@@ -249,8 +249,8 @@ DEFECTS: Final = (
     ),
     Defect(
         "a save of an artifact does not know its own object",
-        "When requests fail", "artifacts/versions.py",
-        "                    if exc.found.save_id != save_id:\n", "                    if True:\n",
+        "When requests fail", "kernel/numbering.py",
+        "            if not is_own(exc.found):\n", "            if True:\n",
         ("artifacts",),
     ),
     Defect(

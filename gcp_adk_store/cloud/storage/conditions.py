@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 
 from gcp_adk_store.cloud.errors import unexplained
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
-from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectExistsError, RefusedError, settling
+from gcp_adk_store.kernel.transact import resolving
+from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectExistsError, RefusedError
 
 T = TypeVar("T")
 
@@ -39,14 +40,14 @@ class Conditions:
                 return await write()
             except RefusedError as exc:
                 refused = exc
-                unsure = refused.perhaps_own = unsure or refused.perhaps_own
+                unsure = refused.maybe_applied = unsure or refused.maybe_applied
                 if not isinstance(refused, ConditionFailedError):
                     raise
-            with settling(refused):
+            with resolving(refused.maybe_applied):
                 found = await look()
             if found:
                 exists = ObjectExistsError(found)
-                exists.perhaps_own = unsure
+                exists.maybe_applied = unsure
                 raise exists from refused
             if not tries_left:
                 raise unexplained(refused, self._calls.bucket) from refused
@@ -60,7 +61,7 @@ class Conditions:
             AccessDeniedError: it has the required version, where ``None`` stands for any.
             OutcomeUnknownError: the same, but an earlier attempt of the write was not answered.
         """
-        with settling(refused):
+        with resolving(refused.maybe_applied):
             found = await self.find(name)
         if (
             found is not None

@@ -22,10 +22,10 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError, RefusedError
 
 OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
@@ -217,14 +217,16 @@ class Objects:
         Raises:
             UnavailableError: also if others change them until the deadline of a request.
         """
-        rereads = Rereads(self._calls.deadline_s)
-        while True:
+
+        async def look() -> Changed | None:
             blobs = await self._list(prefix, delimiter=None, fields=_TIMES)
             earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
             if not earlier:
-                return
+                return None
             await fan_out(self._set_custom_time(blob, time) for blob in earlier)
-            await rereads.again()
+            return CHANGED
+
+        await read_whole(self._calls.deadline_s, look)
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
         """As the port, in one request for each page of 1,000."""

@@ -122,7 +122,7 @@ class TestObjects:
             await kept.objects.create("a", upload(b"other"))
         found = await kept.objects.info("a")
         assert refused.value.found == found
-        assert not refused.value.perhaps_own
+        assert not refused.value.maybe_applied
         assert found is not None
         assert (b"data", found.generation) == await kept.objects.read("a", generation=None)
 

@@ -115,7 +115,7 @@ class ObjectsMachine(RuleBasedStateMachine):
             try:
                 results.append(self.runner.run(call(side, number)))
             except (StoreError, RefusedError) as exc:
-                told.append((type(exc), getattr(exc, "perhaps_own", None)))
+                told.append((type(exc), getattr(exc, "maybe_applied", None)))
             else:
                 told.append((None, shown(results[-1])))
         cloud, local = told

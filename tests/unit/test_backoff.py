@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.kernel.backoff import ConflictBackoff, jitter
 from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.operations.rereads import Rereads, jitter
 from gcp_adk_store.ports.refusals import ConditionFailedError
 
 
@@ -21,9 +21,9 @@ async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch
         return low
 
     monkeypatch.setattr("gcp_adk_store.machine.uniform", uniform)
-    rereads = Rereads(30)
+    backoff = ConflictBackoff(30)
     for _ in range(4):
-        await rereads.again()
+        await backoff.wait()
 
     assert [0.02, 0.02, 0.02] == bounds
 
@@ -31,14 +31,14 @@ async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch
 async def test_a_loop_ends_at_its_deadline_and_tells_its_turns() -> None:
     """The refusal that led to the last turn is the cause."""
     refused = ConditionFailedError("it changed")
-    rereads = Rereads(0.05)
+    backoff = ConflictBackoff(0.05)
     turns = 0
 
     async def read_on() -> None:
         nonlocal turns
         while True:
             turns += 1
-            await rereads.again(refused)
+            await backoff.wait(refused)
 
     with pytest.raises(UnavailableError, match="other writers were first") as caught:
         await read_on()
@@ -50,9 +50,9 @@ async def test_a_loop_ends_at_its_deadline_and_tells_its_turns() -> None:
 async def test_a_loop_ends_with_the_running_operation() -> None:
     """However much later its own deadline is."""
     with part_of(0):
-        rereads = Rereads(30)
+        backoff = ConflictBackoff(30)
         with pytest.raises(UnavailableError, match="other writers were first"):
-            await rereads.again()
+            await backoff.wait()
 
 
 @pytest.mark.parametrize(

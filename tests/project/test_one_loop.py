@@ -1,0 +1,79 @@
+"""Only the kernel and the backends repeat a commit, or know how a backend refuses one."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "gcp_adk_store"
+REFUSALS = {"RefusedError", "ConditionFailedError", "TargetExistsError", "TargetMissingError"}
+
+# The doctor shows what a backend answers to a probe, refusals included.
+ALLOWED = ("kernel/", "cloud/", "local/", "ports/", "testing/", "ces/http/", "doctor/probes.py")
+
+
+def features() -> Iterator[tuple[str, ast.Module]]:
+    """Yield the modules of the features, by their place in the package."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        place = path.relative_to(PACKAGE).as_posix()
+        if not place.startswith(ALLOWED):
+            yield place, ast.parse(path.read_text())
+
+
+def caught(module: ast.Module) -> Iterator[int]:
+    """Yield the lines that catch the refusal of a commit."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ExceptHandler) and node.type is not None:
+            names = {name.id for name in ast.walk(node.type) if isinstance(name, ast.Name)}
+            if names & REFUSALS:
+                yield node.lineno
+
+
+def repeated(module: ast.Module) -> Iterator[int]:
+    """Yield the lines of commits that stand in a loop which may repeat them."""
+    for loop in ast.walk(module):
+        if isinstance(loop, ast.While):
+            for node in ast.walk(loop):
+                if isinstance(node, ast.Attribute) and node.attr == "commit":
+                    yield node.lineno
+
+
+def test_no_feature_catches_a_refused_commit() -> None:
+    """It decides from what is stored, and the kernel reads that again."""
+    found = {f"{place}:{line}" for place, module in features() for line in caught(module)}
+
+    assert set() == found
+
+
+def test_no_feature_repeats_a_commit() -> None:
+    """The loop, its pauses and its deadline stand in the kernel."""
+    found = {f"{place}:{line}" for place, module in features() for line in repeated(module)}
+
+    assert set() == found
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("try:\n    f()\nexcept RefusedError:\n    pass", [3]),
+        ("try:\n    f()\nexcept (KeyError, TargetExistsError) as exc:\n    pass", [3]),
+        ("try:\n    f()\nexcept KeyError:\n    pass", []),
+    ],
+)
+def test_a_caught_refusal_is_seen(code: str, lines: list[int]) -> None:
+    """Alone or among others."""
+    assert lines == list(caught(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    ("code", "lines"),
+    [
+        ("while True:\n    documents.commit([])", [2]),
+        ("while True:\n    if x:\n        self._documents.commit([])", [3]),
+        ("for one in many:\n    documents.commit(one)", []),
+    ],
+)
+def test_a_repeated_commit_is_seen(code: str, lines: list[int]) -> None:
+    """Each of several different commits is none."""
+    assert lines == list(repeated(ast.parse(code)))
