@@ -252,6 +252,12 @@ def redaction_write(
     return replace(write, fields={**write.fields, "state": cleared}, mask=mask)
 
 
+def redaction_count_write(layout: Layout, stored: StoredSession) -> Write:
+    """Return the write that counts a redaction which changes no event, and removes payloads after it."""
+    header: dict[str, FieldValue] = {"redactions": stored.redactions + 1}
+    return update(layout.session(stored.key), header, must=stored.update_time, life=stored.epoch)
+
+
 def shared_writes(
     layout: Layout, key: SessionKey, state: ScopedState, found: Sequence[Document]
 ) -> list[Write]:

@@ -15,6 +15,7 @@ from gcp_adk_store.codec.redactions import (
     Replaced,
     audit_of,
     marker_of,
+    redaction_count_write,
     redaction_write,
     removed_refs,
     shared_writes,
@@ -42,7 +43,7 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import decoded, refs_in
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
-from gcp_adk_store.sessions.restores import require_not_restored
+from gcp_adk_store.sessions.restores import has_other_restores, require_not_restored
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
 
@@ -104,7 +105,8 @@ class Redactor:
             found = await self._read(key)
             if found is None or found[0].has_expired:
                 return _Look()
-            seen = await self._seen(*found)
+            # After another restore the decision comes first: the event may be gone.
+            seen = None if has_other_restores(found[0], base) else await self._seen(*found)
             if seen is None:
                 return _Look(found[0])
             if planned is not None and any(one.event.id == audit_id for one in seen.past.events):
@@ -117,9 +119,9 @@ class Redactor:
             require_not_restored(seen.stored, base, attempts)
             if seen.stored is None:
                 raise SessionMissingError(NOT_FOUND)
-            if seen.planned is None:
-                return READ_AGAIN
             base, done = seen.stored, seen.planned
+            if done is None:
+                return READ_AGAIN
             if dry_run or seen.has_landed or not done.writes:
                 return Done(done)
             # A second run is refused, because the update time moves, and recognised by the audit.
@@ -221,7 +223,9 @@ class Redactor:
             compactions=_summaries_of(events, meant),
         )
         if not new:
-            return _Planned(redaction=redaction, writes=(), payloads=payloads)
+            # An append that found one of these payloads stored is refused then, and stores it again.
+            counted = [redaction_count_write(self._storage.layout, stored)] if payloads else []
+            return _Planned(redaction=redaction, writes=counted, payloads=payloads)
         audit = audit_of(
             event_id,
             [

@@ -135,6 +135,7 @@ class Restorer:
         """
         restore_id, layout = machine.random_bytes(16).hex(), self._storage.layout
         planned: _Planned | None = None
+        base: StoredSession | None = None
 
         async def look() -> _Look:
             nonlocal planned
@@ -147,6 +148,8 @@ class Restorer:
                 return _Look(stored, unfinished)
             if stored.restore_id == restore_id:
                 return _Look(stored, unfinished, has_landed=True)  # the answer to the commit was lost
+            if has_other_restores(stored, base):
+                return _Look(stored, unfinished)  # the decision comes before the point, which may be gone
             await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
             past = await self._past(stored, point)
             if past is None:
@@ -156,8 +159,6 @@ class Restorer:
                 return _Look(stored, unfinished, events=events)
             planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
             return _Look(stored, unfinished, planned)
-
-        base: StoredSession | None = None
 
         def decide(seen: _Look, attempts: Attempts) -> Decision[Sequence[Restore] | None]:
             nonlocal base
@@ -369,11 +370,16 @@ def require_not_restored(
     """
     if base is None or not attempts.maybe_applied:
         return
-    if stored is None or (stored.epoch, stored.restores) != (base.epoch, base.restores):
+    if stored is None or has_other_restores(stored, base):
         raise OutcomeUnknownError(
             "sent and not answered, and then another call restored or deleted the session; read it before "
             "repeating this"
         )
+
+
+def has_other_restores(stored: StoredSession, base: StoredSession | None) -> bool:
+    """Return whether another call restored the session, or made it anew, after *base* was read."""
+    return base is not None and (stored.epoch, stored.restores) != (base.epoch, base.restores)
 
 
 def _is_at_point(past: Past) -> bool:

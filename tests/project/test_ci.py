@@ -32,6 +32,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "mypy --num-workers 2",
         "lint-imports",
         "python -m website.words",
+        "python -m pytest -q",
         "pre-commit validate-config",
         "zizmor --offline --quiet --pedantic",
         ".venv-beam/bin/python -m pytest -q",

@@ -446,6 +446,13 @@ DEFECTS: Final = (
         ("redactions",),
     ),
     Defect(
+        "a redaction asked for again removes content that an append under way refers to",
+        "Erasure, retention, proof", "sessions/redacting.py",
+        "counted = [redaction_count_write(self._storage.layout, stored)] if payloads else []", "counted = []",
+        ("redactions",),
+        "a redaction that is asked for again removes payloads, and lets no append under way know",
+    ),
+    Defect(
         "a redacted event that is delivered again comes back",
         "Erasure, retention, proof", "model/redactions.py",
         "    return bool(markers) and hash_of(text) in markers\n", "    return False\n",
