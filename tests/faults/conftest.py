@@ -1,17 +1,22 @@
 """Put proxies before the emulators, and read what is stored past them."""
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import grpc
 import pytest
 import requests
 from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults.plans import Call, Fault, Plan
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
+from tests.support.clock import PassingTime
 from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -66,11 +71,55 @@ def in_turn(names: Sequence[str], test: int) -> Sequence[str]:
     return at_length(names[test % 2 :: 2], names)
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    """Look again and again, for a minute at most, until something *is_so*."""
-    async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
-            await asyncio.sleep(0.01)
+class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):
+    """Gives up the commit that is under way once the test says so, as gRPC's own timer would.
+
+    The request goes on: it is on its way.
+    """
+
+    def __init__(self, passing: PassingTime, *, passes_s: float = 0) -> None:
+        """Let so much time pass for the library whenever a commit is given up."""
+        self.now = asyncio.Event()
+        """Set by the test."""
+        self._passing = passing
+        self._passes_s = passes_s
+        self._answers: list[asyncio.Task[Any]] = []
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*."""
+        call = await continuation(details._replace(timeout=None), request)
+
+        async def answered() -> None:
+            with contextlib.suppress(grpc.aio.AioRpcError):  # which gRPC raises from the call
+                await call
+
+        self._answers.append(asyncio.create_task(answered()))
+        over = asyncio.create_task(self.now.wait())
+        await asyncio.wait([self._answers[-1], over], return_when=asyncio.FIRST_COMPLETED)
+        if not over.done():
+            over.cancel()
+            return call
+        self.now.clear()
+        self._passing.for_library(self._passes_s)
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing)
+
+    async def answers(self) -> None:
+        """Wait for the answers of all commits, whatever they are."""
+        await asyncio.gather(*self._answers)
+
+
+def telling(plan: Plan) -> tuple[Plan, threading.Event]:
+    """Return *plan*, and what is set once something goes wrong with a call."""
+    met = threading.Event()
+
+    def told(call: Call) -> Fault | None:
+        fault = plan(call)
+        if fault is not None:
+            met.set()
+        return fault
+
+    return told, met
 
 
 @pytest.fixture

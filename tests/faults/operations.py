@@ -193,7 +193,7 @@ class Append(Operation):
         session = held[1]
         if error is not None:
             assert before == session
-        elif not self._bare and not (self._others and world.hasty):
+        elif not self._bare and not (self._others and world.may_miss_others):
             # Where what others wrote could not be read, the next append learns it.
             stored = await world.sessions(**self._options).get_session(**WHO)
             # Without the marker: where a seal was not answered, the next append finds that out.

@@ -193,7 +193,7 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
                 assert failure != LOCKED
                 assert error.operation
                 assert str(world.folder) in f"{error} {error.__cause__}"
-            world.hasty = failure != LOCKED  # what others wrote may be unread
+            world.may_miss_others = failure != LOCKED
             await operation.check(world, held, before, error)
             await has_recovered(operation, world, case.expected, error)
             await world.settle()

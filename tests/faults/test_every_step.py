@@ -132,9 +132,9 @@ async def _undisturbed(operation: Operation, emulators: Emulators) -> Undisturbe
     return Undisturbed(before, after, steps)
 
 
-async def each(cases: list[Any]) -> None:
+async def each(cases: list[Any], at_once: int = AT_ONCE) -> None:
     """Run *cases*, some at a time."""
-    gate = asyncio.Semaphore(AT_ONCE)
+    gate = asyncio.Semaphore(at_once)
     # Each case may wait in a thread for what it holds, and look at the store from another.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 * AT_ONCE))
 
@@ -169,7 +169,7 @@ async def has_recovered(
     operation: Operation, world: World, expected: Undisturbed, error: BaseException | None
 ) -> None:
     """Compare the store with what the outcome said; then do what a caller does, and compare again."""
-    world.hasty = False
+    world.may_miss_others = False
     await world.collect(uploads=False)
     found = normal(await world.holdings())
     if error is None:
@@ -218,6 +218,7 @@ async def test_a_step_that_fails_once_is_not_noticed(
     )
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("name", in_turn(WRITING, 1))
 async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
@@ -228,7 +229,7 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
 
     async def case(service: str, number: int, outage: str) -> None:
         async with prepared(operation, emulators) as world:
-            world.hasty = True
+            world.may_miss_others = True
             held = await operation.attach(world)
             before = operation.snapshot(held)
 
@@ -251,10 +252,12 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
             case(service, number, outage)
             for step, (service, number, _) in ways.shared(expected.steps, kind_of, 1)
             for outage in ways.of(step, list(OUTAGES))
-        ]
+        ],
+        at_once=1,  # the pauses of one let time pass for all
     )
 
 
+@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
     emulators: Emulators, name: str, ways: Ways
@@ -269,9 +272,7 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
         for service, count in counts.items():
             for number, kind in enumerate(count.kinds):
                 for way in ways.of(number, [*ONCE[kind], *OUTAGES.values()]):
-                    world.hasty = isinstance(way, tuple)
                     held = await operation.attach(world)
-                    world.hasty = False
                     if isinstance(way, tuple):
                         plan = outage_from(number, *way)
                         with world.suffering(service, plan), pytest.raises(UnavailableError):

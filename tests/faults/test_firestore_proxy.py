@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import os
 import sys
+import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,7 @@ from gcp_adk_store.testing.faults.plans import (
     only,
 )
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from tests.faults.conftest import SESSION_PATH, WHO, until
+from tests.faults.conftest import SESSION_PATH, WHO, GivesUp, telling
 from tests.support.clock import PassingTime
 
 ROOT = Path(__file__).parents[2]
@@ -49,8 +51,6 @@ from gcp_adk_store import FirestoreSessionService
 async def main(project):
     service = FirestoreSessionService(project=project)
     session = await service.get_session(app_name="app", user_id="user", session_id="session")
-    print("ready", flush=True)
-    sys.stdin.readline()
     await service.append_event(session, Event(author="user"))
 
 asyncio.run(main(sys.argv[1]))
@@ -61,30 +61,6 @@ def said(text: str) -> Event:
     """Return a user's event."""
     content = types.Content(role="user", parts=[types.Part(text=text)])
     return Event(author="user", content=content)
-
-
-class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):
-    """Gives a commit up once the test says so, as gRPC's own timer would; the request goes on."""
-
-    def __init__(
-        self, reached: Callable[[], Coroutine[Any, Any, None]], passing: PassingTime, *, passes_s: float = 60
-    ) -> None:
-        self._reached = reached
-        self._passing = passing
-        self._passes_s = passes_s
-        self._calls: list[Any] = []
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request*."""
-        self._calls.append(await continuation(details._replace(timeout=None), request))
-        await self._reached()
-        self._passing.for_library(self._passes_s)
-        nothing = grpc.aio.Metadata()
-        raise grpc.aio.AioRpcError(grpc.StatusCode.DEADLINE_EXCEEDED, nothing, nothing)
-
-    async def answers(self) -> None:
-        """Wait for the answers of all, whatever they are."""
-        await asyncio.gather(*self._calls, return_exceptions=True)
 
 
 @pytest.fixture
@@ -118,19 +94,18 @@ async def test_an_outage_leaves_in_the_store_what_its_fault_says(
     passing: PassingTime,
 ) -> None:
     """A commit whose answer is lost is there, one that was refused or never arrived is not."""
-
-    async def hangs() -> None:
-        await until(lambda: firestore_proxy.figures.faults[fault.kind])
-
-    giving_up = [GivesUp(hangs, passing)] if isinstance(fault, Hang) else []
-    service = FirestoreSessionService(project=project, interceptors=giving_up)
-    firestore_proxy.plan = only("Commit", from_nth(0, fault))
+    giving_up = GivesUp(passing, passes_s=60)
+    service = FirestoreSessionService(project=project, interceptors=[giving_up])
+    firestore_proxy.plan, met = telling(only("Commit", from_nth(0, fault)))
+    append = asyncio.create_task(service.append_event(session, said("one")))
+    assert await asyncio.to_thread(met.wait, 60)
+    if isinstance(fault, Hang):
+        giving_up.now.set()
     with pytest.raises(raised) as caught:
-        await service.append_event(session, said("one"))
+        await append
 
     assert type(caught.value) is raised
     assert stored == len(stored_tail())
-    assert firestore_proxy.figures.faults[fault.kind] >= 1
 
 
 @pytest.mark.parametrize(
@@ -167,16 +142,15 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
 ) -> None:
     """As on a network that is slow; of two such commits of one append the store takes one."""
     holds = [Hold(), Hold()]
-    waiting = iter(holds)
-
-    async def reached() -> None:
-        await asyncio.to_thread(next(waiting).reached.wait)
-
-    giving_up = GivesUp(reached, passing, passes_s=20)
+    giving_up = GivesUp(passing, passes_s=20)
     service = FirestoreSessionService(project=project, interceptors=[giving_up])
     firestore_proxy.plan = only("Commit", lambda call: holds[call.number])
+    append = asyncio.create_task(service.append_event(session, said("late")))
+    for hold in holds:
+        await asyncio.to_thread(hold.reached.wait)
+        giving_up.now.set()
     with pytest.raises(OutcomeUnknownError):
-        await service.append_event(session, said("late"))
+        await append
     at_the_end = stored_tail()
     for hold in holds:
         hold.release()
@@ -231,26 +205,28 @@ async def test_a_held_call_can_be_dropped(
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 async def test_a_process_is_killed_exactly_there(
-    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail, stage: Any
+    firestore_emulator: Emulator, project: str, session: Any, stored_tail: StoredTail, stage: Any
 ) -> None:
     """What it sent arrives all the same, once the test lets it go."""
     assert session
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", APPENDING, project,
-        cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stdin
-    assert process.stdout
-    await process.stdout.readline()
+    arrived = threading.Event()
+
+    def observe(rpc: str, _sent: object, _received: object) -> None:
+        if rpc == "Commit":
+            arrived.set()
+
     hold = Hold(stage)
-    firestore_proxy.plan = only("Commit", nth(0, hold))
-    process.stdin.write(b"\n")
-    await asyncio.to_thread(hold.reached.wait)
-    process.kill()
-    await process.wait()
-    at_its_death = len(stored_tail())
-    hold.release()
-    await until(stored_tail)
+    plan = only("Commit", nth(0, hold))
+    with FirestoreProxy(firestore_emulator.address, plan, observe=observe) as proxy:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", APPENDING, project, env={**os.environ, FIRESTORE_VARIABLE: proxy.address}
+        )
+        await asyncio.to_thread(hold.reached.wait)
+        process.kill()
+        await process.wait()
+        at_its_death = len(stored_tail())
+        hold.release()
+        assert await asyncio.to_thread(arrived.wait, 60)
 
     assert {"before": 0, "after": 1}[stage] == at_its_death
     assert 1 == len(stored_tail())
@@ -389,17 +365,19 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
 ) -> None:
     """Their callers learn that the call ended."""
     hold = Hold()
-    proxy = FirestoreProxy(firestore_emulator.address, lambda call: hold if call.number == 0 else Hang())
+    plan, met = telling(from_nth(1, Hang()))
+    proxy = FirestoreProxy(firestore_emulator.address, lambda call: hold if call.number == 0 else plan(call))
     with contextlib.ExitStack() as running:
         running.enter_context(proxy)
         held = asyncio.create_task(raw_read(proxy.address, project))
         await asyncio.to_thread(hold.reached.wait)
         hanging = asyncio.create_task(raw_read(proxy.address, project))
-        await until(lambda: proxy.figures.faults["hang"])
+        await asyncio.to_thread(met.wait)
         async with asyncio.timeout(60):
             outcomes = await asyncio.gather(held, hanging, asyncio.to_thread(running.close))
 
     assert [0, 0] == [outcome[0] for outcome in outcomes[:2]]
+    assert Counter(hold=1, hang=1) == proxy.figures.faults
 
 
 async def test_what_a_client_has_read_is_counted(firestore_emulator: Emulator, project: str) -> None:

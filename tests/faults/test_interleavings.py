@@ -1,7 +1,7 @@
 """Requests that meet others exactly where it hurts, held by a proxy until they do."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -14,7 +14,8 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, until
+from tests.faults.conftest import WHO, GivesUp
+from tests.support.clock import PassingTime
 
 
 @pytest.fixture
@@ -29,24 +30,6 @@ async def other(
         )
         await service.get_user_state(app_name="app", user_id="user")  # connects here
     return service
-
-
-@pytest.fixture
-def arrived() -> list[str]:
-    """RPCs that reached the emulator through the observed proxy, and were answered there."""
-    return []
-
-
-@pytest.fixture
-def observed_proxy(
-    firestore_emulator: Emulator, arrived: list[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FirestoreProxy]:
-    """A proxy that tells what arrives."""
-    with FirestoreProxy(
-        firestore_emulator.address, observe=lambda rpc, _sent, _received: arrived.append(rpc)
-    ) as proxy:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        yield proxy
 
 
 async def read(service: FirestoreSessionService) -> object:
@@ -149,22 +132,21 @@ async def overtaken(
 
 
 async def test_a_merged_append_that_arrives_late_is_stored_once(
-    observed_proxy: FirestoreProxy, arrived: list[str], project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
 ) -> None:
     """Its caller gave up that request, sent another, and has its answer; others came after."""
-    # Others have that long to come first in each round, on a busy machine too; the last request waits for it.
-    limits = SessionLimits(rpc_timeout_s=5)
-    merging = FirestoreSessionService(project=project, on_conflict="merge", limits=limits)
+    giving_up = GivesUp(passing)
+    merging = FirestoreSessionService(project=project, on_conflict="merge", interceptors=[giving_up])
     mine = await merging.create_session(**WHO)
-    append, late = await overtaken(merging, other, observed_proxy, mine)
+    append, late = await overtaken(merging, other, firestore_proxy, mine)
+    giving_up.now.set()
     await append
     newest = await other.get_session(**WHO)
     assert newest is not None
     theirs = Event(author="other", actions=EventActions(state_delta={"n": "theirs"}))
     await other.append_event(newest, theirs)
-    before = arrived.count("Commit")
     late.release()
-    await until(lambda: arrived.count("Commit") > before)
+    await giving_up.answers()
     found = await other.get_session(**WHO)
 
     assert found is not None
@@ -173,12 +155,12 @@ async def test_a_merged_append_that_arrives_late_is_stored_once(
 
 
 async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
-    observed_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
 ) -> None:
     """However often others came first before the session was deleted and made anew."""
     merging = FirestoreSessionService(project=project, on_conflict="merge")
     mine = await merging.create_session(**WHO)
-    append, held = await overtaken(merging, other, observed_proxy, mine)
+    append, held = await overtaken(merging, other, firestore_proxy, mine)
     await other.delete_session(**WHO)
     await other.create_session(**WHO)
     held.release()
@@ -191,19 +173,22 @@ async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
 
 
 async def test_a_create_that_may_still_arrive_is_not_called_refused(
-    observed_proxy: FirestoreProxy, arrived: list[str], project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
 ) -> None:
     """A request of it was given up, a second met another's session; that goes, and the first arrives."""
     await other.create_session(**WHO)
-    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=0.5))
+    giving_up = GivesUp(passing)
+    service = FirestoreSessionService(project=project, interceptors=[giving_up])
     late = Hold()
-    observed_proxy.plan = only("Commit", nth(0, late))
+    firestore_proxy.plan = only("Commit", nth(0, late))
+    create = asyncio.create_task(service.create_session(**WHO, state={"mine": True}))
+    await asyncio.to_thread(late.reached.wait)
+    giving_up.now.set()
     with pytest.raises(OutcomeUnknownError):
-        await service.create_session(**WHO, state={"mine": True})
+        await create
     await other.delete_session(**WHO)
-    before = arrived.count("Commit")
     late.release()
-    await until(lambda: arrived.count("Commit") > before)
+    await giving_up.answers()
     found = await other.get_session(**WHO)
 
     assert found is not None

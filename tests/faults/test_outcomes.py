@@ -18,8 +18,8 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold, Lose, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO
-from tests.support.clock import in_days
+from tests.faults.conftest import WHO, GivesUp
+from tests.support.clock import PassingTime, in_days
 
 OF: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -58,12 +58,12 @@ async def test_a_lost_append_to_a_session_that_is_deleted_then_is_not_called_mis
 
 
 async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_called_refused(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
 ) -> None:
     """Its first request is on its way; the next one found an expired session, and after that an outage."""
     await other.create_session(**WHO, ttl_seconds=1)
-    # The first request waits for its timeout; the others have the rest of the deadline on a busy machine.
-    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=2, deadline_s=6))
+    giving_up = GivesUp(passing)
+    service = FirestoreSessionService(project=project, interceptors=[giving_up])
     late = Hold()
 
     def plan(call: Call) -> Fault | None:
@@ -73,14 +73,18 @@ async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_cal
         return Refuse("RESOURCE_EXHAUSTED") if call.number > 2 else None
 
     firestore_proxy.plan = only("Commit", plan)
-    with in_days(1), pytest.raises(StoreError) as caught:
-        await service.create_session(**WHO, state={"mine": True})
+    with in_days(1):
+        create = asyncio.create_task(service.create_session(**WHO, state={"mine": True}))
+        await asyncio.to_thread(late.reached.wait)
+        giving_up.now.set()
+        with pytest.raises(StoreError) as caught:
+            await create
     firestore_proxy.plan = no_faults
     late.release()
-    async with asyncio.timeout(60):
-        while (found := await other.get_session(**WHO)) is None:
-            pass
+    await giving_up.answers()
+    found = await other.get_session(**WHO)
 
+    assert found is not None
     assert {"mine": True} == found.state
     assert isinstance(caught.value, OutcomeUnknownError)
 

@@ -31,7 +31,7 @@ from gcp_adk_store.testing.faults.plans import (
     only,
 )
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, until
+from tests.faults.conftest import WHO, telling
 from tests.services.peak_memory import Peak
 from tests.support.clock import PassingTime
 
@@ -75,17 +75,16 @@ async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
 ) -> None:
     """An upload whose answer is lost is there, one that was refused or never arrived whole is not."""
     service = GcsArtifactService(adk_store_bucket)
-    storage_proxy.plan = only("upload", from_nth(0, fault))
+    storage_proxy.plan, met = telling(only("upload", from_nth(0, fault)))
     save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
+    assert await asyncio.to_thread(met.wait, 60)
     if isinstance(fault, Hang):
-        await until(lambda: storage_proxy.figures.faults[fault.kind])
         passing.after(OVER_S)
     with pytest.raises(raised) as caught:
         await save
 
     assert type(caught.value) is raised
     assert stored == stored_objects()
-    assert storage_proxy.figures.faults[fault.kind] >= 1
 
 
 @pytest.mark.parametrize(
@@ -186,7 +185,7 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
         await save
     at_the_end = stored_objects()
     late.release()
-    await until(stored_objects)
+    await service.close()
 
     assert {} == at_the_end
     assert {NAME: b"one"} == stored_objects()
@@ -336,16 +335,18 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
 ) -> None:
     """Their callers learn that the request ended."""
     hold = Hold()
-    proxy = StorageProxy(storage_emulator.address, lambda call: hold if call.number == 0 else Hang())
+    plan, met = telling(from_nth(1, Hang()))
+    proxy = StorageProxy(storage_emulator.address, lambda call: hold if call.number == 0 else plan(call))
     with contextlib.ExitStack() as running:
         running.enter_context(proxy)
         url = f"{proxy.address}/storage/v1/b/x/o"
         held = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=60))
         await asyncio.to_thread(hold.reached.wait)
         hanging = asyncio.create_task(asyncio.to_thread(requests.get, url, timeout=60))
-        await until(lambda: proxy.figures.faults["hang"])
+        await asyncio.to_thread(met.wait)
         async with asyncio.timeout(60):
             await asyncio.to_thread(running.close)
             outcomes = await asyncio.gather(held, hanging, return_exceptions=True)
 
     assert [requests.ConnectionError] * 2 == [type(outcome) for outcome in outcomes]
+    assert Counter(hold=1, hang=1) == proxy.figures.faults

@@ -42,7 +42,6 @@ from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
 
 DAY_S = 24 * 3600
 NOW = 4_000_000_000.0
-HASTY_S = 0.25
 
 Tasks = TypeVar("Tasks", FirestoreTaskStore, FirestorePushNotificationConfigStore)
 
@@ -100,8 +99,8 @@ class World:
     """The store of one case, which no other case has seen."""
 
     def __init__(self, now: float = NOW) -> None:
-        self.hasty = False
-        """Whether the services that act give up soon."""
+        self.may_miss_others = False
+        """Whether something failed so that what others wrote may be unread."""
         self.now = now
         """The time at which everything happens."""
         self._opened: list[Closing] = []
@@ -109,15 +108,9 @@ class World:
     def sessions(
         self, *, bucket: bool = False, acting: bool = False, **options: Any
     ) -> FirestoreSessionService:
-        """Return a session service that knows nothing yet; one that is *acting* may be a hasty one."""
-        given: dict[str, Any] = {
-            "inline_bytes": 100,
-            "state_value_bytes": 100,
-            **options.pop("limits", {}),
-        }
-        if acting and self.hasty:
-            given |= dict.fromkeys(("deadline_s", "rpc_timeout_s", "payload_deadline_s"), HASTY_S)
-        service = self._open_sessions(SessionLimits(**given), bucket=bucket, acting=acting, options=options)
+        """Return a session service that knows nothing yet; faults meet one that is *acting*."""
+        limits = SessionLimits(**{"inline_bytes": 100, "state_value_bytes": 100, **options.pop("limits", {})})
+        service = self._open_sessions(limits, bucket=bucket, acting=acting, options=options)
         self._opened.append(service)
         return service
 
@@ -129,18 +122,14 @@ class World:
         return FirestoreMemoryService(storage, embedder=embedder)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
-        """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
-        hasty = acting and self.hasty
-        limits = ArtifactLimits(deadline_s=2 * HASTY_S) if hasty else ArtifactLimits()
-        service = self._open_artifacts(limits, acting=acting)
+        """Return an artifact service that knows nothing yet; see :meth:`sessions`."""
+        service = self._open_artifacts(ArtifactLimits(), acting=acting)
         self._opened.append(service)
         return service
 
     def tasks(self, kind: type[Tasks], *, acting: bool = False) -> Tasks:
         """Return a store of A2A tasks or of their configs that knows nothing yet; see :meth:`sessions`."""
-        hasty = acting and self.hasty
-        limits = SessionLimits(deadline_s=HASTY_S, rpc_timeout_s=HASTY_S) if hasty else SessionLimits()
-        store = self._open_tasks(kind, limits, acting=acting)
+        store = self._open_tasks(kind, SessionLimits(), acting=acting)
         self._opened.append(store)
         return store
 

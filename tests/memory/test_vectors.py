@@ -30,7 +30,7 @@ from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
 from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
-from tests.support.clock import in_days
+from tests.support.clock import PassingTime, in_days
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
@@ -217,14 +217,15 @@ async def test_a_failed_embedder_is_left_alone_for_a_time(
     assert 2 == (await memory.reindex_memories(**USER)).embedded
 
 
-async def test_an_embedder_that_hangs_has_failed(store: Store) -> None:
+async def test_an_embedder_that_hangs_has_failed(store: Store, passing: PassingTime) -> None:
     """After MemoryLimits.embed_timeout_s."""
+    limits = MemoryLimits()
 
     async def hang(_texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
+        passing.after(limits.embed_timeout_s)
         await asyncio.Event().wait()
         return []
 
-    limits = MemoryLimits(embed_timeout_s=0.01)
     hanging = FunctionEmbedder(hang, name="hangs", dimensions=2)
     memory = FirestoreMemoryService(store.sessions.storage, limits=limits, embedder=hanging)
     await add(memory, said("my dog"))

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
-    ArtifactLimits,
     FirestoreSessionService,
     GcsArtifactService,
     SessionLimits,
@@ -32,10 +30,6 @@ OWNER: dict[str, Any] = {"app_name": "app", "user_id": f"{WHOSE} user"}
 FIELDS = {"operation", "app", "attempts", "error_type"}
 FAULTS = [fault for fault in COMMON_FAULTS if not isinstance(fault, Delay)]
 LIMITS = SessionLimits(state_value_bytes=50, inline_bytes=50, event_text_bytes=400, seal_tail_bytes=500)
-SOON_S = 0.5
-"""Where some requests fail, calls give up: it takes no time to wait for what never comes."""
-LATE_S = 60.0
-"""Where all requests fail alike or none does, no call waits: a busy machine decides no outcome."""
 
 
 class Unspeakable:
@@ -108,6 +102,7 @@ def telling(watched: Watched) -> str:
     return "\n".join([*spans, *points])
 
 
+@pytest.mark.usefixtures("passing")
 def test_telemetry_tells_nothing_that_was_said(
     watched: Watched,
     heard: Heard,
@@ -132,10 +127,8 @@ def test_telemetry_tells_nothing_that_was_said(
     def check(said: list[Any], words: str, seed: int, rate: float) -> None:
         faults = [Refuse("PERMISSION_DENIED")] if rate == 1 else FAULTS
         firestore_proxy.plan = storage_proxy.plan = RandomFaults(seed, rate, faults)
-        deadline_s = SOON_S if 0 < rate < 1 else LATE_S
-        limits = replace(LIMITS, deadline_s=deadline_s)
-        sessions = FirestoreSessionService(project=project, limits=limits, bucket=adk_store_bucket)
-        artifacts = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(deadline_s=deadline_s))
+        sessions = FirestoreSessionService(project=project, limits=LIMITS, bucket=adk_store_bucket)
+        artifacts = GcsArtifactService(adk_store_bucket)
 
         async def run() -> None:
             await talk(sessions, artifacts, next(numbers), said, words)

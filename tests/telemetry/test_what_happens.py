@@ -34,7 +34,6 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.faults.storage_requests import is_bucket_look
-from tests.faults.conftest import until
 from tests.support.told import Told
 from tests.telemetry.watched import Watched, attributes_of, own
 
@@ -237,7 +236,7 @@ async def test_operations_that_run_and_those_that_wait_are_observed(
     appends = [asyncio.create_task(service.append_event(session, said())) for session in held]
     observed = []
     for hold in on_their_way:
-        await until(hold.reached.is_set)
+        assert await asyncio.to_thread(hold.reached.wait, 60)
         observed.append(watched.take_metrics())
         hold.release()
     await asyncio.gather(*appends)
@@ -262,7 +261,7 @@ async def test_a_caller_that_is_cancelled_is_no_failure(
     on_its_way = Hold()
     firestore_proxy.plan = only("Commit", nth(0, on_its_way))
     append = asyncio.create_task(service.append_event(held, said()))
-    await until(on_its_way.reached.is_set)
+    assert await asyncio.to_thread(on_its_way.reached.wait, 60)
     append.cancel()
     await asyncio.wait([append])
     span = watched.take_span()
