@@ -21,6 +21,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.adk_server import one_turn_at_a_time, register, services
 from gcp_adk_store.adk_server.services import close_services
 from tests.adk_server.conftest import AGENTS
+from tests.support.watching import once
 
 SCRIPTS = Path(__file__).parent / "agents"
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
@@ -199,17 +200,12 @@ def body(text: str) -> dict[str, Any]:
     return {"type": "http.request", "body": json.dumps(fields).encode(), "more_body": False}
 
 
-async def is_so(store: Store, **expected: Any) -> None:
-    """Wait until the turn of the session is as *expected*."""
-
-    async def looks() -> None:
-        while True:
-            status = await store.turns.status(**SCRIPTED)
-            if all(getattr(status, name) == value for name, value in expected.items()):
-                return
-            await asyncio.sleep(0.01)
-
-    await asyncio.wait_for(looks(), 60)
+async def first_turn_ended(store: Store) -> None:
+    """Wait until the first turn of the session is over."""
+    status = await once(
+        store.sessions, lambda: store.turns.status(**SCRIPTED), lambda now: not now.is_running, **SCRIPTED
+    )
+    assert 1 == status.fence
 
 
 async def said(store: Store) -> list[str | None]:
@@ -239,7 +235,7 @@ async def test_a_live_conversation_is_one_turn(serve: Serve, elsewhere: Store) -
     client.leave({"type": "websocket.disconnect", "code": 1001})
     await client.ended()
 
-    await is_so(elsewhere, is_running=False, fence=1)
+    await first_turn_ended(elsewhere)
     assert ["one", "heard one", "two", "heard two"] == await said(elsewhere)
 
 
@@ -261,13 +257,12 @@ async def test_a_client_that_leaves_during_its_turn_releases_it(
     """ADK stops its agent; the message that it answered stays."""
     await elsewhere.sessions.create_session(**SCRIPTED)
     client = Client(serve(agents=SCRIPTS), posted(path), body("wait"))
-    await is_so(elsewhere, is_running=True)
-    while not await said(elsewhere):  # noqa: ASYNC110  # ADK tells nobody
-        await asyncio.sleep(0.01)
+    await once(elsewhere.sessions, lambda: said(elsewhere), bool, **SCRIPTED)
+    assert (await elsewhere.turns.status(**SCRIPTED)).is_running
     client.leave({"type": "http.disconnect"})
     await client.ended()
 
-    await is_so(elsewhere, is_running=False, fence=1)
+    await first_turn_ended(elsewhere)
     assert ["wait"] == await said(elsewhere)
 
 

@@ -17,6 +17,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.ready_programs import ready_programs
+from tests.support.watching import once
 
 
 def run(*arguments: str) -> Result:
@@ -136,20 +137,18 @@ def test_a_copy_that_follows_ends_after_a_last_pass(folder: Path, tmp_path: Path
     follow = ["copy", uri(folder), uri(other), "--app", APP, "--follow", "--interval", "0.1", "--json"]
 
     async def until_there(name: str) -> None:
+        who: dict[str, Any] = {"app_name": APP, "user_id": "bob", "session_id": name}
         async with Store.local(other) as store:
-            while not await store.sessions.get_session(  # noqa: ASYNC110  # another process writes it
-                app_name=APP, user_id="bob", session_id=name
-            ):
-                await asyncio.sleep(0.05)
+            await once(store.sessions, lambda: store.sessions.get_session(**who), bool, **who)
 
     async def write() -> None:
         async with Store.local(folder) as store:
             await fill(store.sessions, [("bob", "s3", many(2))])
 
     with subprocess.Popen([program, *follow], stdout=subprocess.PIPE) as running:
-        asyncio.run(asyncio.wait_for(until_there("s2"), 60))
+        asyncio.run(until_there("s2"))
         asyncio.run(write())
-        asyncio.run(asyncio.wait_for(until_there("s3"), 60))
+        asyncio.run(until_there("s3"))
         running.send_signal(signal.SIGINT)
         out, _ = running.communicate(timeout=60)
     report = json.loads(out)

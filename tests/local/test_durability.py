@@ -117,8 +117,8 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
     try:
         async with asyncio.timeout(60):
-            while len(service._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them
-                await asyncio.sleep(0.001)
+            while len(service._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
+                await asyncio.sleep(0)
     finally:
         commits.may_go.set()
         await turn

@@ -241,11 +241,9 @@ async def test_a_caller_that_stops_leaves_nothing_running(
     waiting = asyncio.create_task(soon(reader.iter_events(**WHO, follow=True, limit=2)))
     await waiting
 
-    async def all_ended() -> None:
-        while len(asyncio.all_tasks() - before) > 1:  # noqa: ASYNC110  # this one is left
-            await asyncio.sleep(0.001)
-
-    await asyncio.wait_for(asyncio.create_task(all_ended()), _SOON_S)
+    if left := asyncio.all_tasks() - before:
+        _, running = await asyncio.wait(left, timeout=_SOON_S)
+        assert not running
 
 
 @pytest.mark.processes
@@ -282,6 +280,7 @@ class _Resuming:
         self.seen: list[str | None] = []
         self._store = store
         self._cursor: str | None = None
+        self._saw = asyncio.Event()
         self._begin()
 
     def _begin(self) -> None:
@@ -293,6 +292,7 @@ class _Resuming:
             async for each in events:
                 self.seen.append(said(each))
                 self._cursor = each.cursor
+                self._saw.set()
 
     async def stop(self) -> None:
         """Stop, wherever it is."""
@@ -307,8 +307,9 @@ class _Resuming:
 
     async def has_seen(self, count: int) -> None:
         """Wait until it has seen so many events."""
-        while len(self.seen) < count:  # noqa: ASYNC110  # a follower has no other sign
-            await asyncio.sleep(0.001)
+        while len(self.seen) < count:
+            self._saw.clear()
+            await self._saw.wait()
 
 
 @given(steps=_STEPS)

@@ -3,21 +3,22 @@
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, cast
 
 import pytest
 from google.adk.sessions import Session
 
-from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store, machine
+from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
 from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, event, text, texts
+from tests.support.clock import PassingTime
 
 # A coroutine of gRPC that a closed loop drops complains whenever the collector finds it.
 pytestmark = [
@@ -25,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-DEADLINE_S = 12.0
+DEADLINE_S = 60.0
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
 
 
@@ -154,7 +155,7 @@ def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], hold
     task = loop.create_task(work)
 
     task.add_done_callback(lambda _: hold.reached.set())
-    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, 10))
+    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, DEADLINE_S))
     if task.done():
         task.result()
     return not task.done()
@@ -166,13 +167,11 @@ def end(loop: asyncio.AbstractEventLoop, hold: Hold) -> None:
     hold.release(forward=False)
 
 
-def leftovers(place: Place) -> tuple[int, int]:
+def leftovers(place: Place, passing: PassingTime) -> tuple[int, int]:
     """Return how many queues have permits, and how many appends are under way."""
     sessions, artifacts = place.store.sessions, place.store.artifacts
-    with pytest.MonkeyPatch.context() as patch:
-        # What nobody asks for is looked at once a second.
-        patch.setattr(machine, "monotonic", lambda: time.monotonic() + 1)
-        asyncio.run(place.all_work())
+    passing.after(1)  # what nobody asks for is looked at once a second
+    asyncio.run(place.all_work())
     limiters = [
         sessions._limiter,
         sessions.bounds._limiter,
@@ -184,7 +183,9 @@ def leftovers(place: Place) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(place: Place, name: str) -> None:
+def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(
+    place: Place, name: str, passing: PassingTime
+) -> None:
     """Whichever request it is, every operation works in a fresh loop, and nothing is left of the old one."""
     number = 0
     before = set(threading.enumerate())
@@ -199,7 +200,7 @@ def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(place: Place, 
         number += 1
 
     assert number
-    assert (0, 0) == leftovers(place)
+    assert (0, 0) == leftovers(place, passing)
     begun = set(threading.enumerate()) - before
     threads = [thread for thread in begun if thread.name.startswith("adk-store")]
     assert len(threads) <= 8
@@ -208,7 +209,7 @@ def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(place: Place, 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(
-    place: Place, name: str
+    place: Place, name: str, passing: PassingTime
 ) -> None:
     """After each of its first steps, in which it takes turns and begins tasks."""
     for steps in range(8):
@@ -221,13 +222,16 @@ def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(
         assert not task.done()
     asyncio.run(place.all_work())
 
-    assert (0, 0) == leftovers(place)
+    assert (0, 0) == leftovers(place, passing)
 
 
 @pytest.mark.parametrize("way", ["dropped", "on a thread that ended"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_loops_that_nobody_runs_or_closes_take_nothing_with_them(place: Place, way: str) -> None:
+def test_loops_that_nobody_runs_or_closes_take_nothing_with_them(
+    place: Place, way: str, passing: PassingTime
+) -> None:
     """As many as may be under way; what they had comes back within the deadline."""
+    limiter = cast("Limiter", place.store.sessions.bounds._limiter)
     kept: list[asyncio.AbstractEventLoop] = []
 
     def leave_one() -> None:
@@ -243,13 +247,23 @@ def test_loops_that_nobody_runs_or_closes_take_nothing_with_them(place: Place, w
         thread.start()
         thread.join()
     gc.collect()
-    asyncio.run(place.all_work())
+
+    async def wait_half_the_deadline() -> None:
+        working = asyncio.create_task(place.all_work())
+        while not (limiter._waiting or working.done()):  # noqa: ASYNC110  # for what the loops have
+            await asyncio.sleep(0)
+        passing.after(DEADLINE_S / 2)
+        await working
+
+    asyncio.run(wait_half_the_deadline())
     asyncio.run(place.one_handle_works())
     for loop in kept:
         loop.close()
 
 
-def test_a_loop_that_is_stopped_and_runs_again_sees_its_append_through(place: Place) -> None:
+def test_a_loop_that_is_stopped_and_runs_again_sees_its_append_through(
+    place: Place, passing: PassingTime
+) -> None:
     """Meanwhile it is the session's turn: an append in another loop waits, and is not sent."""
 
     async def read() -> Session:
@@ -264,9 +278,17 @@ def test_a_loop_that_is_stopped_and_runs_again_sees_its_append_through(place: Pl
     hold = place.plan.arm(0)
     loop = asyncio.new_event_loop()
     appending = loop.create_task(append("stopped"))
-    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, 10))
-    with part_of(0.2), pytest.raises(OverloadedError):
-        asyncio.run(append("too early"))
+    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, DEADLINE_S))
+
+    async def append_too_early() -> None:
+        with part_of(10):
+            appending = asyncio.create_task(append("too early"))
+        await asyncio.sleep(0)  # lets it begin
+        passing.after(10)
+        with pytest.raises(OverloadedError):
+            await appending
+
+    asyncio.run(append_too_early())
     hold.release()
     loop.run_until_complete(appending)
     loop.close()

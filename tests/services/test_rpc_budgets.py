@@ -3,7 +3,8 @@
 import asyncio
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -824,20 +825,26 @@ async def test_a_turn_is_two_writes_beside_its_appends(
 
 
 async def test_waiting_for_a_turn_is_a_read_for_each_change(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 to find it busy, 1 as the stream opens, 1 for each append and the end; then 1 write, and no poll."""
     held = await service.create_session(**WHO)
     turns, waiting = Turns(service), Turns(FirestoreSessionService(project=project))
+    documents = waiting.sessions.storage.documents
+    watch, watches = documents.watch, asyncio.Event()
+
+    async def told(path: str) -> AsyncIterator[Any]:
+        async with aclosing(watch(path)) as changes:
+            async for each in changes:
+                watches.set()
+                yield each
+
+    monkeypatch.setattr(documents, "watch", told)
     async with turns.hold(**WHO):
         meter.take()
         taking = asyncio.create_task(waiting.take(**WHO, wait_s=30))
-        opened = FirestoreFigures()
-        while opened.reads < 2:
-            await asyncio.sleep(0.01)
-            more = meter.take()
-            opened.rpcs += more.rpcs
-            opened.reads += more.reads
+        await watches.wait()
+        opened = meter.take()
         for number in range(3):
             await service.append_event(held, event(f"{number}"))
     taken = await taking

@@ -1,6 +1,7 @@
 """Steps run side by side, say how far they are, and tell all failures together."""
 
 import io
+import os
 import sys
 from pathlib import Path
 
@@ -8,14 +9,9 @@ from setup.plan import Step
 from setup.running import run
 
 MEETS = """
-import pathlib, sys, time
-here, there = map(pathlib.Path, sys.argv[1:])
-here.touch()
-for _ in range(3000):
-    if there.exists():
-        sys.exit(0)
-    time.sleep(0.01)
-sys.exit("the other never ran")
+import signal, sys
+signal.alarm(60)
+open(sys.argv[1], sys.argv[2]).close()
 """
 
 
@@ -26,10 +22,11 @@ def step(name: str, code: str, *arguments: str, after: str = "") -> Step:
 
 
 def test_steps_run_side_by_side(tmp_path: Path) -> None:
-    """Each of these ends only when the other has begun."""
-    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    """Each of these ends only when the other has begun: a pipe opens at both ends at once."""
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
     out = io.StringIO()
-    failed = run([step("a", MEETS, one, two), step("b", MEETS, two, one)], root=tmp_path, out=out)
+    failed = run([step("a", MEETS, pipe, "r"), step("b", MEETS, pipe, "w")], root=tmp_path, out=out)
 
     assert [] == failed
     assert ["a: started", "b: started"] == out.getvalue().splitlines()[:2]

@@ -28,6 +28,7 @@ from gcp_adk_store.turns import TurnStatus
 from gcp_adk_store.turns.lease import RENEWALS
 from tests.services.racing_process import At, open_store
 from tests.support.ready_processes import READY
+from tests.support.watching import once
 from tests.turns.worker import LEASE_S, WHO, Task, runner_of, work
 
 LONGEST_S: Final = 170
@@ -187,9 +188,7 @@ async def _stop_a_holder(store: Store, pids: set[int | None]) -> TurnStatus:
 
 
 async def _when(store: Store, is_so: Callable[[TurnStatus], bool]) -> TurnStatus:
-    while not is_so(status := await store.turns.status(**WHO)):  # noqa: ASYNC110  # others change it
-        await asyncio.sleep(0.01)
-    return status
+    return await once(store.sessions, lambda: store.turns.status(**WHO), is_so, **WHO)
 
 
 def _pid(status: TurnStatus) -> int:
