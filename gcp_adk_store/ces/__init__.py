@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.loading import load_code, load_tools
     from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation, ConversationTurn, ToolUse
     from gcp_adk_store.ces.conversation.models import RecordingModel, ReplayedModel, ScriptedModel
+    from gcp_adk_store.ces.host.logs import RunLog
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
     from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
@@ -46,6 +47,7 @@ __all__ = [
     "RecordingModel",
     "ReplayedModel",
     "RunFailure",
+    "RunLog",
     "RuntimeSettings",
     "ScriptedModel",
     "SessionKey",
@@ -68,6 +70,7 @@ __getattr__ = importer(
         "apps.loading": ("load_code", "load_tools"),
         "conversation.conversation": ("AppAgent", "Conversation", "ConversationTurn", "ToolUse"),
         "conversation.models": ("RecordingModel", "ReplayedModel", "ScriptedModel"),
+        "host.logs": ("RunLog",),
         "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
         "host.runtime": ("PythonRuntime",),
         "host.settings": ("RuntimeSettings", "SessionKey", "SessionKeyLike"),

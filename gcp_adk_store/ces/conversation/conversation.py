@@ -23,6 +23,7 @@ from gcp_adk_store.ces.conversation.decisions import MODEL, USER, active_agent, 
 from gcp_adk_store.ces.conversation.models import as_model
 from gcp_adk_store.ces.conversation.program import Program, TurnSessions
 from gcp_adk_store.ces.conversation.turn import Turn
+from gcp_adk_store.ces.host.logs import NoteRun, RunLog, logs_of
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
@@ -66,6 +67,7 @@ class AppAgent(BaseAgent):
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
         allow_problems: bool = False,
+        note_run: NoteRun | None = None,
     ) -> None:
         """Read the code of *app*; the sandbox starts with the first code that runs.
 
@@ -80,6 +82,7 @@ class AppAgent(BaseAgent):
             mocks: Answers to calls of tools.
             fakes: Code that answers calls of tools.
             allow_problems: Run an app with ``problems``, without what it lacks: also what guards it.
+            note_run: As :class:`~gcp_adk_store.ces.PythonRuntime`.
 
         Raises:
             InvalidInputError: the app has problems or no root agent, a file cannot be read, a condition of a
@@ -99,7 +102,8 @@ class AppAgent(BaseAgent):
         tools = tuple(tools)
         self._program = Program.of(app, tools)
         self._model = as_model(named)
-        self._sessions = TurnSessions()
+        settings = settings or RuntimeSettings()
+        self._sessions = TurnSessions(stored_log_characters=settings.stored_log_characters, note_run=note_run)
         self._runtime = PythonRuntime(
             self._sessions,
             artifact_service=artifact_service,
@@ -109,6 +113,7 @@ class AppAgent(BaseAgent):
             settings=settings,
             mocks=mocks,
             fakes=fakes,
+            note_run=self._sessions.note,
         )
 
     @property
@@ -244,6 +249,11 @@ class ConversationTurn:
             for event in self.events
             for call in calls_of(event.content)
         )
+
+    @property
+    def logs(self) -> tuple[RunLog, ...]:
+        """What code told, as far as ``RuntimeSettings.stored_log_characters`` allow."""
+        return tuple(log for event in self.events for log in logs_of(event))
 
     @property
     def error(self) -> str | None:

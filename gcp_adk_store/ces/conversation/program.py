@@ -24,6 +24,7 @@ from gcp_adk_store.ces.conversation.decisions import (
     in_force,
     require_success,
 )
+from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
@@ -51,6 +52,10 @@ class HeldSession:
     """Responses of asynchronous tools that came during the turn."""
     mocks: MockConfig | None = None
     """Answers to calls of tools in this turn alone."""
+    log_left: int = 0
+    """Characters of logs that events of the turn may still keep."""
+    logs: list[RunLog] = field(default_factory=list)
+    """Of runs since the last event that was handed over."""
 
     @property
     def key(self) -> SessionKey:
@@ -68,16 +73,28 @@ class HeldSession:
         held = [] if self.answer is None else [self.answer]
         return [*in_force(self.session.events), *held]
 
-    def take_delta(self) -> dict[str, Any]:
-        """Return what runs changed, for an event that will carry it."""
-        taken, self.delta = self.delta, {}
-        return taken
+    def note(self, log: RunLog) -> None:
+        """Keep *log* for the next event."""
+        kept = log.cut(self.log_left)
+        if kept.size:
+            self.log_left -= kept.size
+            self.logs.append(kept)
+
+    def carried_by(self, event: Event) -> Event:
+        """Return *event* with what runs changed and told since the one before it."""
+        event.actions.state_delta |= self.delta
+        with_logs(event, self.logs, sum(log.size for log in self.logs))
+        self.delta, self.logs = {}, []
+        return event
 
 
 class TurnSessions(BaseSessionService):
     """A session service for a runtime: the sessions of turns, and in between those of the service itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, stored_log_characters: int = 0, note_run: NoteRun | None = None) -> None:
+        """Keep that many characters of the logs of a turn in its events, and pass logs on to *note_run*."""
+        self._stored_log_characters = stored_log_characters
+        self._note_run = note_run
         self._held: dict[SessionKey, HeldSession] = {}
         self._services: dict[SessionKey, BaseSessionService] = {}
         self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
@@ -87,13 +104,23 @@ class TurnSessions(BaseSessionService):
     def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
         """Let runs on *session* see it as it is here, while the block runs."""
         key = SessionKey.of_session(session)
-        held = self._held[key] = HeldSession(session, mocks=self._mocks.get(key))
+        held = self._held[key] = HeldSession(
+            session, mocks=self._mocks.get(key), log_left=self._stored_log_characters
+        )
         self._services[key] = service
         try:
             yield held
         finally:
             if self._held.get(key) is held:
                 del self._held[key]
+
+    def note(self, key: SessionKey, log: RunLog) -> None:
+        """Keep what a run in a turn has to tell; the event of an asynchronous tool has its own."""
+        held = self._held.get(key)
+        if held is not None and not log.late:
+            held.note(log)
+        if self._note_run is not None:
+            self._note_run(key, log)
 
     @asynccontextmanager
     async def reserving(self, key: SessionKey, mocks: MockConfig | None = None) -> AsyncIterator[None]:

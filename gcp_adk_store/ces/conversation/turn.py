@@ -74,11 +74,11 @@ class Turn:
         except TurnFailedError as exc:
             for event in self._released():
                 yield event
-            yield self._carrying(self._event(None, error_code=exc.code, error_message=str(exc)))
+            yield self.held.carried_by(self._event(None, error_code=exc.code, error_message=str(exc)))
         for event in self._released():
             yield event
-        if self.held.delta:
-            yield self._carrying(self._event(None))
+        if self.held.delta or self.held.logs:
+            yield self.held.carried_by(self._event(None))
         while self.held.late:
             yield self.held.late.pop(0)
 
@@ -382,11 +382,7 @@ class Turn:
 
     def _released(self) -> list[Event]:
         event, self.held.answer = self.held.answer, None
-        return [] if event is None else [self._carrying(event)]
-
-    def _carrying(self, event: Event) -> Event:
-        event.actions.state_delta |= self.held.take_delta()
-        return event
+        return [] if event is None else [self.held.carried_by(event)]
 
 
 def _content(wire: Mapping[str, Any] | None) -> types.Content | None:

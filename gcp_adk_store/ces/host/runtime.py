@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine, NoteLines
+from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.results import Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.session_runs import (
@@ -145,6 +146,7 @@ class PythonRuntime:
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
         note_lines: NoteLines | None = None,
+        note_run: NoteRun | None = None,
     ) -> None:
         """Create a runtime; the sandbox starts with the first run.
 
@@ -162,6 +164,8 @@ class PythonRuntime:
             note_lines: Called after each run, called tools included, with the name of its file and the lines
                 that ran, as the code's process tells them. Runs are slower then. A run of several files, or
                 one that is killed, reports nothing.
+            note_run: Called after each run that printed, warned of something or failed, with its session and
+                its :class:`~gcp_adk_store.ces.RunLog`. Tools that code called come before the run itself.
 
         Raises:
             InvalidInputError: two tools have one name, or the name of the sandbox is unknown.
@@ -173,7 +177,7 @@ class PythonRuntime:
         self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
         self._engine = Engine(self._sandbox, self._toolbox, access, settings, room, note_lines=note_lines)
-        self._sessions = SessionRuns(session_service, artifact_service, settings)
+        self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
         self._late = LateRuns(per_session=settings.waiting_per_session)
 
     @property
@@ -395,7 +399,8 @@ def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Ran:
 def _response(reply: Reply) -> dict[str, Any]:
     """Return the response for a model."""
     if not reply.ok:
-        return {"error": f"{reply.status_code} {reply.reason}: {reply.text}"}
+        why = reply.text if reply.status_code else "; ".join(reply.said)
+        return {"error": f"{reply.status_code} {reply.reason}: {why}"}
     try:
         body = json.loads(reply.text)
     except (ValueError, RecursionError):

@@ -16,7 +16,8 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store.ces.host.results import ToolRun
+from gcp_adk_store.ces.host.logs import NoteRun, RunLog, logs_of_run, with_logs
+from gcp_adk_store.ces.host.results import Answer, ToolRun
 from gcp_adk_store.ces.host.session_context import (
     events_of,
     fleeting,
@@ -27,6 +28,7 @@ from gcp_adk_store.ces.host.session_context import (
 )
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.ces.host.toolbox import Invocation, Ran, Situation, failure_of
+from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.operations.limiter import Limiter
 
@@ -153,6 +155,7 @@ class SessionRuns:
     sessions: BaseSessionService
     artifacts: BaseArtifactService | None
     settings: RuntimeSettings
+    note_run: NoteRun | None = None
     _limiter: Limiter = field(default_factory=Limiter)
 
     async def run(self, invocation: Invocation, work: Work) -> Done:
@@ -167,7 +170,11 @@ class SessionRuns:
         async with self._turn(invocation):
             for left in range(self.settings.reruns_on_conflict, -1, -1):
                 opened = await self.open(invocation)
-                ran = await work(opened)
+                try:
+                    ran = await work(opened)
+                except SandboxError as exc:
+                    self._note(invocation, Ran(answer=Answer(state={}), stdout=exc.output), failure=exc)
+                    raise
                 event_id = None
                 try:
                     event_id = await self._append(opened.session, ran, invocation)
@@ -180,7 +187,9 @@ class SessionRuns:
                         "%s on %s runs again: another writer was first", invocation.what, invocation.key
                     )
                     continue
-                return self._done(invocation, opened, ran, event_id, started)
+                done = self._done(invocation, opened, ran, event_id, started)
+                self._note(invocation, ran, done.warnings)
+                return done
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -255,6 +264,7 @@ class SessionRuns:
         """
         started = time.monotonic()
         ran = await work(opened)
+        logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
         left = self.settings.appends_of_late_responses - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
@@ -264,6 +274,7 @@ class SessionRuns:
                 try:
                     event = self._event(session, ran, invocation)
                     event.author, event.content = _USER, _response(ran, invocation, name)
+                    with_logs(event, logs, self.settings.stored_log_characters)
                     await self.sessions.append_event(session, event)
                 except StaleSessionError:
                     if not left:
@@ -276,6 +287,30 @@ class SessionRuns:
                 else:
                     break
         return self._done(invocation, opened, ran, invocation.event_id, started)
+
+    def _note(
+        self,
+        invocation: Invocation,
+        ran: Ran,
+        warnings: Sequence[str] = (),
+        *,
+        failure: SandboxError | None = None,
+        late: bool = False,
+    ) -> list[RunLog]:
+        """Tell what *ran* has to tell, and return it."""
+        log = RunLog(
+            what=invocation.what.partition(" ")[2],
+            agent=invocation.agent_name,
+            printed=ran.stdout,
+            warnings=tuple(warnings),
+            late=late,
+        )
+        ended = "" if failure is None else f"{type(failure).__name__}: {failure}"
+        logs = [*logs_of_run(log, ran.answer.error, ran.calls, failure=ended)]
+        if self.note_run is not None:
+            for each in logs:
+                self.note_run(invocation.key, each)
+        return logs
 
     def _refused(self, ran: Ran, why: InvalidInputError, opened: Opened) -> Ran:
         """Return *ran* as a failure: what it changed cannot be stored."""

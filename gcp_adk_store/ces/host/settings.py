@@ -121,6 +121,9 @@ class RuntimeSettings:
     not ended. A further one is an OverloadedError, and its code does not run."""
     max_depth: int = 5
     """How deep tools may call each other; lower if the machine has fewer sandboxes than depths."""
+    stored_log_characters: int = 0
+    """Characters of what code prints, warns of and fails with that the events of a turn keep, in their
+    ``custom_metadata``. Whoever reads the events sees them, so the default is none."""
     appends_of_late_responses: int = 10
     """How often the runtime tries to append the response of an asynchronous tool if others are first."""
 
@@ -141,6 +144,7 @@ class RuntimeSettings:
             "longest_wait_s": 0,
             "waiting_per_session": 1,
             "max_depth": 0,
+            "stored_log_characters": 0,
             "appends_of_late_responses": 1,
         }
         for name, number in least.items():

@@ -227,7 +227,11 @@ class HttpPolicy:
             raise RefusedError(f"{url.scheme or 'no scheme'}: only http and https URLs can be requested")
         if not any(entry.fits(url) for entry in self.allowed_hosts()):
             asked = f"{_host(url)}:{_port(url)}"
-            raise RefusedError(f"{asked} is not among the allowed hosts (HttpPolicy.allow)")
+            standard = _port(url) == _PORTS[url.scheme]
+            raise RefusedError(
+                f"{asked} is not among the allowed hosts; run with --allow-host "
+                f"{_host(url) if standard else asked}, or name it in HttpPolicy.allow"
+            )
         if not 0 < _port(url) <= _LARGEST_PORT:
             raise RefusedError(f"{_port(url)} is not a port")
         try:

@@ -177,6 +177,7 @@ def _lines(said: str, turn: ConversationTurn) -> list[str]:
     lines += [
         f"{use.agent} calls {use.name} {_json(use.args)} -> {_json(use.response)}" for use in turn.calls
     ]
+    lines += [line for log in turn.logs for line in log.text.splitlines()]
     return [*lines, *(f"{author}: {text}" for author, text in turn.said)]
 
 

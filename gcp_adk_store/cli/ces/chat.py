@@ -17,8 +17,10 @@ from gcp_adk_store.cli.ces.options import (
     app_in,
     app_option,
     chosen_model,
+    log_option,
     mocks_option,
     model_options,
+    note_run,
     object_option,
     test_options,
     until_interrupted,
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 _PROMPT: Final = "you: "
 _HELP: Final = """\
 /state  the variables        /calls  what the last turn called
-/agent  who answers next     /quit   ends the command; the session stays
+/agent  who answers next     /log    what its code printed, warned of and failed with
+/quit   ends the command; the session stays
 Events are texts too: <event>session start</event>"""
 
 
@@ -66,6 +69,7 @@ class _Sessions:
 @object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
 @mocks_option
 @test_options
+@log_option
 @place_options
 def chat(
     app: Path,
@@ -75,7 +79,8 @@ def chat(
 ) -> None:
     """Talk with an agent app: each line is what the user says, and one turn.
 
-    Lines that begin with / show the state, the calls of the last turn and who answers; /help lists them.
+    Lines that begin with / show the state, the calls and the log of the last turn, and who answers; /help
+    lists them. Warnings and failures of code are on standard error, with --log all that it prints.
     Without --session and a store, the session is in memory. A folder of --local is made if it is missing.
 
     Ends with 1 if a turn failed, with 2 if the app has problems, or the conversation cannot go on.
@@ -99,6 +104,7 @@ async def _converse(
     session: str | None,
     variables: dict[str, Any] | None,
     mocks: dict[str, Any] | None,
+    log: bool,
     **given: Any,
 ) -> bool:
     """Hold the conversation, and return whether a turn failed."""
@@ -121,12 +127,13 @@ async def _converse(
             artifact_service=sessions.artifacts,
             allow_problems=chosen.allow_problems,
             **chosen.runtime(mocks),
+            **note_run(log=log),
         )
         async with conversation:
             key = await _begun(conversation, sessions, key, variables)
             click.echo(visible(f"{key} {sessions.where}; /help lists what can be shown"), err=True)
             try:
-                return await _talk(conversation, key)
+                return await _talk(conversation, key, log=log)
             except (APIError, ValueError) as exc:
                 if isinstance(exc, StoreError):
                     raise
@@ -173,9 +180,9 @@ async def _begun(
     return key
 
 
-async def _talk(conversation: "Conversation", key: "SessionKey") -> bool:
+async def _talk(conversation: "Conversation", key: "SessionKey", *, log: bool) -> bool:
     turn: ConversationTurn | None = None
-    failed = False
+    failed, warned = False, set[str]()
     while (line := await _line()) is not None:
         said = line.strip()
         if said == "/quit":
@@ -186,6 +193,8 @@ async def _talk(conversation: "Conversation", key: "SessionKey") -> bool:
             turn = await conversation.send(said, key)
             failed = failed or turn.error is not None
             _show(turn)
+            if not log:
+                _show_trouble(turn, warned)
             if turn.ended:
                 click.echo("the session has ended", err=True)
                 break
@@ -229,8 +238,21 @@ async def _shown(
                 for use in uses
             )
             return "\n".join(lines) or "the last turn called nothing"
+        case "/log":
+            logs = () if turn is None else turn.logs
+            return "\n".join(each.text for each in logs) or "the code of the last turn told nothing"
         case _:
             return _HELP
+
+
+def _show_trouble(turn: "ConversationTurn", warned: set[str]) -> None:
+    """Show the end of each failure in *turn*, and each warning that is not among those *warned* of."""
+    for log in turn.logs:
+        told = [each for each in log.warnings if each not in warned]
+        warned.update(told)
+        told += [f"{log.failure.splitlines()[-1]} (/log shows all of it)"] if log.failure else []
+        for each in told:
+            click.echo(visible(f"{log.agent}: {log.what}: {each}"), err=True)
 
 
 def _show(turn: "ConversationTurn") -> None:

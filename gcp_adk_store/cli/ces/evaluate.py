@@ -18,8 +18,10 @@ from gcp_adk_store.cli.ces.options import (
     defaults_option,
     json_option,
     junit_option,
+    log_option,
     mocks_option,
     model_options,
+    note_run,
     own_model,
     test_options,
     tests_option,
@@ -65,6 +67,7 @@ _MODELS: Final = ("model", "script", "replay", "record")
 @defaults_option
 @mocks_option
 @test_options
+@log_option
 @json_option
 @junit_option
 def evaluate(
@@ -152,6 +155,7 @@ async def _outcomes(
     similar: float | None,
     variables: dict[str, Any],
     mocks: dict[str, Any] | None,
+    log: bool,
     **given: Any,
 ) -> "list[Outcome]":
     from gcp_adk_store.ces.testing.evaluation_runs import EvaluationRuns  # noqa: PLC0415  # likewise
@@ -178,6 +182,7 @@ async def _outcomes(
     rules = Rules(similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls)
     async with chosen.opened_sandbox() as sandbox:
         options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
+        options |= note_run(log=log)
         runs = EvaluationRuns(
             app=app,
             model_for=_models(app, asked, expected=expected),

@@ -22,7 +22,8 @@ from gcp_adk_store.errors import InvalidInputError
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
 
-    from gcp_adk_store.ces import AgentApp, HttpPolicy, RuntimeSettings
+    from gcp_adk_store.ces import AgentApp, HttpPolicy, RunLog, RuntimeSettings, SessionKey
+    from gcp_adk_store.ces.host.logs import NoteRun
     from gcp_adk_store.ces.sandbox import Sandbox
 
 
@@ -56,6 +57,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_LOG_CHARACTERS: Final = 16_384
+"""Of each turn: a page or two of prints, and no copy of all that code says."""
 _SANDBOXES: Final = ("bubblewrap", "inprocess")
 
 
@@ -176,7 +179,12 @@ class Chosen:
             raise CannotLookError(f"--setting: {exc}") from exc
         limits = None if self.timeout is None else Limits(wall_s=self.timeout)
         try:
-            return RuntimeSettings(guest=guest, limits=limits, shared_variables=self.shared_variable)
+            return RuntimeSettings(
+                guest=guest,
+                limits=limits,
+                shared_variables=self.shared_variable,
+                stored_log_characters=_LOG_CHARACTERS,
+            )
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
 
@@ -226,6 +234,20 @@ def app_in(path: Path, name: str | None) -> Iterator[Path]:
         except InvalidInputError as exc:
             raise CannotLookError(str(exc)) from exc
         yield folder
+
+
+log_option = click.option(
+    "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
+)
+
+
+def note_run(*, log: bool) -> "dict[str, NoteRun]":
+    """Return the option of a conversation that shows logs on standard error, if *log* is set."""
+
+    def show(_key: "SessionKey", told: "RunLog") -> None:
+        click.echo(visible(told.text), err=True)
+
+    return {"note_run": show} if log else {}
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")

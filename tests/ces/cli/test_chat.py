@@ -142,3 +142,40 @@ def test_mocks_answer_in_place_of_tools(app: Path) -> None:
     result = chat(app, *scripted(app), "--mocks", json.dumps(mocks), says="I am Ada.\n/calls\n")
 
     assert '-> {"result": "mocked"}' in result.stdout
+
+
+TALKS = '''def greet(name: str) -> str:
+    """Greet."""
+    print("I greet " + name)
+    ces_requests.get("https://api.example.com:8443/greetings")
+    return "Hello"
+'''
+
+
+def test_what_code_prints_and_warns_of_is_shown_on_demand(app: Path) -> None:
+    """A host that is not allowed is told with the option that allows it, without being asked for."""
+    (app / "tools" / "greet" / "python_function" / "python_code.py").write_text(TALKS)
+    refused = (
+        "api.example.com:8443 is not among the allowed hosts; run with --allow-host api.example.com:8443,"
+    )
+
+    result = chat(app, *scripted(app), says="I am Ada.\n/log\n")
+
+    assert refused in result.stderr
+    assert "I greet" not in result.stderr
+    assert "root: greet\n  I greet Ada\n  warning: GET api.example.com: " + refused in result.stdout
+
+
+def test_the_log_is_shown_as_it_happens(app: Path) -> None:
+    """A print is shown although the turn then fails for want of a reply, with all of a traceback."""
+    (app / "tools" / "greet" / "python_function" / "python_code.py").write_text(
+        TALKS.replace('"Hello"', "1 / 0")
+    )
+    (app.parent / "short.json").write_text('[{"calls": [{"name": "greet", "args": {"name": "Ada"}}]}]')
+
+    result = chat(app, "--script", str(app.parent / "short.json"), "--log", says="I am Ada.\n")
+
+    assert result.exit_code == 2
+    assert "root: greet\n  I greet Ada\n" in result.stderr
+    assert "  Traceback (most recent call last):\n" in result.stderr
+    assert "  ZeroDivisionError: division by zero\n" in result.stderr

@@ -305,3 +305,19 @@ def test_what_cannot_run_ends_with_2(
 
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     assert says in result.stderr.replace("\n", " ")
+
+
+def test_the_log_of_code_is_shown_as_it_happens_and_beside_what_failed(project: Path) -> None:
+    """A failing conversation shows it without the option, too."""
+    code = project / "cxas_app" / "Shop" / "tools" / "look_up" / "python_function" / "python_code.py"
+    code.write_text(LOOK_UP.replace("    set_variable", '    print("seen", id)\n    set_variable'))
+
+    shown = run(project, "--name", "it hands over", "--log", "--json")
+    (project / "script.json").write_text(
+        json.dumps({"it hands over": [*SCRIPT["it hands over"][:3], "Found."]})
+    )
+    failed = run(project, "--name", "it hands over", "--json")
+
+    assert "billing: look_up\n  seen 12\n" in shown.stderr
+    assert (shown.exit_code, failed.exit_code, failed.stderr) == (0, 1, "")
+    assert "billing: look_up\n  seen 12\n" in outcomes(failed)["it hands over"]["stdout"]

@@ -1,0 +1,97 @@
+"""What code prints, warns of and fails with is told as it happens, and kept with the turn in bounds."""
+
+from pathlib import Path
+
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.ces import RunLog, RuntimeSettings, SessionKey
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+TALK = '''
+def talk(times: int) -> dict:
+    """Talk."""
+    print("word " * times)
+    ces_requests.get("https://api.example.com/words")
+    raise ValueError("enough")
+'''
+QUIET = 'def quiet() -> dict:\n    """Say nothing."""\n    return {}\n'
+
+
+def calling(name: str, **args: int) -> dict[str, list[dict[str, object]]]:
+    """Return a reply of a model that calls a tool."""
+    return {"calls": [{"name": name, "args": args}]}
+
+
+async def test_each_run_tells_what_it_printed_warned_of_and_failed_with(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """A run that has nothing to tell does not."""
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["talk", "quiet"], "callbacks": {"before_model": ["print('asked')"]}}},
+        tools={"talk": TALK, "quiet": QUIET},
+    )
+    told: list[RunLog] = []
+    replies = [calling("quiet"), calling("talk", times=1), "Done."]
+    conversation = converse(app, replies, note_run=lambda _, log: told.append(log))
+
+    turn = await conversation.send("Go", await conversation.begin())
+
+    assert [(each.agent, each.what) for each in told] == [
+        *[("root", "before_model")] * 2,
+        ("root", "talk"),
+        ("root", "before_model"),
+    ]
+    assert told[2].printed == "word \n"
+    assert "run with --allow-host api.example.com," in told[2].warnings[0]
+    assert told[2].failure.endswith("ValueError: enough")
+    assert told[0].text == "root: before_model\n  asked"
+    assert turn.logs == ()
+    assert not any(event.custom_metadata for event in turn.events)
+
+
+async def test_events_keep_as_much_of_the_logs_of_a_turn_as_they_are_told_to(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """The traceback is the last that is cut."""
+    app = write_app(tmp_path, {"root": {"tools": ["talk"]}}, tools={"talk": TALK})
+    settings = RuntimeSettings(stored_log_characters=2_000)
+    conversation = converse(app, [calling("talk", times=5_000), "Done."], settings=settings)
+    key = await conversation.begin()
+
+    turn = await conversation.send("Go", key)
+
+    (log,) = turn.logs
+    assert log.size == 2_000
+    assert log.failure.endswith("ValueError: enough")
+    assert log.printed.startswith("word word")
+    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    assert found is not None
+    assert sum("ces_log" in (event.custom_metadata or {}) for event in found.events) == 1
+
+
+async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """It is told once, and marked as late."""
+    app = write_app(tmp_path, {"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
+    told: list[tuple[SessionKey, RunLog]] = []
+    conversation = converse(
+        app,
+        [calling("talk", times=1), "Soon."],
+        settings=RuntimeSettings(stored_log_characters=2_000),
+        note_run=lambda key, log: told.append((key, log)),
+    )
+    key = await conversation.begin()
+
+    await conversation.send("Go", key)
+    await conversation.close()
+
+    (only,) = told
+    assert (only[0], only[1].what, only[1].late) == (key, "talk", True)
+    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    assert found is not None
+    kept = [event for event in found.events if event.custom_metadata]
+    assert [event.author for event in kept] == ["user"]
+    assert kept[0].get_function_responses()
