@@ -244,6 +244,8 @@ class OtherTool:
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     """The JSON schema of its arguments, where the configuration has one."""
+    fake: Path | None = None
+    """The code that answers in its place where fakes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,6 +267,8 @@ class Toolset:
     """Where its operations answer, in place of the document's servers."""
     authentication: Mapping[str, Any] = field(default_factory=dict)
     """``apiAuthentication`` of its configuration."""
+    fake: Path | None = None
+    """The code that answers in place of its tools where fakes do."""
     credential: str | None = field(default=None, repr=False)
     """The key or token to send, which the configuration does not have."""
 

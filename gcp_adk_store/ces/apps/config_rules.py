@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Files, config_file, folders
+from gcp_adk_store.ces.apps.files import Files, config_file, folders, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.apps.layout import AgentApp
 
@@ -19,6 +19,7 @@ SYSTEM_TOOLS: Final = {
 }
 """Tools of the platform that models call, and a callback's content: ``tools`` does not have them."""
 _MENTION: Final = re.compile(r"\{@(TOOL|AGENT):\s*([^{}]+?)\s*\}")
+_VARIABLE: Final = re.compile(r"\$context\.variables\.\w+")
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "STRING": (str,),
     "BOOLEAN": (bool,),
@@ -38,11 +39,17 @@ _KEYS: Final = frozenset(
         *("openApiToolset", "openApiSchema", "apiAuthentication", "apiKeyConfig", "bearerTokenConfig"),
         *("mcpToolset", "connectorToolset", "codeCallback", "respondImmediately", "transferAgent"),
         *("generativeAnswer", "beforeAgentCallback", "afterAgentCallback", "beforeModelCallback"),
+        *("toolFakeConfig", "codeBlock", "enableFakeMode", "proactiveExecutionEnabled", "customHeaders"),
+        *("errorHandlingSettings", "errorHandlingStrategy", "fallbackResponseConfig", "endSessionConfig"),
+        *("customFallbackMessages", "maxFallbackAttempts", "escalateSession", "evaluationSettings"),
+        *("goldenEvaluationToolCallBehaviour", "languageSettings", "defaultLanguageCode"),
         *("afterModelCallback", "agentTool", "clientFunction", "dataStoreTool", "googleSearchTool"),
     }
 )
 """Keys of two words or more that the platform reads; it ignores their other spelling."""
-_FREE: Final = frozenset({"schema", "parameters", "inputSchema", "default"})
+_FREE: Final = frozenset(
+    {"schema", "parameters", "inputSchema", "default", "customHeaders", "customFallbackMessages"}
+)
 """Keys whose values have names that the app chooses."""
 
 
@@ -54,7 +61,9 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
     for stem in (app.folder / "app", *stems):
         path = config_file(stem)
         text = read.text(path) if path.is_file() else "{}"
-        yield from _check_keys(read.parsed(path, text), _Place(app, path, text))
+        config, place = read.parsed(path, text), _Place(app, path, text)
+        yield from _check_keys(config, place)
+        yield from _check_headers(config, place)
     yield from _check_variables(read.config(app.folder / "app"), app)
     parents: dict[str, str] = {}
     for agent in app.agents:
@@ -98,6 +107,15 @@ def _check_keys(config: Any, place: _Place) -> Iterator[Finding]:
             yield place.found("CES608", says, f"write {to_camel(name)}", name)
         if name not in _FREE:
             yield from _check_keys(below, place)
+
+
+def _check_headers(config: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
+    """Yield custom headers of an MCP toolset that are no variables, as which the platform reads them."""
+    headers = member(config, "mcpToolset", "customHeaders")
+    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+        if not _VARIABLE.fullmatch(str(value)):
+            says = f"the value of the custom header {name} is not a variable, and the platform takes no other"
+            yield place.found("CES610", says, "write $context.variables.NAME", str(name))
 
 
 def _check_variables(config: Mapping[str, Any], app: AgentApp) -> Iterator[Finding]:

@@ -151,6 +151,7 @@ RULES: Final[dict[str, Rule]] = {
         severity="error", looks_for="a key is in snake_case, and the platform reads it in camelCase"
     ),
     "CES609": Rule(severity="error", looks_for="an agent is the child of two agents"),
+    "CES610": Rule(severity="error", looks_for="a custom header of an MCP toolset is not a variable"),
 }
 """By code; a code keeps its meaning for ever."""
 

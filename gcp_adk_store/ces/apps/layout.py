@@ -38,6 +38,16 @@ from gcp_adk_store.ces.apps.agents import (
     other_tool,
     other_toolset,
 )
+from gcp_adk_store.ces.apps.behaviour import (
+    ErrorHandling,
+    error_handling_of,
+    fake_of,
+    seconds_of,
+    unlike_of_app,
+    unlike_of_callback,
+    unlike_of_toolset,
+    uses_fakes,
+)
 from gcp_adk_store.ces.apps.files import CODE_FILE, Files, config_file, folders, member
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
@@ -67,6 +77,10 @@ class ToolCode:
     """Whether its answer comes on a later turn."""
     selected: bool = False
     """Whether the configuration names the function, and not its place in the file."""
+    timeout_s: float | None = None
+    """As the configuration has it."""
+    fake: Path | None = None
+    """The code that answers in its place where fakes do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +126,11 @@ class AgentApp:
     """The guardrails of every agent, as the configuration names them."""
     allows_extra_calls: bool = False
     """Whether golden conversations may have calls that they do not list."""
+    errors: ErrorHandling = field(default_factory=ErrorHandling)
+    uses_fakes: bool = False
+    """Whether golden conversations call fakes in place of the tools that have one."""
+    unlike_platform: tuple[str, ...] = ()
+    """What the app asks for that only the platform does, and what happens here instead."""
     problems: tuple[Finding, ...] = ()
     """What could not be read."""
 
@@ -130,12 +149,6 @@ class AgentApp:
         children = {name for agent in self.agents for name in agent.children}
         orphans = [agent for agent in self.agents if not agent.names & children]
         return orphans[0] if len(orphans) == 1 else None
-
-    @property
-    def guardrails_without_code(self) -> tuple[str, ...]:
-        """The names of the guardrails that only the platform runs, such as content filters."""
-        with_code = {each.guardrail for each in self.callbacks}
-        return tuple(each.name for each in self.guardrails if each.enabled and each.folder not in with_code)
 
     def agent(self, name: str) -> AgentSpec | None:
         """Return the agent of that display name, folder or resource name, or None."""
@@ -190,6 +203,10 @@ def _of_any(names: frozenset[str], given: Mapping[str, str] | None) -> str | Non
 class _Reading(Files):
     """One pass over the folder of an app."""
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.unlike: list[str] = []
+
     def app(self) -> AgentApp:
         root = self.folder
         tools: list[ToolCode] = []
@@ -214,6 +231,13 @@ class _Reading(Files):
         guardrails = [self._guardrail(each, callbacks) for each in folders(root / "guardrails")]
         agents = tuple(self._agent(each) for each in folders(root / "agents"))
         self._require_named(config, agents, guardrails)
+        with_code = {each.guardrail for each in callbacks}
+        self.unlike += [
+            f"the guardrail {each.name} has no code, and does not run here"
+            for each in guardrails
+            if each.enabled and each.folder not in with_code
+        ]
+        self.unlike += unlike_of_app(config)
         model = config.get("modelSettings")
         callbacks += [
             CallbackCode(agent="", callback=callback, path=path, disabled=False)
@@ -238,6 +262,9 @@ class _Reading(Files):
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),
             allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
+            errors=error_handling_of(config),
+            uses_fakes=uses_fakes(config),
+            unlike_platform=tuple(dict.fromkeys(self.unlike)),
             problems=tuple(dict.fromkeys(self.problems)),
         )
 
@@ -252,7 +279,8 @@ class _Reading(Files):
                 code = self.folder / function["pythonCode"]
         elif config or not code.is_file():
             if config:
-                others.append(other_tool(config, folder.name))
+                fake = self._fake(config, name)
+                others.append(replace(other_tool(config, folder.name), fake=fake))
             return
         execution = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
@@ -262,17 +290,35 @@ class _Reading(Files):
         if self.is_file(code, f"the code of the tool {name}"):
             selected = isinstance(function, dict) and bool(function.get("name"))
             late = execution == "ASYNCHRONOUS"
-            tools.append(ToolCode(name=name, path=code, asynchronous=late, selected=selected))
+            tools.append(
+                ToolCode(
+                    name=name,
+                    path=code,
+                    asynchronous=late,
+                    selected=selected,
+                    timeout_s=seconds_of(config.get("timeout")),
+                    fake=self._fake(config, name),
+                )
+            )
+
+    def _fake(self, config: Mapping[str, Any], name: str) -> Path | None:
+        told = fake_of(config)
+        if told is None or not self.is_file(self.folder / told, f"the fake of {name}"):
+            return None
+        return self.folder / told
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
         config = self.config(folder / folder.name)
         name = str(config.get("displayName") or folder.name)
         for each in (folder.name, name):
             config = merged(config, member(environment, "toolsets", each))
+        fake = self._fake(config, name)
+        self.unlike += unlike_of_toolset(config, name)
         declared = config.get("openApiToolset")
         schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
         if not isinstance(declared, dict) or not isinstance(schema, str):
-            return other_toolset(config, name, folder.name)
+            found = other_toolset(config, name, folder.name)
+            return None if found is None else replace(found, fake=fake)
         path = self.folder / schema
         if "\n" in schema:  # the document itself, not its path
             path = config_file(folder / folder.name)
@@ -289,6 +335,7 @@ class _Reading(Files):
             path=path,
             server=url if isinstance(url, str) and url != FILLED_IN else "",
             authentication=authentication if isinstance(authentication, dict) else {},
+            fake=fake,
         )
 
     def _listed(
@@ -359,6 +406,10 @@ class _Reading(Files):
                     says = f"{callback} callback {number} has no pythonCode"
                     self.problem(config_file(folder / folder.name), says)
                 elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
+                    if callback == "after_model":
+                        self.unlike += unlike_of_callback(
+                            each, f"{callback} callback {number} of {folder.name}"
+                        )
                     yield CallbackCode(
                         agent=folder.name,
                         callback=cast("Callback", callback),

@@ -66,6 +66,7 @@ class AppAgent(BaseAgent):
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
+        use_fakes: bool = False,
         allow_problems: bool = False,
         note_run: NoteRun | None = None,
     ) -> None:
@@ -81,6 +82,8 @@ class AppAgent(BaseAgent):
             settings: Of the runtime.
             mocks: Answers to calls of tools.
             fakes: Code that answers calls of tools.
+            use_fakes: Let the fakes answer that the app enables for its tools, as the platform does in
+                sessions with ``useToolFakes``.
             allow_problems: Run an app with ``problems``, without what it lacks: also what guards it.
             note_run: As :class:`~gcp_adk_store.ces.PythonRuntime`.
 
@@ -100,7 +103,7 @@ class AppAgent(BaseAgent):
             raise InvalidInputError("the app names no model; give one")
         super().__init__(name=_identifier(app), description=app.name)
         tools = tuple(tools)
-        self._program = Program.of(app, tools)
+        self._program = Program.of(app, tools, use_fakes=use_fakes)
         self._model = as_model(named)
         settings = settings or RuntimeSettings()
         self._sessions = TurnSessions(stored_log_characters=settings.stored_log_characters, note_run=note_run)

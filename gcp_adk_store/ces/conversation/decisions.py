@@ -6,12 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final, Self, TypeAlias
 
 from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, TransferRule
+from gcp_adk_store.ces.apps.behaviour import ErrorHandling
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.messages import END_SESSION
 from gcp_adk_store.ces.host.results import Run
@@ -224,6 +226,7 @@ def tool_names(agent: AgentSpec, app: AgentApp) -> list[str]:
 FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"
 CALLBACK_FAILED: Final = "CALLBACK_FAILED"
 GUARDRAIL_TRIGGERED: Final = "GUARDRAIL_TRIGGERED"
+MODEL_FAILED: Final = "MODEL_FAILED"
 TURN_TOO_LONG: Final = "TURN_TOO_LONG"
 _TOO_LARGE: Final = "VariableTooLargeError"
 
@@ -234,6 +237,28 @@ class TurnFailedError(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class ModelFailedError(TurnFailedError):
+    """A model gave no answer; the app may say what follows."""
+
+
+def fallback_of(handling: ErrorHandling, events: Sequence[Event]) -> types.Content | None:
+    """Return what an agent answers in place of its model, which failed; None if the app does not say it.
+
+    Args:
+        handling: What the app says.
+        events: Of the session; agents' answers with an error are fallbacks.
+    """
+    answers = [event for event in reversed(events) if event.author != USER and event.content is not None]
+    before = len([*takewhile(lambda event: event.error_code is not None, answers)])
+    if handling.says and not 0 < handling.most_fallbacks <= before:
+        return types.Content(role=MODEL, parts=[types.Part(text=handling.says)])
+    if not (handling.says or handling.ends):
+        return None
+    args = {"reason": "the model failed", "session_escalated": handling.escalates}
+    call = types.FunctionCall(name=END_SESSION, args=args)
+    return types.Content(role=MODEL, parts=[types.Part(function_call=call)])
 
 
 def require_fitting(ran: Run) -> None:

@@ -20,7 +20,7 @@ from google.genai import types
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.conversation.decisions import USER, TurnFailedError, calls_of
+from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, USER, ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.toolbox import CALL_ID
@@ -346,7 +346,7 @@ async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmRespo
     """Return the whole response of *model* to *request*, which is JSON.
 
     Raises:
-        TurnFailedError: it gave none, or an error. What the model raises.
+        ModelFailedError: it gave none, or an error. What the model raises.
     """
     asked = to_adk(request)
     asked.model = model.model
@@ -354,9 +354,9 @@ async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmRespo
     async for response in model.generate_content_async(asked, stream=False):
         last = response
     if last is None:
-        raise TurnFailedError("MODEL_FAILED", f"the model {model.model} gave no response")
+        raise ModelFailedError(MODEL_FAILED, f"the model {model.model} gave no response")
     if last.error_code and not (last.content and last.content.parts):
-        raise TurnFailedError(str(last.error_code), last.error_message or "the model failed")
+        raise ModelFailedError(str(last.error_code), last.error_message or "the model failed")
     return last
 
 

@@ -226,14 +226,16 @@ class Program:
     condition_code: Mapping[TransferRule, CodeFile] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, app: AgentApp, tools: Iterable[Tool] = ()) -> Self:
-        """Return the program of *app*; *tools* replace those of the same name.
+    def of(cls, app: AgentApp, tools: Iterable[Tool] = (), *, use_fakes: bool = False) -> Self:
+        """Return the program of *app*; *tools* replace those of the same name, fakes answer for the others.
 
         Raises:
             InvalidInputError: a file cannot be read, or a condition is not valid.
         """
         given = by_name(tools)
-        own = [tool for tool in load_tools(app) if not set(by_name([tool])) & given.keys()]
+        own = [
+            tool for tool in load_tools(app, use_fakes=use_fakes) if not set(by_name([tool])) & given.keys()
+        ]
         callees = {**by_name(own), **given}
         callbacks: dict[tuple[str, str], tuple[CodeFile, ...]] = {}
         for each in app.callbacks:

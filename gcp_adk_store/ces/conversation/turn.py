@@ -9,6 +9,7 @@ from google.adk.events import Event, EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
+from google.genai.errors import APIError
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec
 from gcp_adk_store.ces.conversation import decisions, models
@@ -16,8 +17,10 @@ from gcp_adk_store.ces.conversation.decisions import (
     CALLBACK_FAILED,
     GUARDRAIL_TRIGGERED,
     MODEL,
+    MODEL_FAILED,
     TURN_TOO_LONG,
     USER,
+    ModelFailedError,
     TurnFailedError,
     calls_of,
     require_fitting,
@@ -41,6 +44,8 @@ from gcp_adk_store.errors import InvalidInputError
 MOST_TRANSFERS: Final = 10
 MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
+MOST_SAID: Final = 500
+"""Characters of what a model's service says of its failure."""
 
 
 @dataclass(slots=True, eq=False)
@@ -90,6 +95,9 @@ class Turn:
             except GuardrailTriggeredError as exc:
                 async for event in self._guarded(exc.guardrail, exc.reason):
                     yield event
+            except (ModelFailedError, APIError) as exc:
+                for event in self._fallen_back(exc):
+                    yield event
             if self._next is None or self._is_over:
                 return
             self.agent, self._next = self._next, None
@@ -113,6 +121,15 @@ class Turn:
                 self.held.answer = None  # the callback's content is in its place
             async for event in self._say(content):
                 yield event
+
+    def _fallen_back(self, exc: ModelFailedError | APIError) -> list[Event]:
+        """Return what the app says in place of the model that failed; raise if it says nothing."""
+        content = decisions.fallback_of(self.program.app.errors, self.held.events)
+        if content is None:
+            raise exc
+        self._next, self._is_over = None, bool(calls_of(content))
+        code = str(exc.code) if isinstance(exc, ModelFailedError) else MODEL_FAILED
+        return self._hold(self._event(content, error_code=code, error_message=str(exc)[:MOST_SAID]))
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails; raise if one triggers."""

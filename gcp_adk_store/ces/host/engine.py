@@ -288,6 +288,7 @@ class Engine:
         situation: Situation,
         *,
         depth: int = 0,
+        timeout_s: float | None = None,
         waiting: Waiting = nullcontext,
     ) -> Ran:
         """Return what became of *request*, with everything done that its code asked for.
@@ -296,6 +297,7 @@ class Engine:
             request: What the code's process gets.
             situation: Of the run.
             depth: How many runs this one is within.
+            timeout_s: Its wall time, where the settings have no limits.
             waiting: Entered while the run waits for a sandbox, or its code for that of a called tool.
 
         Raises:
@@ -305,6 +307,9 @@ class Engine:
         """
         if depth >= self._room.levels:
             raise TooDeepError(self._room.levels - 1)
+        limits = self._limits
+        if timeout_s is not None and self._settings.limits is None:
+            limits = replace(limits, wall_s=timeout_s)
         clock = Clock(longest_stop_s=self._settings.longest_wait_s)
         host = Host(
             self._toolbox,
@@ -334,14 +339,14 @@ class Engine:
         ):
             try:
                 frame = await self._sandbox.run(
-                    whole, host.answer, on_output=printed.append, limits=self._limits, clock=clock
+                    whole, host.answer, on_output=printed.append, limits=limits, clock=clock
                 )
                 answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
                 if self._note_lines is not None and len(request["code"]) == 1:
                     self._note_lines(request["code"][0]["filename"], answer.lines)
                 _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
-                    answer = _with(await self._finished(host, clock), answer, request)
+                    answer = _with(await self._finished(host, clock, limits), answer, request)
             except SandboxError as exc:  # also of what is found in its answer, when its process has ended
                 exc.output = exc.output or "".join(printed)
                 raise
@@ -356,17 +361,17 @@ class Engine:
             stdout="".join(printed),
         )
 
-    async def _finished(self, host: Host, clock: Clock) -> Iterable[Delta]:
+    async def _finished(self, host: Host, clock: Clock, limits: Limits) -> Iterable[Delta]:
         """Return what calls changed that were begun and not collected, once they are done."""
         try:
-            async with clock.limit(self._limits.wall_s) as timeout:
+            async with clock.limit(limits.wall_s) as timeout:
                 return await host.finish()
         except TimeoutError as exc:
             if not timeout.expired():
                 raise  # of a mock's function
             raise SandboxTimeoutError(
                 "background calls that the code did not wait for took longer than the "
-                f"{self._limits.wall_s:g} s of wall_s after its end"
+                f"{limits.wall_s:g} s of wall_s after its end"
             ) from exc
 
     def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:

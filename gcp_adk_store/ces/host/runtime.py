@@ -33,6 +33,7 @@ from gcp_adk_store.ces.host.toolbox import (
     ToolCall,
     failure_of,
     python_request,
+    timeout_of,
 )
 from gcp_adk_store.ces.http.fetching import HttpAccess
 from gcp_adk_store.ces.http.policy import HttpPolicy
@@ -333,7 +334,8 @@ class PythonRuntime:
     def _python_work(self, tool: PythonTool, args: Mapping[str, Any], invocation: Invocation) -> Work:
         async def work(opened: Opened) -> Ran:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
-            return await self._engine.run(python_request(tool, args, about), opened.situation)
+            request = python_request(tool, args, about)
+            return await self._engine.run(request, opened.situation, timeout_s=timeout_of(tool))
 
         return work
 

@@ -29,6 +29,11 @@ CALL_ID: Final = "call-"
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
 _FAILED: Final = 500
+_SYNCHRONOUS_S: Final = 30.0
+_ASYNCHRONOUS_S: Final = 60.0
+"""What tools may take that do not say how long."""
+_LONGEST_S: Final = 300.0
+"""Of any tool, whatever its app says: the author of an app does not decide how long a host works for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +85,8 @@ class Ran:
     stdout: str = ""
 
 
-RunRequest: TypeAlias = Callable[[dict[str, Any], Situation], Awaitable[Ran]]
-"""Runs a request within the run that asks for it."""
+RunRequest: TypeAlias = Callable[..., Awaitable[Ran]]
+"""Runs a request within the run that asks for it: gets both, and perhaps ``timeout_s``."""
 
 
 def new_call_id() -> str:
@@ -132,10 +137,11 @@ class Toolbox:
                 return Reply.of_json(mocked.response, mocked=True)
             if mocks.unmatched == "FAIL" and call.by_code:
                 return Reply(ending=("UnmatchedToolCallError", f"no mock fits this call of {call.name}"))
-        function = self._fakes.function_for(call.name) if self._fakes is not None else None
-        if self._fakes is None or function is None:
-            return None
-        return await self._faked(self._fakes, function, call, run)
+        callee = self.callees.get(call.name)
+        for fakes in (self._fakes, None if callee is None else callee.fake):
+            if fakes is not None and (function := fakes.function_for(call.name)) is not None:
+                return await self._faked(fakes, function, call, run)
+        return None
 
     def description_of(self, name: str) -> str:
         """Return the description of the tool *name*; empty for an unknown tool."""
@@ -188,6 +194,12 @@ class Toolbox:
         return Reply.of_fetched(await self._http.fetch(outgoing, asker=call.situation.asker))
 
 
+def timeout_of(tool: PythonTool) -> float:
+    """Return the seconds of a run of *tool*, as on the platform, and no more than a host waits for."""
+    usual = _ASYNCHRONOUS_S if tool.execution == "ASYNCHRONOUS" else _SYNCHRONOUS_S
+    return min(tool.timeout_s or usual, _LONGEST_S)
+
+
 def python_request(tool: PythonTool, args: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request that calls *tool*."""
     code = CodeFile.of(tool.code).wire(function=tool.name, filename=f"{tool.name}.py")
@@ -196,7 +208,8 @@ def python_request(tool: PythonTool, args: Mapping[str, Any], context: Mapping[s
 
 async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply:
     try:
-        ran = await run(python_request(tool, call.args, call.context()), call.situation)
+        request = python_request(tool, call.args, call.context())
+        ran = await run(request, call.situation, timeout_s=timeout_of(tool))
     except SandboxUnavailableError:
         raise
     except SandboxError as exc:

@@ -169,6 +169,11 @@ class PythonTool:
     description: str = ""
     execution: Execution = "SYNCHRONOUS"
     """An asynchronous one answers a model with a placeholder first; called by another tool it is awaited."""
+    timeout_s: float | None = None
+    """Seconds of a run, unless ``RuntimeSettings.limits`` are given; 300 at most. None takes the platform's:
+    30, and 60 of an asynchronous one."""
+    fake: FakeTools | None = field(default=None, repr=False)
+    """Code that answers in its place, after mocks and the runtime's fakes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +190,8 @@ class MockTool:
     description: str = ""
     parameters: Mapping[str, Any] | None = None
     """The JSON schema of its arguments, for models; by default any object."""
+    fake: FakeTools | None = field(default=None, repr=False)
+    """As of a `PythonTool`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +202,7 @@ class OperationTool:
     operation: Operation
     headers: Mapping[str, str] = field(repr=False)
     authentication: Authentication | None = None
+    fake: FakeTools | None = field(default=None, repr=False)
 
     @property
     def description(self) -> str:
@@ -242,7 +250,11 @@ def _callees(key: str | None, tool: Tool | str) -> list[Callee]:
         case OpenApiTool():
             return [
                 OperationTool(
-                    name=name, operation=operation, headers=tool.headers, authentication=tool.authentication
+                    name=name,
+                    operation=operation,
+                    headers=tool.headers,
+                    authentication=tool.authentication,
+                    fake=tool.fake,
                 )
                 for name, operation in tool.operations.items()
             ]

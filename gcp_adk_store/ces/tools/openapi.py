@@ -181,6 +181,8 @@ class OpenApiTool:
     """Sent with each request, such as a key of the API; the calling code never sees them."""
     authentication: Authentication | None = None
     """Sent with each request too."""
+    fake: Any = field(default=None, repr=False)
+    """A :class:`~gcp_adk_store.ces.FakeTools` that answers in place of its operations."""
 
     def __post_init__(self) -> None:
         for name, value in self.headers.items():

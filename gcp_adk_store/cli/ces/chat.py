@@ -17,6 +17,7 @@ from gcp_adk_store.cli.ces.options import (
     app_in,
     app_option,
     chosen_model,
+    fakes_option,
     log_option,
     mocks_option,
     model_options,
@@ -69,6 +70,7 @@ class _Sessions:
 @object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
 @mocks_option
 @test_options
+@fakes_option
 @log_option
 @place_options
 def chat(
@@ -104,6 +106,7 @@ async def _converse(
     session: str | None,
     variables: dict[str, Any] | None,
     mocks: dict[str, Any] | None,
+    fakes: bool,
     log: bool,
     **given: Any,
 ) -> bool:
@@ -127,6 +130,7 @@ async def _converse(
             artifact_service=sessions.artifacts,
             allow_problems=chosen.allow_problems,
             **chosen.runtime(mocks),
+            use_fakes=fakes,
             **note_run(log=log),
         )
         async with conversation:

@@ -16,6 +16,7 @@ from gcp_adk_store.cli.ces.options import (
     app_option,
     chosen_model,
     defaults_option,
+    fakes_option,
     json_option,
     junit_option,
     log_option,
@@ -67,6 +68,7 @@ _MODELS: Final = ("model", "script", "replay", "record")
 @defaults_option
 @mocks_option
 @test_options
+@fakes_option
 @log_option
 @json_option
 @junit_option
@@ -155,6 +157,7 @@ async def _outcomes(
     similar: float | None,
     variables: dict[str, Any],
     mocks: dict[str, Any] | None,
+    fakes: bool,
     log: bool,
     **given: Any,
 ) -> "list[Outcome]":
@@ -182,7 +185,7 @@ async def _outcomes(
     rules = Rules(similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls)
     async with chosen.opened_sandbox() as sandbox:
         options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
-        options |= note_run(log=log)
+        options |= note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}
         runs = EvaluationRuns(
             app=app,
             model_for=_models(app, asked, expected=expected),

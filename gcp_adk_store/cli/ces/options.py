@@ -144,8 +144,8 @@ class Chosen:
             CannotLookError: as :meth:`read_sound_app`.
         """
         app = self.read_sound_app(folder)
-        for name in app.guardrails_without_code:
-            click.echo(visible(f"the guardrail {name} has no code, and does not run here"), err=True)
+        for each in app.unlike_platform:
+            click.echo(visible(each), err=True)
         return app
 
     def http(self) -> "HttpPolicy":
@@ -236,6 +236,9 @@ def app_in(path: Path, name: str | None) -> Iterator[Path]:
         yield folder
 
 
+fakes_option = click.option(
+    "--fakes", is_flag=True, help="Let the fakes answer that the app enables for its tools (toolFakeConfig)."
+)
 log_option = click.option(
     "--log", is_flag=True, help="Show what code prints, warns of and fails with, as it happens."
 )

@@ -100,3 +100,14 @@ def test_an_agent_has_one_parent(app: Path) -> None:
     write_app(app, {"third": {"childAgents": ["billing"]}})
 
     assert ("CES609", "agents/third/third.json") in [(code, path) for code, path, _ in codes(app)]
+
+
+def test_a_custom_header_of_an_mcp_toolset_is_a_variable(tmp_path: Path) -> None:
+    """The names of headers are the app's own."""
+    write_app(tmp_path, {"root": {}})
+    headers = {"X-Plan": "$context.variables.plan", "display_name": "gold"}
+    file = tmp_path / "toolsets" / "Crm" / "Crm.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"mcpToolset": {"serverAddress": "https://x.test", "customHeaders": headers}}))
+
+    assert codes(tmp_path) == [("CES610", "toolsets/Crm/Crm.json", 1)]

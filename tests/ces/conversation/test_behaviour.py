@@ -1,0 +1,214 @@
+"""An app says how long tools may take, what answers in their place, and what follows if a model fails."""
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.genai.errors import ServerError
+from typing_extensions import override
+
+from gcp_adk_store.ces import AgentApp, RuntimeSettings, read_app
+from gcp_adk_store.ces.host.toolbox import timeout_of
+from gcp_adk_store.ces.sandbox import Limits
+from gcp_adk_store.ces.tools.declarations import PythonTool
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
+FAKE = """
+def fake_tool_call(tool, input, callback_context):
+    return {"result": "fake " + tool.name} if callback_context.state.get("faked", True) else None
+"""
+CALL = {"calls": [{"name": "look_up", "args": {}}]}
+
+
+class Failing(BaseLlm):
+    """A model whose service fails."""
+
+    model: str = "failing"
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        for _ in ("once",):
+            raise ServerError(503, {"error": {"message": "overloaded", "status": "UNAVAILABLE"}})
+        yield LlmResponse()
+
+
+def with_config(folder: Path, path: str, **config: Any) -> AgentApp:
+    """Add *config* to a file of the app, and read it."""
+    file = folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({**(json.loads(file.read_text()) if file.exists() else {}), **config}))
+    return read_app(folder)
+
+
+def with_fake(folder: Path, path: str, *, enabled: bool, **config: Any) -> AgentApp:
+    """Give a tool or a toolset a fake, as an export has it."""
+    code = Path(path).parent / "tool_fake_config" / "code_block" / "python_code.py"
+    (folder / code).parent.mkdir(parents=True, exist_ok=True)
+    (folder / code).write_text(FAKE)
+    fake = {"codeBlock": {"pythonCode": str(code)}, "enableFakeMode": enabled}
+    return with_config(folder, path, toolFakeConfig=fake, **config)
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "variables", "answer"),
+    [
+        ({"enabled": True}, {"use_fakes": True}, {}, "fake look_up"),
+        ({"enabled": True}, {"use_fakes": True}, {"faked": False}, "real"),
+        ({"enabled": True}, {}, {}, "real"),
+        ({"enabled": False}, {"use_fakes": True}, {}, "real"),
+    ],
+)
+async def test_a_fake_answers_in_sessions_with_fakes_if_its_tool_enables_it(
+    tmp_path: Path,
+    converse: Converse,
+    config: dict[str, bool],
+    options: dict[str, bool],
+    variables: Mapping[str, Any],
+    answer: str,
+) -> None:
+    """And if it does not leave the answer to the tool."""
+    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    app = with_fake(tmp_path, "tools/look_up/look_up.json", **config)
+    conversation = converse(app, [CALL, "Done."], **options)
+
+    turn = await conversation.send("Go", await conversation.begin(variables=variables))
+
+    assert [use.response for use in turn.calls] == [{"result": answer}]
+
+
+async def test_a_fake_answers_for_tools_that_only_the_platform_has(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """A toolset's fake answers for each of its tools."""
+    write_app(tmp_path, {"root": {"toolsets": [{"toolset": "Crm", "toolIds": ["find"]}]}})
+    app = with_fake(
+        tmp_path, "toolsets/Crm/Crm.json", enabled=True, mcpToolset={"serverAddress": "https://x.test/mcp"}
+    )
+    calls = {"calls": [{"name": "Crm_find", "args": {}}]}
+    conversation = converse(app, [calls, "Done."], use_fakes=True)
+
+    turn = await conversation.send("Go", await conversation.begin())
+
+    assert [use.response for use in turn.calls] == [{"result": "fake Crm_find"}]
+
+
+async def test_a_missing_fake_is_a_problem_of_the_app(tmp_path: Path) -> None:
+    """It would let the tool answer instead."""
+    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    fake = {"codeBlock": {"pythonCode": "missing.py"}, "enableFakeMode": True}
+
+    app = with_config(tmp_path, "tools/look_up/look_up.json", toolFakeConfig=fake)
+
+    assert [each.says for each in app.problems] == ["the fake of look_up is not there"]
+
+
+async def test_a_tool_may_take_as_long_as_it_says(tmp_path: Path, converse: Converse) -> None:
+    """The model gets the error; limits that the host gives go first."""
+    waits = (
+        'def look_up() -> str:\n    """Look it up."""\n    import time\n    time.sleep(0.3)\n    return "x"\n'
+    )
+    write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
+    app = with_config(tmp_path, "tools/look_up/look_up.json", timeout="0.05s")
+    short = converse(app, [CALL, "Done."])
+    long = converse(app, [CALL, "Done."], settings=RuntimeSettings(limits=Limits(wall_s=60)))
+
+    hurried = await short.send("Go", await short.begin())
+    patient = await long.send("Go", await long.begin())
+
+    assert "longer than the 0.05 s" in hurried.calls[0].response["result"]["error"]  # type: ignore[index]
+    assert patient.calls[0].response == {"result": "x"}
+
+
+def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:
+    """What an app says is bounded."""
+    told = [
+        PythonTool(name="a", code=""),
+        PythonTool(name="b", code="", execution="ASYNCHRONOUS"),
+        PythonTool(name="c", code="", timeout_s=1e9),
+    ]
+
+    assert [timeout_of(each) for each in told] == [30, 60, 300]
+
+
+async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """The error is told beside it."""
+    write_app(tmp_path, {"root": {}})
+    app = with_config(
+        tmp_path,
+        "app.json",
+        languageSettings={"defaultLanguageCode": "de-DE"},
+        errorHandlingSettings={
+            "errorHandlingStrategy": "FALLBACK_RESPONSE",
+            "fallbackResponseConfig": {
+                "customFallbackMessages": {"en-US": "Sorry.", "de-DE": "Verzeihung."},
+                "maxFallbackAttempts": 2,
+            },
+        },
+    )
+    conversation = converse(app, model=Failing())
+    key = await conversation.begin()
+
+    turns = [await conversation.send("Hello", key) for _ in range(3)]
+
+    assert [turn.text for turn in turns] == ["Verzeihung.", "Verzeihung.", ""]
+    assert [turn.ended for turn in turns] == [False, False, True]
+    assert all(turn.error is not None and turn.error.startswith("MODEL_FAILED: 503") for turn in turns)
+    assert turns[2].calls[0].args["session_escalated"] is False
+
+
+async def test_a_failure_of_the_model_may_end_the_session(tmp_path: Path, converse: Converse) -> None:
+    """With the wish for a human."""
+    write_app(tmp_path, {"root": {}})
+    settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
+    app = with_config(tmp_path, "app.json", errorHandlingSettings=settings)
+    conversation = converse(app, model=Failing())
+
+    turn = await conversation.send("Hello", await conversation.begin())
+
+    assert turn.ended
+    assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
+
+
+async def test_without_a_strategy_the_error_of_the_model_is_raised(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """Also with one that needs a message which only the platform has."""
+    write_app(tmp_path, {"root": {}})
+    app = with_config(
+        tmp_path, "app.json", errorHandlingSettings={"errorHandlingStrategy": "FALLBACK_RESPONSE"}
+    )
+    conversation = converse(app, model=Failing())
+
+    with pytest.raises(ServerError):
+        await conversation.send("Hello", await conversation.begin())
+    assert "no customFallbackMessages" in app.unlike_platform[0]
+
+
+def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
+    """A disabled callback asks for nothing."""
+    write_app(tmp_path, {"root": {"callbacks": {"after_model": ["pass"]}}})
+    path = "agents/root/after_model_callbacks/00/python_code.py"
+    callback = {"pythonCode": path, "proactiveExecutionEnabled": True}
+    headers = {"serverAddress": "https://x.test/mcp", "customHeaders": {"X-Plan": "$context.variables.plan"}}
+    with_config(tmp_path, "toolsets/Crm/Crm.json", mcpToolset=headers, timeout="5s")
+
+    app = with_config(
+        tmp_path, "agents/root/root.json", afterModelCallbacks=[callback, {**callback, "disabled": True}]
+    )
+
+    assert [each.partition(" here")[0][:40] for each in app.unlike_platform] == [
+        "the customHeaders of Crm are not sent: t",
+        "the timeout of Crm does not count: its r",
+        "after_model callback 0 of root runs once",
+    ]
