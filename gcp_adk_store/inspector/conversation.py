@@ -18,6 +18,9 @@ MAX_PARTS: Final = 200
 MAX_NAMES: Final = 50
 """State keys and artifacts of one event on a page of events."""
 
+LOG: Final = "ces_log"
+"""Where the metadata of an event has the logs of code."""
+
 Kind = Literal["text", "thought", "call", "response", "blob", "uri", "code", "outcome", "other"]
 
 
@@ -62,6 +65,8 @@ class EventView:
     state_keys: tuple[str, ...]
     artifacts: tuple[tuple[str, int], ...]
     tokens: TokenUsage | None
+    logs: tuple[tuple[str, Shown], ...] = ()
+    """What code of an agent app printed, warned of and failed with, by what ran."""
     marks: tuple[str, ...] = field(default=())
     """What else it says of itself, such as that it ends a turn, or transfers to another agent."""
 
@@ -98,6 +103,7 @@ def event_view(event: Event, mask: Mask, *, number: int | None = None, place: st
         state_keys=tuple(list(delta)[:MAX_NAMES]),
         artifacts=tuple(list(saved.items())[:MAX_NAMES]),
         tokens=None if usage is None else tokens_of(usage),
+        logs=tuple(_logs(event, mask)),
         marks=tuple(_marks(event)),
     )
 
@@ -133,6 +139,18 @@ def part_view(part: types.Part, index: int, mask: Mask) -> PartView:
     else:
         view["body"] = mask.over_json(part.model_dump(mode="json", exclude_none=True))
     return PartView(**view)
+
+
+def _logs(event: Event, mask: Mask) -> Iterable[tuple[str, Shown]]:
+    """Yield the logs that the runtime of agent apps keeps with *event*; what is no log is left out."""
+    listed: Any = (event.custom_metadata or {}).get(LOG)
+    for log in listed[:MAX_NAMES] if isinstance(listed, list) else ():
+        if isinstance(log, dict):
+            warned: Any = log.get("warnings")
+            warnings: list[Any] = warned if isinstance(warned, list) else []
+            told = [log.get("printed"), *(f"warning: {each}" for each in warnings), log.get("failure")]
+            text = "\n".join(str(each).rstrip("\n") for each in told if each)
+            yield f"{log.get('agent', '')}: {log.get('what', '')}", mask.over(text)
 
 
 def _marks(event: Event) -> Iterable[str]:

@@ -5,13 +5,13 @@ import json
 import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces.golden import save_golden
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
@@ -29,33 +29,24 @@ from gcp_adk_store.cli.ces.options import (
 from gcp_adk_store.cli.ces.place import key_of
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.inspect import inspecting
 from gcp_adk_store.cli.place import PLACE, chosen_settings, open_store, place_options, told_with_remedy, where
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.inspector.links import Links, Place
+from gcp_adk_store.settings import MEMORY
 
 if TYPE_CHECKING:
-    from google.adk.artifacts import BaseArtifactService
-    from google.adk.sessions import BaseSessionService
-
     from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
-    from gcp_adk_store.turns import Turns
+    from gcp_adk_store.store import Store
 
 _PROMPT: Final = "you: "
 _HELP: Final = """\
 /state  the variables        /calls  what the last turn called
 /agent  who answers next     /log    what its code printed, warned of and failed with
+/golden FILE  saves the conversation for ces eval
 /quit   ends the command; the session stays
 Events are texts too: <event>session start</event>"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sessions:
-    """Where sessions are kept."""
-
-    service: "BaseSessionService"
-    artifacts: "BaseArtifactService | None" = None
-    turns: "Turns | None" = None
-    where: str = "in memory, not stored"
 
 
 @click.command()
@@ -72,6 +63,12 @@ class _Sessions:
 @test_options
 @fakes_option
 @log_option
+@click.option(
+    "--inspect",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
+)
 @place_options
 def chat(
     app: Path,
@@ -108,6 +105,7 @@ async def _converse(
     mocks: dict[str, Any] | None,
     fakes: bool,
     log: bool,
+    inspect: int | None,
     **given: Any,
 ) -> bool:
     """Hold the conversation, and return whether a turn failed."""
@@ -120,24 +118,29 @@ async def _converse(
     app = chosen.read_whole_app(folder)
     model = chosen_model(app, **asked)
     key = None if session is None else key_of(session)
-    async with _opened(at, kept=session is not None) as sessions:
+    async with AsyncExitStack() as stack:
+        store, place = await stack.enter_async_context(_opened(at, kept=session is not None))
         conversation = Conversation(
             app,
-            sessions.service,
+            store.sessions,
             model=model,
             app_name=None if key is None else key.app,
-            turns=sessions.turns,
-            artifact_service=sessions.artifacts,
+            turns=store.turns,
+            artifact_service=store.artifacts if store.has_artifacts else None,
             allow_problems=chosen.allow_problems,
             **chosen.runtime(mocks),
             use_fakes=fakes,
             **note_run(log=log),
         )
         async with conversation:
-            key = await _begun(conversation, sessions, key, variables)
-            click.echo(visible(f"{key} {sessions.where}; /help lists what can be shown"), err=True)
+            key = await _begun(conversation, store, key, variables)
+            click.echo(visible(f"{key} {place}; /help lists what can be shown"), err=True)
+            if inspect is not None:
+                address = await stack.enter_async_context(inspecting(store, place, inspect))
+                page = Links(address).to("session", Place(app=key.app, user=key.user, session=key.session))
+                click.echo(f"{page}&follow=1", err=True)
             try:
-                return await _talk(conversation, key, log=log)
+                return await _talk(conversation, store, key, log=log)
             except (APIError, ValueError) as exc:
                 if isinstance(exc, StoreError):
                     raise
@@ -145,38 +148,33 @@ async def _converse(
 
 
 @asynccontextmanager
-async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[_Sessions]:
-    if not (kept or any(at.values())):
-        from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
-
-        yield _Sessions(service=InMemorySessionService())
-        return
+async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[tuple["Store", str]]:
+    """Open the store of the session, and yield it and where it is."""
     from gcp_adk_store.store import Store  # noqa: PLC0415  # half of ADK and Google's clients
 
+    if not (kept or any(at.values())):
+        async with Store.local(MEMORY) as store:
+            yield store, "in memory, not stored"
+        return
     settings = chosen_settings(at)
     if settings.local is not None:  # a folder that is missing is made
         async with Store.local(settings.local, prefix=settings.prefix) as store:
-            yield _of_store(store, where(settings))
+            yield store, f"in {where(settings)}"
         return
     async with open_store(at) as opened:
-        yield _of_store(opened.store, opened.where)
-
-
-def _of_store(store: Any, place: str) -> _Sessions:
-    artifacts = store.artifacts if store.has_artifacts else None
-    return _Sessions(service=store.sessions, artifacts=artifacts, turns=store.turns, where=f"in {place}")
+        yield opened.store, f"in {opened.where}"
 
 
 async def _begun(
     conversation: "Conversation",
-    sessions: _Sessions,
+    store: "Store",
     key: "SessionKey | None",
     variables: dict[str, Any] | None,
 ) -> "SessionKey":
     """Return the session of the conversation, made if it is missing."""
     if key is None:
         return await conversation.begin(variables=variables)
-    found = await sessions.service.get_session(**key.names)
+    found = await store.sessions.get_session(**key.names)
     if found is None:
         return await conversation.begin(user_id=key.user, session_id=key.session, variables=variables)
     if variables is not None:
@@ -184,14 +182,19 @@ async def _begun(
     return key
 
 
-async def _talk(conversation: "Conversation", key: "SessionKey", *, log: bool) -> bool:
+async def _talk(conversation: "Conversation", store: "Store", key: "SessionKey", *, log: bool) -> bool:
     turn: ConversationTurn | None = None
     failed, warned = False, set[str]()
     while (line := await _line()) is not None:
         said = line.strip()
         if said == "/quit":
             break
-        if said.startswith("/"):
+        if said.startswith("/golden "):
+            try:
+                await save_golden(store, key, Path(said.removeprefix("/golden ").strip()))
+            except CannotLookError as exc:
+                click.echo(visible(str(exc)), err=True)
+        elif said.startswith("/"):
             click.echo(visible(await _shown(said, conversation, key, turn)))
         elif said:
             turn = await conversation.send(said, key)

@@ -1,0 +1,139 @@
+"""A conversation is looked at while it is held, and saved as an evaluation that passes."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.ces.host.logs import LOG, RunLog, with_logs
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.cli.inspect import inspecting
+from gcp_adk_store.inspector import conversation as inspected
+from gcp_adk_store.inspector.masking import Mask
+from gcp_adk_store.settings import MEMORY
+from tests.ces.conversation.apps import write_app
+
+GREET = '''def greet(name: str) -> str:
+    """Greet."""
+    print("a secret of " + name)
+    set_variable("met", name)
+    return "Hello " + name
+'''
+SCRIPT = [
+    {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "desk"}}]},
+    {"calls": [{"name": "greet", "args": {"name": "Ada"}}]},
+    "Hello, Ada: 12:30 it is.",
+    "Bye.",
+]
+KEY = ("--session", "shop/ada/s1")
+
+pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An app, and beside it a script."""
+    agents = {"root": {"childAgents": ["desk"]}, "desk": {"tools": ["greet"]}}
+    write_app(tmp_path / "app", agents, tools={"greet": GREET}, variables={"met": "", "tier": "gold"})
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    return tmp_path / "app"
+
+
+def ces(name: str, app: Path, *arguments: str, says: str = "") -> Result:
+    """Run a command on the app, with the script."""
+    script = () if "--expected" in arguments else ("--script", str(app.parent / "script.json"))
+    whole = ["ces", name, str(app), "--sandbox", "inprocess", *script, *arguments]
+    return CliRunner().invoke(command, whole, input=says)
+
+
+def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> None:
+    """With the variables of its begin; tools run, unless their responses are saved too."""
+    at = ("--local", str(app.parent / "store"))
+    says = "<event>session start</event>\nBye\n"
+    ces("chat", app, *at, *KEY, "--variables", '{"tier": "silver"}', says=says)
+    tests = app.parent / "evals"
+    tests.mkdir()
+
+    for options, file in ((["--name", "greets"], "run.yaml"), (["--outputs"], "told.yaml")):
+        whole = ["ces", "golden", *at, KEY[1], str(tests / file), *options]
+        saved = CliRunner().invoke(command, whole)
+        assert (saved.exit_code, saved.stdout) == (0, "")
+        assert "ces eval DIR --tests" in saved.stderr
+    passes = ces("eval", app, "--tests", str(tests), "--name", "greets")
+
+    assert passes.exit_code == 0, passes.output
+    golden, told = (
+        yaml.safe_load((tests / each).read_text())["conversations"][0] for each in ("run.yaml", "told.yaml")
+    )
+    assert (golden["conversation"], told["conversation"]) == ("greets", "s1")
+    assert golden["session_parameters"] == {"met": "", "tier": "silver"}
+    assert golden["turns"][0] == {
+        "event": "session start",
+        "tool_calls": [
+            {"action": "transfer_to_agent", "args": {"agent_name": "desk"}},
+            {"action": "greet", "args": {"name": "Ada"}},
+        ],
+        "agent": "Hello, Ada: 12:30 it is.",
+    }
+    assert told["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
+
+
+def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
+    """What cannot be saved is told, and the conversation goes on."""
+    file = app.parent / "golden.yaml"
+
+    result = ces("chat", app, says=f"/golden {file}\nHi\n/golden {file}\n/golden {file}\nBye\n")
+
+    assert (result.exit_code, result.stdout) == (0, "desk: Hello, Ada: 12:30 it is.\ndesk: Bye.\n")
+    assert "nothing was said in this session" in result.stderr
+    assert f"{file} cannot be written: File exists; name a new file" in result.stderr
+    assert len(yaml.safe_load(file.read_text())["conversations"][0]["turns"]) == 1
+
+
+def test_a_turn_that_failed_makes_no_golden(app: Path) -> None:
+    """It would expect the failure."""
+    code = app / "agents" / "root" / "before_agent_callbacks" / "01" / "python_code.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("def before_agent_callback(callback_context):\n    1 / 0\n")
+
+    result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
+
+    assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in result.stderr
+    assert not (app.parent / "golden.yaml").exists()
+
+
+def test_a_chat_names_the_page_of_its_session(app: Path) -> None:
+    """The page ends with the command."""
+    result = ces("chat", app, *KEY, "--local", str(app.parent / "store"), "--inspect", "0", says="Hi\n")
+
+    assert result.exit_code == 0
+    assert "/session?app=shop&user=ada&session=s1&follow=1\n" in result.stderr
+    address = next(line for line in result.stderr.splitlines() if line.startswith("http://127.0.0.1:"))
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+
+
+async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None:
+    """What ran is named, and what it told is masked."""
+    assert inspected.LOG == LOG
+    log = RunLog(what="greet", agent="root", printed="a secret\n", warnings=("slow",), failure="KeyError: 1")
+    event = Event(author="root", content=types.Content(role="model", parts=[types.Part(text="Hello")]))
+    async with Store.local(MEMORY) as store:
+        session = await store.sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+        await store.sessions.append_event(session, with_logs(event, [log], 1000))
+        async with inspecting(store, "in memory", 0) as address, httpx.AsyncClient() as client:
+            page = f"{address}/session?app=shop&user=ada&session=s1"
+            masked = (await client.get(page)).text
+            found = await store.sessions.get_session(app_name="shop", user_id="ada", session_id="s1")
+
+    assert "Log of <code><bdi>root: greet</bdi></code>" in masked
+    assert "secret" not in masked
+    assert found is not None
+    (shown,) = inspected.event_view(found.events[0], Mask(lifted=True)).logs
+    assert shown[1].text == "a secret\nwarning: slow\nKeyError: 1"
