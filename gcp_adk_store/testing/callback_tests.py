@@ -28,7 +28,6 @@ import pytest
 
 from gcp_adk_store.ces.apps.files import CODE_FILE
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
-from gcp_adk_store.ces.guest.capture import RanLines
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.guest.namespace import (
@@ -80,8 +79,6 @@ class _Finder(MetaPathFinder):
 
     def __init__(self) -> None:
         self.folder = Path()
-        self.notes_lines = False
-        self.ran: list[RanLines] = []
         self._loaded: dict[Path, types.ModuleType] = {}
 
     def turn_to(self, folder: Path) -> None:
@@ -102,9 +99,6 @@ class _Finder(MetaPathFinder):
         for folder in (self.folder, *map(Path, sys.path)):
             file = folder / CODE_FILE
             if file.is_file():
-                if self.notes_lines:
-                    self.ran.append(RanLines(str(file)))
-                    self.ran[-1].begin()
                 loader = _Loader(MODULE, str(file))
                 return importlib.util.spec_from_file_location(MODULE, file, loader=loader)
         return None
@@ -141,7 +135,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("callbacks of agents")
     group.addoption("--ces-channel", type=int, help="Number of the socket that the command listens to.")
     group.addoption("--ces-walled", action="store_true", help="Allow what user code may do alone.")
-    group.addoption("--ces-lines", action="store_true", help="Report which lines of callbacks ran.")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -149,7 +142,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Make the runtime's names importable, and shut the doors before a file of the app is read."""
     _make_importable()
     told = early_config.known_args_namespace
-    _finder.notes_lines = told.ces_lines
     if told.ces_channel is not None:
         _channels.append(_Channel(told.ces_channel))
     if told.ces_walled:
@@ -204,11 +196,8 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Tell the command that the run ended, and before it which lines of the callback ran."""
-    sys.settrace(None)
+    """Tell the command that the run ended."""
     for channel in _channels:
-        for each in _finder.ran:
-            channel.say(lines={"path": str(Path(each.filename).resolve()), "numbers": sorted(each.numbers)})
         channel.say(done=int(exitstatus))
 
 

@@ -100,8 +100,6 @@ class Request(TypedDict):
     """Every name that ``tools.X`` and ``async_tools.X`` may have."""
     settings: NotRequired[dict[str, Any]]
     """Fields of RunSettings."""
-    lines: NotRequired[bool]
-    """Whether the answer has the lines that ran; for a request with one file, whose code then is slower."""
 
 
 class StateDelta(TypedDict):
@@ -147,8 +145,6 @@ class Answer(TypedDict):
     """Beginning of what the code printed, to stdout or stderr; nothing where it was shown already."""
     warnings: list[str]
     """What works here and may not on the platform."""
-    lines: list[int]
-    """Lines of the file that ran, sorted; empty unless the request asks for them."""
     error: RunError | None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import pydantic
 
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
-from .capture import Capture, RanLines, Show, standard_streams
+from .capture import Capture, Show, standard_streams
 from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
@@ -126,8 +126,6 @@ class Job:
     subjects: Subjects | None
     """Of callbacks."""
     tools: frozenset[str]
-    lines: RanLines | None
-    """Notes the lines of the code that run."""
     warnings: Warnings
 
     @classmethod
@@ -143,16 +141,14 @@ class Job:
         context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
         settings = RunSettings.of(request.get("settings", {}))
         unwrap = settings.unwrap_tool_response
-        code = _code(request, kind)
         return cls(
             kind=kind,
             settings=settings,
-            code=code,
+            code=_code(request, kind),
             variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
             args=plain(request.get("args", {}), "args"),
             subjects=Subjects.of(callback, request, warnings.add, unwrap=unwrap) if callback else None,
             tools=frozenset(request.get("tools", ())),
-            lines=RanLines(code[0]["filename"]) if request.get("lines") and len(code) == 1 else None,
             warnings=warnings,
         )
 
@@ -173,18 +169,13 @@ class Job:
         printed = Capture(show or kept.append, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):
             try:
-                with (
-                    standard_streams(printed) if self.settings.capture else nullcontext(),
-                    self.lines.noted() if self.lines else nullcontext(),
-                ):
+                with standard_streams(printed) if self.settings.capture else nullcontext():
                     answer = self._succeeded(sources, calls, printed)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
                 error = describe(calls.ending or exc, [source.filename for source in sources])
                 answer = self._failed(error)
         answer["stdout"] = "".join(kept)
-        if self.lines:
-            answer["lines"] = sorted(self.lines.numbers)
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
@@ -296,7 +287,6 @@ def _empty(warnings: Warnings) -> Answer:
         "llm_response": None,
         "stdout": "",
         "warnings": warnings.texts,
-        "lines": [],
         "error": None,
     }
 

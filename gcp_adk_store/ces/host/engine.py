@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import takewhile
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION
 from gcp_adk_store.ces.host.admission import Room, Waiting, overlaps, places_of
@@ -253,10 +253,6 @@ def _characters(reply: Reply) -> int:
 _MOST_WARNINGS: Final = 100
 _WARNING_CHARACTERS: Final = 1000
 
-NoteLines: TypeAlias = Callable[[str, Sequence[int]], None]
-"""Gets the name of a file of code, and the numbers of its lines that ran. Untrusted code reports the numbers,
-and only for its own file: its process has no other one."""
-
 
 class Engine:
     """Runs requests, in bounded numbers and to a bounded depth."""
@@ -268,8 +264,6 @@ class Engine:
         http: HttpAccess,
         settings: RuntimeSettings,
         room: Room,
-        *,
-        note_lines: NoteLines | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._toolbox = toolbox
@@ -277,7 +271,6 @@ class Engine:
         self._settings = settings
         self._guest_settings = asdict(settings.guest)
         self._room = room
-        self._note_lines = note_lines
         self._limits = replace(settings.limits or Limits(), memory_bytes=room.memory_bytes)
         self._overlaps = overlaps(sandbox)
         self._places = places_of(sandbox)
@@ -325,7 +318,6 @@ class Engine:
             "version": VERSION,
             "tools": self._toolbox.names(situation.mocks),
             "settings": self._guest_settings,
-            "lines": self._note_lines is not None,
             **request,
         }
         printed: list[str] = []
@@ -342,8 +334,6 @@ class Engine:
                     whole, host.answer, on_output=printed.append, limits=limits, clock=clock
                 )
                 answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
-                if self._note_lines is not None and len(request["code"]) == 1:
-                    self._note_lines(request["code"][0]["filename"], answer.lines)
                 _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
                     answer = _with(await self._finished(host, clock, limits), answer, request)

@@ -220,8 +220,6 @@ class Answer:
     """``llm_request``, ``llm_response``, ``args`` and ``tool_response`` that code changed in place."""
     actions: dict[str, Any] | None = None
     warnings: Sequence[str] = ()
-    lines: Sequence[int] = ()
-    """Lines of the code that ran, where the request asked for them."""
     error: RunFailure | None = None
 
     @classmethod
@@ -256,7 +254,6 @@ class Answer:
             },
             actions=frame.get("actions"),
             warnings=_texts(frame, "warnings"),
-            lines=_numbers(frame, "lines"),
             error=error,
         )
 
@@ -269,9 +266,7 @@ class Answer:
             shown: Whether the response of a tool tells the error.
         """
         response = error.response if shown else None
-        return type(self)(
-            state=dict(before), response=response, error=error, warnings=self.warnings, lines=self.lines
-        )
+        return type(self)(state=dict(before), response=response, error=error, warnings=self.warnings)
 
 
 def _delta(frame: Mapping[str, Any]) -> Delta:
@@ -292,13 +287,6 @@ def _field(frame: Mapping[str, Any], name: str, kind: type[T]) -> T:
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a {kind.__name__}")
     return value
-
-
-def _numbers(frame: Mapping[str, Any], name: str) -> list[int]:
-    numbers = _field(frame, name, list) if name in frame else []
-    if not all(type(number) is int for number in numbers):
-        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a list of numbers")
-    return numbers
 
 
 def _texts(frame: Mapping[str, Any], name: str) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
-from gcp_adk_store.ces.host.engine import Engine, NoteLines
+from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.results import Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
@@ -146,7 +146,6 @@ class PythonRuntime:
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
-        note_lines: NoteLines | None = None,
         note_run: NoteRun | None = None,
     ) -> None:
         """Create a runtime; the sandbox starts with the first run.
@@ -162,9 +161,6 @@ class PythonRuntime:
             settings: Choices where the platform's behaviour is not known, and limits.
             mocks: Answers to calls of tools, in every run.
             fakes: Code that answers calls of tools if no mock does.
-            note_lines: Called after each run, called tools included, with the name of its file and the lines
-                that ran, as the code's process tells them. Runs are slower then. A run of several files, or
-                one that is killed, reports nothing.
             note_run: Called after each run that printed, warned of something or failed, with its session and
                 its :class:`~gcp_adk_store.ces.RunLog`. Tools that code called come before the run itself.
 
@@ -177,7 +173,7 @@ class PythonRuntime:
         room = Room.of(settings, sandbox, Machine.here())
         self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
-        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room, note_lines=note_lines)
+        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
         self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
         self._late = LateRuns(per_session=settings.waiting_per_session)
 

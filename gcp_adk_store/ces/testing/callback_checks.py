@@ -20,7 +20,6 @@ from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.apps.files import CODE_FILE
-from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
@@ -43,7 +42,7 @@ bubblewrap is not installed, and tests of callbacks run in it. Install Debian's 
 
 
 async def start_pytest(
-    folder: Path, file: Path, channel: int, *, walled: bool, lines: bool = False
+    folder: Path, file: Path, channel: int, *, walled: bool
 ) -> tuple[asyncio.subprocess.Process, asyncio.Task[str]]:
     """Start the tests of *file*; return the process, and what will have been the end of its output.
 
@@ -52,7 +51,6 @@ async def start_pytest(
         file: Of tests, in it, likewise.
         channel: Number of the socket that it talks over.
         walled: In namespaces; else as anything that the user starts, which protects nothing.
-        lines: Report the lines of the callback that ran.
 
     Raises:
         SandboxUnavailableError: bubblewrap is not installed.
@@ -62,7 +60,6 @@ async def start_pytest(
         *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
         "--continue-on-collection-errors",
         *(f"--ces-channel={channel}", *(["--ces-walled"] if walled else [])),
-        *(["--ces-lines"] if lines else []),
         str(file),
     ]
     packages = os.pathsep.join(map(str, _packages()))
@@ -152,14 +149,6 @@ class Asked:
     subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RanLines:
-    """Lines of a callback that a process of pytest ran."""
-
-    path: str
-    numbers: list[int]
-
-
 class _PytestError(Exception):
     """The process of pytest broke the protocol."""
 
@@ -204,7 +193,6 @@ class _File:
                 self.file.absolute(),
                 theirs.fileno(),
                 walled=self.checks.walled,
-                lines=self.checks.coverage is not None,
             )
             theirs.close()
             wrong: str | None = "the run was cancelled"
@@ -250,8 +238,6 @@ class _File:
                 self._begun = self._outcome(told)
             case {"outcome": told}:
                 self._outcomes.append(self._outcome(told))
-            case {"lines": told}:
-                self._note(_valid(_RAN_LINES, told))
             case {"callback": told}:
                 await self._serve(_valid(_ASKED, told), reader, writer)
             case {"done": int() as status}:
@@ -326,12 +312,6 @@ class _File:
             )
         return asdict(ran)
 
-    def _note(self, ran: RanLines) -> None:
-        """Note lines of the callback that this file tests; the process has no say in another one's."""
-        tested = tested_code(self.checks.app, self.file)
-        if self.checks.coverage is not None and ran.path == str(tested.resolve()):
-            self.checks.coverage.note(tested, ran.numbers)
-
     def _kind(self, code: Path) -> str:
         """Return which callback *code* is: as the app's configuration has it, else by its folder."""
         listed = (
@@ -361,16 +341,6 @@ class _File:
         )
 
 
-def tested_code(app: AgentApp, file: Path) -> Path:
-    """Return the callback that a *file* of tests is for: beside it, or by its last three folders.
-
-    These are ``{agent}/{kind}_callbacks/{name}``, of files in ``callback_tests/tests``.
-    """
-    beside = file.parent / CODE_FILE
-    names = file.absolute().parent.parts[-3:]
-    return beside if beside.is_file() else app.folder.joinpath("agents", *names, CODE_FILE)
-
-
 def _functions(file: Path) -> int:
     """Return how many functions *file* has that are tests, as its text says, and at least 1."""
     try:
@@ -396,7 +366,6 @@ async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
 
 _ASKED: Final = TypeAdapter(Asked)
 _OUTCOME: Final = TypeAdapter(Outcome)
-_RAN_LINES: Final = TypeAdapter(RanLines)
 
 
 def _valid(adapter: TypeAdapter[Valid], told: object) -> Valid:

@@ -19,7 +19,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
-from gcp_adk_store.ces.testing.outcomes import Coverage, Outcome, Status
+from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.tools.declarations import Execution, MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
 
@@ -154,8 +154,6 @@ class Checks:
     settings: RuntimeSettings
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
-    coverage: Coverage | None = None
-    """Notes which lines run."""
     sessions: InMemorySessionService = field(default_factory=InMemorySessionService, init=False)
 
     def runtime(self, tools: Iterable[Tool]) -> PythonRuntime:
@@ -166,7 +164,6 @@ class Checks:
             http=self.http,
             sandbox=self.sandbox,
             settings=self.settings,
-            note_lines=None if self.coverage is None else self.coverage.note,
         )
 
     async def session(self, state: Mapping[str, Any]) -> Session:
