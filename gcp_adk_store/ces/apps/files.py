@@ -1,13 +1,8 @@
-"""Find the files of an app, read them, and pack them into an archive."""
+"""Find the files of an app, and read them."""
 
 import json
-import os
-import stat
-import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -118,40 +113,22 @@ CODE_FILE: Final = "python_code.py"
 """The name of each file of code in an export."""
 _CONFIGURATIONS: Final = ("app.json", "app.yaml", "app.yml")
 _PROJECT: Final = "cxas_app"
-UNPACKED: Final = "gcp-adk-store-ces-"
-"""What the name of a folder begins with that an archive is unpacked into."""
-MOST_FILES: Final = 10_000
-MOST_BYTES: Final = 256 * 1024 * 1024
-"""Of an archive, unpacked: more than an app has, and less than a disk."""
-
-
-@contextmanager
-def located(path: Path, name: str | None = None) -> Iterator[Path]:
-    """Yield the folder of the app in *path*; an archive is unpacked for the block.
-
-    Args:
-        path: The folder of an app, of tools, of a project with ``cxas_app/<App>``, or a ``.zip`` of one.
-        name: The folder of the app, where there are several.
-
-    Raises:
-        InvalidInputError: no app has that name, or there are several apps and no name. Or the archive cannot
-            be read, is too large, or has entries that are not safe: links, files outside of its folder, and
-            names that not every system can have.
-    """
-    if path.is_dir():
-        yield app_folder(path, name)
-        return
-    with tempfile.TemporaryDirectory(prefix=UNPACKED) as folder:
-        _unpack(path, Path(folder))
-        yield app_folder(Path(folder), name)
 
 
 def app_folder(path: Path, name: str | None = None) -> Path:
-    """Return the folder of the app in the folder *path*, which is itself one where it has no other.
+    """Return the folder of the app in *path*, which is itself one where it has no other.
+
+    Args:
+        path: The folder of an app, of tools, or of a project with ``cxas_app/<App>``.
+        name: The folder of the app, where there are several.
 
     Raises:
-        InvalidInputError: as :func:`located`.
+        InvalidInputError: *path* is not a folder, no app has that name, or there are several and no name.
     """
+    if not path.is_dir():
+        if path.exists():
+            raise InvalidInputError(f"{path} is a file; unpack an archive, and name the folder of its app")
+        raise InvalidInputError(f"the folder {path} does not exist")
     if name is None and (is_app(path) or (path / "agents").is_dir() or (path / "tools").is_dir()):
         return path
     apps = [
@@ -173,144 +150,3 @@ def app_folder(path: Path, name: str | None = None) -> Path:
 def is_app(folder: Path) -> bool:
     """Return whether *folder* has the configuration of an app."""
     return any((folder / each).is_file() for each in _CONFIGURATIONS)
-
-
-def _unpack(path: Path, folder: Path) -> None:
-    """Write the files of the archive *path* into *folder*; links and paths out of it are refused."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            for each in archive.infolist():
-                _require_safe(each, path)
-            files = [each for each in archive.infolist() if not each.is_dir()]
-            if len(files) > MOST_FILES:
-                raise InvalidInputError(f"{path} has {len(files):,} files; it may have {MOST_FILES:,}")
-            left = MOST_BYTES
-            for each in files:
-                left -= _write(archive, each, folder, left, path)
-    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as exc:
-        if isinstance(exc, InvalidInputError):
-            raise
-        raise InvalidInputError(f"{path} cannot be read as an archive: {exc}") from exc
-
-
-def _require_safe(each: zipfile.ZipInfo, path: Path) -> None:
-    """Raise if an entry is a link, or not a file of the archive's folder on every system."""
-    shown = f"{each.filename[:100]!r}"
-    parts = each.filename.removesuffix("/").split("/")
-    if each.filename.startswith("/") or ".." in parts or "\\" in each.filename or ":" in parts[0]:
-        raise InvalidInputError(f"{path} has a file outside of its folder: {shown}")
-    if not all(parts) or "." in parts or not each.filename.isprintable():
-        raise InvalidInputError(f"{path} has a file with a name that is not safe: {shown}")
-    kind = stat.S_IFMT(each.external_attr >> 16)
-    if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
-        raise InvalidInputError(f"{path} has a link, or no file, in it: {shown}")
-
-
-def _write(archive: zipfile.ZipFile, each: zipfile.ZipInfo, folder: Path, left: int, path: Path) -> int:
-    """Write one file, and return its size; what an archive says of sizes is not believed."""
-    target = folder / PurePosixPath(each.filename)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with archive.open(each) as packed, target.open("xb") as file:
-        while piece := packed.read(64 * 1024):
-            if file.tell() + len(piece) > left:
-                raise InvalidInputError(f"{path} has more than {MOST_BYTES:,} bytes unpacked")
-            file.write(piece)
-        return file.tell()
-
-
-_TIME: Final = (1980, 1, 1, 0, 0, 0)
-"""The earliest of an archive: that of each file in it."""
-_MODE: Final = (stat.S_IFREG | 0o644) << 16
-_UNIX: Final = 3
-_LEFT_OUT: Final = frozenset({"__pycache__"})
-
-
-def pack(path: Path, target: Path) -> int:
-    """Write the app in *path* into the archive *target*, and return how many files it has.
-
-    The files are in order, not compressed, and without times and owners: the same files make the same bytes
-    on every machine. They are in a folder of the name of *path*, as in an export. What begins with a dot and
-    ``__pycache__`` are left out. *target* is replaced at once, or stays as it is.
-
-    Args:
-        path: The folder of an app.
-        target: The archive to write.
-
-    Raises:
-        InvalidInputError: *path* is not the folder of an app, has links or too many files, or *target* is in
-            it, cannot be written, or is a link, a device or anything but a file.
-    """
-    _require_file(target)
-    if not is_app(path):
-        raise InvalidInputError(f"{path} is not the folder of an app: it does not have an app.json")
-    if target.resolve().is_relative_to(path.resolve()):
-        raise InvalidInputError(f"{target} is in {path}: the archive would be in itself")
-    return _written(_files(path, PurePosixPath(path.resolve().name)), target)
-
-
-def _require_file(target: Path) -> None:
-    """Raise if there is something at *target* that is no file: a rename would put one in its place."""
-    try:
-        mode = target.lstat().st_mode
-    except FileNotFoundError:
-        return
-    except (OSError, ValueError) as exc:
-        raise InvalidInputError(f"{target} cannot be written: {exc}") from exc
-    if not stat.S_ISREG(mode):
-        raise InvalidInputError(f"{target} is a link, or no file: name a file, or a path where nothing is")
-
-
-def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
-    """Return the names in the archive and the files, in the order of the names."""
-    found: list[tuple[str, Path]] = []
-    left = MOST_BYTES
-    for each in _below(folder):
-        name = str(prefix / PurePosixPath(*each.relative_to(folder).parts))
-        left -= each.stat().st_size
-        found.append((name, each))
-        if len(found) > MOST_FILES or left < 0:
-            raise InvalidInputError(
-                f"{folder} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes, so it is not an app"
-            )
-    return sorted(found, key=lambda each: each[0].encode("utf-8", "surrogateescape"))
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield the files in *folder*.
-
-    Raises:
-        InvalidInputError: one is a link, or no file at all.
-    """
-    for each in folder.iterdir():
-        if each.name.startswith(".") or each.name in _LEFT_OUT:
-            continue
-        mode = each.lstat().st_mode
-        if stat.S_ISDIR(mode):
-            yield from _below(each)
-        elif stat.S_ISREG(mode):
-            yield each
-        else:
-            raise InvalidInputError(f"{each} is a link, or no file: put a file in its place")
-
-
-def _written(files: list[tuple[str, Path]], target: Path) -> int:
-    try:
-        number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with suppress(FileNotFoundError):
-            try:
-                with os.fdopen(number, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-                    for entry, path in files:
-                        archive.writestr(_info(entry), path.read_bytes())
-                Path(name).chmod(0o644)
-                Path(name).replace(target)
-            finally:
-                Path(name).unlink()
-    except (OSError, ValueError) as exc:
-        raise InvalidInputError(f"{target} cannot be written: {exc}") from exc
-    return len(files)
-
-
-def _info(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, _TIME)
-    info.create_system, info.external_attr, info.compress_type = _UNIX, _MODE, zipfile.ZIP_STORED
-    return info

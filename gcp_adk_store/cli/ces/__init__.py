@@ -16,7 +16,7 @@ from gcp_adk_store.cli.ces.chat import chat
 from gcp_adk_store.cli.ces.check import test
 from gcp_adk_store.cli.ces.evaluate import evaluate
 from gcp_adk_store.cli.ces.golden import golden
-from gcp_adk_store.cli.ces.lint import lint, pack
+from gcp_adk_store.cli.ces.lint import lint
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import waiting
@@ -58,5 +58,5 @@ def install(python: str | None, folder: Path | None) -> None:
     click.echo(f"{place}: Python {version} of {environment.interpreter.executable}")
 
 
-for _each in (chat, evaluate, golden, lint, pack, run_callback, run_tool, test):
+for _each in (chat, evaluate, golden, lint, run_callback, run_tool, test):
     ces.add_command(_each)

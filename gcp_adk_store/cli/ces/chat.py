@@ -88,8 +88,7 @@ def chat(
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
     at = {name: given.pop(name) for name in PLACE}
     try:
-        with app_in(app, app_name) as folder:
-            failed = until_interrupted(_converse(folder, at, **given))
+        failed = until_interrupted(_converse(app_in(app, app_name), at, **given))
     except StoreError:
         with told_with_remedy():
             raise

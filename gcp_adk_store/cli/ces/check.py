@@ -58,16 +58,8 @@ def test(
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
 
-    with app_in(folder, app_name) as app:
-        outcomes = _run(
-            app,
-            Chosen(tools=app, **given),
-            tests,
-            only,
-            whole=folder if folder.is_dir() else unpacked_folder(app),
-            variables=variables,
-            shown=folder,
-        )
+    app = app_in(folder, app_name)
+    outcomes = _run(app, Chosen(tools=app, **given), tests, only, variables=variables, whole=folder)
     if junit is not None:
         write_junit(junit, outcomes)
     if as_json:
@@ -75,14 +67,6 @@ def test(
     else:
         show_outcomes(outcomes)
     sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
-
-
-def unpacked_folder(app: Path) -> Path:
-    """Return the folder that an archive was unpacked into, in which *app* is."""
-    from gcp_adk_store.ces.apps.files import UNPACKED  # noqa: PLC0415  # of the extra
-
-    parents = {app, app.parent, app.parent.parent}
-    return next(each for each in parents if each.name.startswith(UNPACKED))
 
 
 def _run(
@@ -93,14 +77,13 @@ def _run(
     *,
     whole: Path,
     variables: dict[str, Any],
-    shown: Path,
 ) -> "list[Outcome]":
-    """Return what became of the tests in a folder, or in *whole*, whose paths begin with *shown* then."""
+    """Return what became of the tests in the folder *tests*, or in *whole*."""
     of_tools = [] if only == "callbacks" else _tool_files(tests or whole)
     of_callbacks = [] if only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):
         raise CannotLookError(
-            f"{tests or shown} has no tests: put them into tool_tests/*.yaml, or into test.py beside "
+            f"{tests or whole} has no tests: put them into tool_tests/*.yaml, or into test.py beside "
             "python_code.py"
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
@@ -110,14 +93,11 @@ def _run(
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
     if outcomes and all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(f"every test in {tests or shown} was skipped")
+        raise CannotLookError(f"every test in {tests or whole} was skipped")
 
     from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
-    def named(path: str) -> str:
-        return str(shown / Path(path).relative_to(whole)) if Path(path).is_relative_to(whole) else path
-
-    return bounded(dataclasses.replace(each, path=named(each.path)) for each in outcomes)
+    return bounded(outcomes)
 
 
 def _tool_files(folder: Path) -> list[Path]:

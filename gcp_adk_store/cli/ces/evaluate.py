@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.check import unpacked_folder
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
@@ -88,27 +87,21 @@ def evaluate(
     """
     with needs_ces():
         from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
-    with app_in(folder, app_name) as app:
-        whole = folder if folder.is_dir() else unpacked_folder(app)
-        places = [tests] if tests is not None else _places(whole, app)
-        files = [each for place in places for each in _files(place)]
-        if not files:
-            raise CannotLookError(
-                f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
-                "or name their folder by --tests"
-            )
-        try:
-            outcomes = until_interrupted(_outcomes(app, files, **given))
-        except StoreError as exc:
-            raise CannotLookError(str(exc)) from exc
+    app = app_in(folder, app_name)
+    places = [tests] if tests is not None else _places(folder, app)
+    files = [each for place in places for each in _files(place)]
+    if not files:
+        raise CannotLookError(
+            f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
+            "or name their folder by --tests"
+        )
+    try:
+        outcomes = until_interrupted(_outcomes(app, files, **given))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(_nothing_ran(outcomes))
-    shown = bounded(
-        dataclasses.replace(each, path=str(folder / Path(each.path).relative_to(whole)))
-        if Path(each.path).is_relative_to(whole)
-        else each
-        for each in outcomes
-    )
+    shown = bounded(outcomes)
     if junit is not None:
         write_junit(junit, shown, suite="ces eval")
     if as_json:

@@ -1,4 +1,4 @@
-"""The commands that check an agent app, and write it as an archive."""
+"""The command that checks an agent app."""
 
 import dataclasses
 import json
@@ -14,7 +14,6 @@ from gcp_adk_store.cli.ces.options import app_in, app_option
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
-from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
@@ -31,7 +30,7 @@ _COLORS: Final = {"error": "red", "warning": "yellow"}
 def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json: bool) -> None:
     """Check the Python of an agent app, or of a folder of tools, without running it.
 
-    DIR may also be a project that has the app in cxas_app/, or the .zip of an export.
+    DIR may also be a project that has the app in cxas_app/.
 
     Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
@@ -42,18 +41,15 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
-    with app_in(folder, app_name) as place:
-        app = read_app(place)
-        if not (app.tools or app.callbacks or app.toolsets or app.problems):
-            raise CannotLookError(
-                f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py"
-            )
-        shown = place if folder.is_dir() else folder
-        found = [
-            dataclasses.replace(each, path=str(shown / each.path))  # where an editor finds it
-            for each in lint_app(app)
-            if each.code not in ignore
-        ]
+    place = app_in(folder, app_name)
+    app = read_app(place)
+    if not (app.tools or app.callbacks or app.toolsets or app.problems):
+        raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
+    found = [
+        dataclasses.replace(each, path=str(place / each.path))  # where an editor finds it
+        for each in lint_app(app)
+        if each.code not in ignore
+    ]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
     else:
@@ -71,26 +67,3 @@ def _show(found: "list[Finding]", *, files: int) -> None:
     errors = sum(each.severity == "error" for each in found)
     summary = f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings"
     console.print(summary, highlight=False)
-
-
-@click.command()
-@click.argument("source", metavar="DIR", type=click.Path(path_type=Path, file_okay=False))
-@click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
-@app_option
-def pack(source: Path, target: Path, app_name: str | None) -> None:
-    """Write an agent app as a .zip that the platform imports, with the same bytes for the same files.
-
-    DIR may also be a project that has the app in cxas_app/. FILE is replaced.
-
-    Ends with 2 if the folder does not contain an app.
-    """
-    with needs_ces():
-        from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
-        from gcp_adk_store.ces.apps.files import pack as write  # noqa: PLC0415  # likewise
-    if not source.exists():
-        raise CannotLookError(f"{source} does not exist")
-    try:
-        count = write(app_folder(source, app_name), target)
-    except InvalidInputError as exc:
-        raise CannotLookError(str(exc)) from exc
-    click.echo(visible(f"{target}: {count} files"))

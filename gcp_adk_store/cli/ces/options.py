@@ -5,8 +5,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -217,23 +217,18 @@ app_option = click.option(
 )
 
 
-@contextmanager
-def app_in(path: Path, name: str | None) -> Iterator[Path]:
-    """Yield the folder of the app in *path*, a folder or an archive.
+def app_in(path: Path, name: str | None) -> Path:
+    """Return the folder of the app in the folder *path*.
 
     Raises:
         CannotLookError: it does not exist, or has not this app.
     """
-    from gcp_adk_store.ces.apps.files import located  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
 
-    if not path.exists():
-        raise CannotLookError(f"the folder {path} does not exist")
-    with ExitStack() as stack:
-        try:
-            folder = stack.enter_context(located(path, name))
-        except InvalidInputError as exc:
-            raise CannotLookError(str(exc)) from exc
-        yield folder
+    try:
+        return app_folder(path, name)
+    except InvalidInputError as exc:
+        raise CannotLookError(str(exc)) from exc
 
 
 fakes_option = click.option(

@@ -1,7 +1,6 @@
 """Show what ``gcp-adk-store ces eval`` runs, says, and ends with."""
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -264,24 +263,18 @@ def test_expectations_in_natural_language_are_told(project: Path) -> None:
     assert f"{only_a_model} turn 1: The agent greets.; {only_a_model} The agent is polite." in skipped.stderr
 
 
-def test_evaluations_in_an_archive_are_run(project: Path) -> None:
-    """A malformed file is an outcome with its line."""
+def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
+    """Files that need a user are left out."""
     (project / "evals" / "goldens" / "bad.yaml").write_text("conversations:\n- {name: x, user: y}\n")
     (project / "evals" / "simulations").mkdir()
     (project / "evals" / "simulations" / "s.yaml").write_text("- name: needs a user\n")
-    archive = project / "whole.zip"
-    with zipfile.ZipFile(archive, "w") as file:
-        for each in sorted(project.rglob("*")):
-            if each.is_file() and each != archive:
-                file.write(each, each.relative_to(project))
 
-    whole = ["ces", "eval", str(archive), "--sandbox", "inprocess", "--script", str(project / "script.json")]
-    told = json.loads(CliRunner().invoke(command, [*whole, "--json"]).stdout)
+    told = json.loads(run(project, "--json").stdout)
 
     assert [(each["status"], each["path"], each["line"]) for each in told] == [
-        ("error", f"{archive}/evals/goldens/bad.yaml", 2),
-        ("passed", f"{archive}/evals/goldens/orders.yaml", 4),
-        ("passed", f"{archive}/evals/turn_evals/turns.yaml", 3),
+        ("error", f"{project}/evals/goldens/bad.yaml", 2),
+        ("passed", f"{project}/evals/goldens/orders.yaml", 4),
+        ("passed", f"{project}/evals/turn_evals/turns.yaml", 3),
     ]
 
 

@@ -1,14 +1,12 @@
-"""The app is found in its folder, in a project, and in an archive, which cannot write elsewhere."""
+"""The app is found in its folder and in a project."""
 
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store.ces.apps import files
-from gcp_adk_store.ces.apps.files import app_folder, located
+from gcp_adk_store.ces.apps.files import app_folder
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
@@ -31,14 +29,6 @@ def project(tmp_path: Path) -> Path:
     (folder / "evals" / "tool_tests").mkdir(parents=True)
     (folder / "evals" / "tool_tests" / "greet.yaml").write_text(TEST)
     return folder
-
-
-def archive_of(folder: Path, path: Path) -> Path:
-    """Return the archive *path* of all files in *folder*."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in sorted(folder.rglob("*")):
-            archive.write(each, each.relative_to(folder))
-    return path
 
 
 def run(*arguments: object) -> Result:
@@ -66,64 +56,36 @@ def test_one_of_several_apps_is_named(project: Path) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "cxas_app", "cxas_app/Shop"])
-def test_an_export_is_linted_as_it_is(project: Path, tmp_path: Path, inside: str) -> None:
-    """Findings name the archive and the file in it."""
-    path = archive_of(project / inside, tmp_path / "export.zip")
+def test_findings_name_the_file_wherever_the_app_is_looked_for(project: Path, inside: str) -> None:
+    """As an editor finds it."""
+    found = run("lint", project / inside)
 
-    unpacked, packed = run("lint", project / inside), run("lint", path)
-
-    assert (unpacked.exit_code, packed.exit_code) == (1, 1)
+    assert found.exit_code == 1
     assert f"{project}/cxas_app/Shop/tools/greet/python_function/python_code.py:1:11: error CES201" in (
-        unpacked.stdout
+        found.stdout
     )
-    assert f"{path}/tools/greet/python_function/python_code.py:1:11: error CES201" in packed.stdout
 
 
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
-def test_tests_beside_the_app_are_run(project: Path, tmp_path: Path) -> None:
-    """From the project's root, from an archive, and from a folder that is named."""
-    path = archive_of(project, tmp_path / "export.zip")
-    app = archive_of(project / "cxas_app", tmp_path / "app.zip")
+def test_tests_beside_the_app_are_run(project: Path) -> None:
+    """From the project's root, and from a folder that is named."""
+    apps = project / "cxas_app"
     results = [
         run("test", project, "--sandbox", "inprocess", "--json"),
-        run("test", path, "--sandbox", "inprocess", "--json"),
-        run("test", app, "--app", "Shop", "--tests", project / "evals", "--sandbox", "inprocess", "--json"),
+        run("test", apps, "--app", "Shop", "--tests", project / "evals", "--sandbox", "inprocess", "--json"),
     ]
 
-    assert [0, 0, 0] == [each.exit_code for each in results]
+    assert [0, 0] == [each.exit_code for each in results]
     outcomes = [json.loads(each.stdout) for each in results]
-    assert [["passed"]] * 3 == [[each["status"] for each in found] for found in outcomes]
-    shown = [found[0]["path"] for found in outcomes]
-    test = "evals/tool_tests/greet.yaml"
-    assert shown == [f"{project}/{test}", f"{path}/{test}", f"{project}/{test}"]
+    assert [["passed"]] * 2 == [[each["status"] for each in found] for found in outcomes]
+    assert [found[0]["path"] for found in outcomes] == [f"{project}/evals/tool_tests/greet.yaml"] * 2
 
 
-@pytest.mark.parametrize("name", ["../out.txt", "/out.txt", "a/../../out.txt", "..\\out.txt"])
-def test_an_archive_writes_nothing_elsewhere(tmp_path: Path, name: str) -> None:
-    """It is refused by the name of the file."""
-    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
-        archive.writestr(name, "text")
-
-    with pytest.raises(InvalidInputError, match="outside of its folder"), located(tmp_path / "bad.zip"):
-        pass
-
-
-def test_an_archive_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By what it really has."""
-    monkeypatch.setattr(files, "MOST_BYTES", 1000)
-    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a", "x" * 600)
-        archive.writestr("b", "x" * 600)
-
-    with pytest.raises(InvalidInputError, match="more than 1,000 bytes"), located(tmp_path / "bomb.zip"):
-        pass
-
-
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_an_archive_is_to_be_unpacked_first(tmp_path: Path) -> None:
     """With a message, and 2."""
     (tmp_path / "file.zip").write_text("text")
 
     result = run("lint", tmp_path / "file.zip")
 
     assert result.exit_code == 2
-    assert "cannot be read as an archive" in result.stderr
+    assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
