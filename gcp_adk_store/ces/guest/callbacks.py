@@ -182,7 +182,7 @@ class Subjects:
         result = decided(returned)
         return result if result.decision == TRIGGER else None
 
-    def override(self, returned: Any, *, lenient: bool) -> dict[str, Any]:
+    def override(self, returned: Any) -> dict[str, Any]:
         """Return what a callback *returned* as JSON.
 
         Raises:
@@ -193,7 +193,7 @@ class Subjects:
             return {name: plain(value, name) for name, value in returned.model_dump().items()}
         expected = OVERRIDES[self.callback]
         if expected is None and isinstance(returned, dict):
-            result: dict[str, Any] = plain(returned, "result", lenient=lenient)
+            result: dict[str, Any] = plain(returned, "result")
             return result
         if expected is not None and isinstance(returned, expected):
             return _checked("result", returned)
@@ -202,7 +202,7 @@ class Subjects:
             f"{self.callback}_callback returned {type(returned).__name__}, not {wanted} or None"
         )
 
-    def changed(self, *, lenient: bool) -> dict[str, Any]:
+    def changed(self) -> dict[str, Any]:
         """Return, by their names in an answer, those that were changed in place.
 
         Raises:
@@ -212,7 +212,7 @@ class Subjects:
         changed: dict[str, Any] = {}
         for name, before in self.before.items():
             value = self.values[name]
-            after = _checked(name, value) if name in _MODELS else plain(value, name, lenient=lenient)
+            after = _checked(name, value) if name in _MODELS else plain(value, name)
             if not same_json(before, after):
                 wrapped = self.unwrapped and name == "tool_response"
                 changed[IN_REQUEST.get(name, name)] = {"result": after} if wrapped else after

@@ -130,11 +130,8 @@ class Variables:
         self.context.state = dict(self.given)
         self.context._withheld = set(self.withheld)  # noqa: SLF001  # no name of the platform's
 
-    def as_json(self, *, lenient: bool) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the variables as the code left them so far, as JSON.
-
-        Args:
-            lenient: Whether pydantic may convert values that are not JSON.
 
         Raises:
             NotJsonError: a variable cannot be JSON, or the variables are not a dict.
@@ -142,7 +139,7 @@ class Variables:
         current: object = self.context.state
         if not isinstance(current, dict):
             raise NotJsonError(f"variables: {type(current).__name__} is not a dict")
-        state: dict[str, Any] = plain(current, "variables", lenient=lenient)
+        state: dict[str, Any] = plain(current, "variables")
         return state
 
     def apply(self, delta: StateDelta) -> None:
@@ -152,11 +149,10 @@ class Variables:
             with suppress(KeyError):
                 self.context.remove_variable(name)
 
-    def changes(self, *, lenient: bool, nested: bool, max_bytes: int | None) -> Changes:
+    def changes(self, *, nested: bool, max_bytes: int | None) -> Changes:
         """Return how the variables changed.
 
         Args:
-            lenient: Whether pydantic may convert values that are not JSON.
             nested: Whether changes inside of a variable count that was not set again.
             max_bytes: The largest JSON that a changed variable may have, in UTF-8; None is any.
 
@@ -164,7 +160,7 @@ class Variables:
             NotJsonError: a variable cannot be JSON.
             VariableTooLargeError: one is too large.
         """
-        state = self.as_json(lenient=lenient)
+        state = self.as_json()
         current = self.context.state
         changed = {name: value for name, value in state.items() if self._differs(name, value)}
         inside = [name for name in changed if name in self.given and current[name] is self.given[name]]

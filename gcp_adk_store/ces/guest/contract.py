@@ -163,7 +163,7 @@ class HostCall(TypedDict):
     tool: NotRequired[str]
     args: NotRequired[dict[str, Any]]
     state: NotRequired[dict[str, Any]]
-    """The variables as they are, for a tool that reads them; where the setting share_state is on."""
+    """The variables as they are, for a tool that reads them."""
     method: NotRequired[str]
     """``GET`` and so on."""
     url: NotRequired[str]
@@ -198,23 +198,13 @@ class RunSettings:
 
     strict_typing: bool = False
     """Whether ``Optional`` and the like must be imported, instead of being there with a warning."""
-    coerce_args: bool = False
-    """Whether arguments are converted to a tool's annotations, such as 3.0 to int."""
-    lenient_json: bool = False
-    """Whether values that pydantic can write as JSON, such as dates, are converted instead of refused."""
-    allow_async_functions: bool = False
-    """Whether an ``async def`` is run to its end, instead of refused."""
     first_def_is_entry: bool = True
     """Whether a tool without a function of its name is its first function, with a warning."""
     unwrap_tool_response: bool = False
     """Whether after_tool gets what is in the ``result`` of a response, as of some of the platform's paths;
     else it gets all, with a warning where it looks there for what is in ``result``."""
-    share_state: bool = True
-    """Whether called tools see the variables, and change them."""
     track_nested_changes: bool = True
     """Whether a change inside of a variable counts that is not set again; it is a warning in any case."""
-    error_in_result: bool = True
-    """Whether a tool that raised has the response ``{"result": {"error": "Type: message"}}``, or none."""
     logger: bool = False
     """Whether code has a global ``logger``, which prints."""
     capture: bool = True

@@ -281,15 +281,11 @@ class ToolCaller:
         variables: Variables,
         *,
         names: Collection[str],
-        share_state: bool,
-        lenient: bool,
         warn: Callable[[str], None],
     ) -> None:
         self.names = names
         self._calls = calls
         self._variables = variables
-        self._share_state = share_state
-        self._lenient = lenient
         self._warn = warn
 
     def find(self, owner: str, name: str) -> str:
@@ -327,13 +323,10 @@ class ToolCaller:
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
             raise TypeError(f"{owner}.{name}() takes its arguments as one dict")
         args = {**(positional[0] if positional else {}), **keywords}
-        question = {"call": "tool", "tool": name, "args": args}
-        if self._share_state:
-            question["state"] = self._variables.as_json(lenient=self._lenient)
-        return question
+        return {"call": "tool", "tool": name, "args": args, "state": self._variables.as_json()}
 
     def _seen(self, reply: Reply) -> ExternalResponse:
-        if self._share_state and (delta := reply.get("state_delta")):
+        if delta := reply.get("state_delta"):
             self._variables.apply(delta)
         return response_of(reply)
 

@@ -7,7 +7,6 @@ import math
 from typing import Any, ClassVar, Final, TypeVar
 
 import pydantic
-import pydantic_core
 from pydantic.alias_generators import to_camel
 
 MAX_DEPTH: Final = 90
@@ -21,7 +20,7 @@ class NotJsonError(TypeError):
     """A value cannot be JSON; the message says which and where."""
 
 
-def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEPTH) -> Any:
+def plain(value: Any, where: str, *, depth: int = MAX_DEPTH) -> Any:
     """Return a deep copy of *value* of None, bool, int, float, str, list and dict alone.
 
     Tuples become lists, subclasses what they derive from.
@@ -29,7 +28,6 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
     Args:
         value: Anything.
         where: The name of *value* in messages.
-        lenient: Whether pydantic may convert values that are not JSON.
         depth: Levels that are left.
 
     Raises:
@@ -41,16 +39,11 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
         raise NotJsonError(f"{where[:200]}: nested deeper than {MAX_DEPTH} levels, or refers to itself")
     if isinstance(value, dict):
         return {
-            (name := _key(key, where)): plain(below, f"{where}[{name!r}]", lenient=lenient, depth=depth - 1)
+            (name := _key(key, where)): plain(below, f"{where}[{name!r}]", depth=depth - 1)
             for key, below in value.items()
         }
     if isinstance(value, list | tuple):
-        return [
-            plain(below, f"{where}[{index}]", lenient=lenient, depth=depth - 1)
-            for index, below in enumerate(value)
-        ]
-    if lenient:
-        return plain(_converted(value, where), where, depth=depth)
+        return [plain(below, f"{where}[{index}]", depth=depth - 1) for index, below in enumerate(value)]
     raise _refused(value, where)
 
 
@@ -98,13 +91,6 @@ def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
         raise NotJsonError(f"{where}: the key {key!r} is {type(key).__name__}, JSON has only str")
     return _text(key, f"{where}, a key")
-
-
-def _converted(value: object, where: str) -> Any:
-    try:
-        return pydantic_core.to_jsonable_python(value)
-    except (pydantic_core.PydanticSerializationError, UnicodeDecodeError):
-        raise _refused(value, where) from None
 
 
 def _refused(value: object, where: str) -> NotJsonError:

@@ -6,14 +6,10 @@ writes nothing else. Runs of one process may nest, as they do where a host answe
 must not overlap, for standard streams and modules are the process's.
 """
 
-import inspect
-import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
-
-import pydantic
 
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
 from .capture import Capture, Show, standard_streams
@@ -35,35 +31,6 @@ from .host_calls import AsyncTools, CallHost, HostCalls, Requests, ToolCaller, T
 from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
 from .source import Source, describe, finished, shown_in_tracebacks
-
-
-def coerce(function: Callable[..., Any], args: dict[str, Any], warn: Callable[[str], None]) -> dict[str, Any]:
-    """Return *args* in the types that *function* is annotated with.
-
-    What cannot be converted stays as it is, with a warning.
-
-    Args:
-        function: Of user code.
-        args: Its arguments by name.
-        warn: Gets what could not be done.
-    """
-    try:
-        hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
-    except (NameError, TypeError, AttributeError, SyntaxError) as exc:
-        warn(f"{getattr(function, '__name__', function)}: its annotations cannot be read ({exc})")
-        return args
-    return {name: _coerced(name, value, hints.get(name, Any), warn) for name, value in args.items()}
-
-
-def _coerced(name: str, value: Any, hint: Any, warn: Callable[[str], None]) -> Any:
-    try:
-        return pydantic.TypeAdapter(hint).validate_python(value)
-    except pydantic.ValidationError as exc:
-        warn(f"argument {name!r} stays {type(value).__name__}: {exc.errors()[0]['msg']}")
-    except pydantic.errors.PydanticUserError as exc:
-        warn(f"argument {name!r} stays {type(value).__name__}: {exc.message}")
-    return value
-
 
 _MAX_WARNINGS: Final = 100
 
@@ -181,19 +148,18 @@ class Job:
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
         """Return the answer of code that succeeds; raise its exception if it fails."""
         names = self._names(calls, printed)
-        lenient = self.settings.lenient_json
         actions = to_wire(self.variables.context.actions, "actions")
         answer = _empty(self.warnings)
         with importable({name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
             if self.subjects is None:
-                answer["result"] = plain(self._call_tool(sources[0], names), "result", lenient=lenient)
+                answer["result"] = plain(self._call_tool(sources[0], names), "result")
                 answer["response"] = {"result": answer["result"]}
             else:
                 index, returned = self._call_callbacks(sources, self.subjects, names)
                 if index is not None:
                     answer["override"], answer["overridden_by"] = True, index
-                    answer["result"] = self.subjects.override(returned, lenient=lenient)
-                for name, value in self.subjects.changed(lenient=lenient).items():
+                    answer["result"] = self.subjects.override(returned)
+                for name, value in self.subjects.changed().items():
                     answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
             self._add_changes(answer, actions)
         if calls.uncollected:
@@ -207,8 +173,6 @@ class Job:
             calls,
             self.variables,
             names=self.tools,
-            share_state=self.settings.share_state,
-            lenient=self.settings.lenient_json,
             warn=self.warnings.add,
         )
         return runtime_names(
@@ -224,9 +188,7 @@ class Job:
             function = source.entry(
                 namespace, None, or_first=self.settings.first_def_is_entry, warn=self.warnings.add
             )
-            args = coerce(function, self.args, self.warnings.add) if self.settings.coerce_args else self.args
-            returned = function(**args)
-            return finished(function, returned, run_coroutines=self.settings.allow_async_functions)
+            return finished(function, function(**self.args))
 
     def _call_callbacks(
         self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
@@ -239,14 +201,13 @@ class Job:
                     namespace, subjects.function(namespace), or_first=False, warn=self.warnings.add
                 )
                 returned = function(**subjects.keywords(self.variables.context))
-                returned = finished(function, returned, run_coroutines=self.settings.allow_async_functions)
+                returned = finished(function, returned)
             if (last := subjects.last(returned, self.warnings.add)) is not None:
                 return index, last
         return None, None
 
     def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
         changes = self.variables.changes(
-            lenient=self.settings.lenient_json,
             nested=self.settings.track_nested_changes,
             max_bytes=self.settings.max_variable_bytes,
         )
@@ -266,7 +227,7 @@ class Job:
     def _failed(self, error: RunError) -> Answer:
         answer = _empty(self.warnings)
         answer["error"] = error
-        if self.kind == "tool" and self.settings.error_in_result:
+        if self.kind == "tool":
             answer["response"] = {"result": {"error": f"{error['type']}: {error['message']}"}}
         return answer
 

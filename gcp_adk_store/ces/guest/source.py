@@ -1,7 +1,6 @@
 """Make modules of user code, find the function to call in them, and say why one failed."""
 
 import ast
-import asyncio
 import builtins
 import inspect
 import linecache
@@ -241,17 +240,13 @@ def shown_in_tracebacks(sources: Sequence[Source]) -> Iterator[None]:
         yield
 
 
-def finished(function: Callable[..., Any], returned: Any, *, run_coroutines: bool) -> Any:
+def finished(function: Callable[..., Any], returned: Any) -> Any:
     """Return what *function* returned, which is a result unless it is an ``async def``.
 
     Raises:
-        EntryPointError: it is one, and that is not allowed.
+        EntryPointError: it is one.
     """
     if not inspect.iscoroutine(returned):
         return returned
-    if run_coroutines:
-        return asyncio.run(returned)
     returned.close()
-    raise EntryPointError(
-        f"{getattr(function, '__name__', function)!r} is an async def (allow_async_functions)"
-    )
+    raise EntryPointError(f"{getattr(function, '__name__', function)!r} is an async def")

@@ -193,8 +193,7 @@ class Host:
         call = ToolCall(
             name=question.tool,
             args=question.args,
-            state=question.state or {},
-            shares_state=question.state is not None,
+            state=question.state,
             by_code=True,
             situation=self._situation,
             function_call_id=new_call_id(),
@@ -343,7 +342,7 @@ class Engine:
             finally:
                 await host.cancel()
         if host.ending is not None and answer.error is None:
-            answer = self._ended(host.ending, answer, request)
+            answer = answer.failed(host.ending, before=request["context"]["state"])
         return Ran(
             answer=answer,
             calls=tuple(host.calls),
@@ -363,11 +362,6 @@ class Engine:
                 "background calls that the code did not wait for took longer than the "
                 f"{limits.wall_s:g} s of wall_s after its end"
             ) from exc
-
-    def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
-        """Return the answer of a run that was over, and did not say so."""
-        shown = request["kind"] == "tool" and self._settings.guest.error_in_result
-        return answer.failed(ending, before=request["context"]["state"], shown=shown)
 
 
 def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:

@@ -150,8 +150,8 @@ class Question:
     background: bool
     tool: str
     args: dict[str, Any]
-    state: dict[str, Any] | None
-    """The variables as they are; None where called tools do not see them."""
+    state: dict[str, Any]
+    """The variables as they are; of a tool."""
     method: str
     url: str
     rest: Mapping[str, Any]
@@ -174,7 +174,7 @@ class Question:
             background=bool(frame.get("background")) and call != "collect",
             tool=_field(frame, "tool", str) if is_tool else "",
             args=_field(frame, "args", dict) if is_tool else {},
-            state=_field(frame, "state", dict) if is_tool and "state" in frame else None,
+            state=_field(frame, "state", dict) if is_tool else {},
             method=_field(frame, "method", str) if is_http else "",
             url=_field(frame, "url", str) if is_http else "",
             rest={name: frame[name] for name in ("params", "headers", "data", "json") if name in frame},
@@ -257,16 +257,14 @@ class Answer:
             error=error,
         )
 
-    def failed(self, error: RunFailure, *, before: Mapping[str, Any], shown: bool) -> Self:
+    def failed(self, error: RunFailure, *, before: Mapping[str, Any]) -> Self:
         """Return the answer of a run that failed by *error*.
 
         Args:
             error: Why.
             before: The variables it began with.
-            shown: Whether the response of a tool tells the error.
         """
-        response = error.response if shown else None
-        return type(self)(state=dict(before), response=response, error=error, warnings=self.warnings)
+        return type(self)(state=dict(before), response=error.response, error=error, warnings=self.warnings)
 
 
 def _delta(frame: Mapping[str, Any]) -> Delta:

@@ -241,17 +241,16 @@ class PythonRuntime:
                 name=name,
                 args=given,
                 state=opened.state,
-                shares_state=True,
                 by_code=False,
                 situation=opened.situation,
                 function_call_id=invocation.function_call_id,
             )
             if real is None:
-                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened, self._settings)
+                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened)
             stand_in = await self._toolbox.stand_in(call, self._engine.run)
             if stand_in is None:
                 return await real(opened)
-            return _of_reply(stand_in, opened, self._settings)
+            return _of_reply(stand_in, opened)
 
         return await self._run_tool(tool, invocation, work)
 
@@ -362,9 +361,9 @@ class PythonRuntime:
             except SandboxUnavailableError:
                 raise
             except SandboxError as exc:  # the model waits for a response
-                return _failed(failure_of(exc), opened, self._settings, stdout=exc.output)
+                return _failed(failure_of(exc), opened, stdout=exc.output)
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
-                return _failed(failure_of(exc), opened, self._settings)
+                return _failed(failure_of(exc), opened)
 
         done = await self._sessions.finish_late(invocation, name, opened, with_response)
         return _tool_run(done, invocation)
@@ -376,17 +375,16 @@ def _tool_run(done: Done, invocation: Invocation) -> ToolRun:
     )
 
 
-def _failed(error: RunFailure, opened: Opened, settings: RuntimeSettings, *, stdout: str = "") -> Ran:
+def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Ran:
     """Return what became of a tool that failed from outside."""
-    shown = settings.guest.error_in_result
-    answer = Answer(state=opened.state).failed(error, before=opened.state, shown=shown)
+    answer = Answer(state=opened.state).failed(error, before=opened.state)
     return Ran(answer=answer, stdout=stdout)
 
 
-def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Ran:
+def _of_reply(reply: Reply, opened: Opened) -> Ran:
     if reply.ending is not None:
         kind, message = reply.ending
-        return _failed(RunFailure(type=kind, message=message, traceback=""), opened, settings)
+        return _failed(RunFailure(type=kind, message=message, traceback=""), opened)
     delta = reply.delta or Delta(changed={}, removed=[])
     answer = Answer(
         state=delta.applied_to(opened.state), delta=delta, response=_response(reply), error=reply.error

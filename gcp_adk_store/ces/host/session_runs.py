@@ -314,8 +314,7 @@ class SessionRuns:
 
     def _refused(self, ran: Ran, why: InvalidInputError, opened: Opened) -> Ran:
         """Return *ran* as a failure: what it changed cannot be stored."""
-        shown = self.settings.guest.error_in_result
-        return replace(ran, answer=ran.answer.failed(failure_of(why), before=opened.state, shown=shown))
+        return replace(ran, answer=ran.answer.failed(failure_of(why), before=opened.state))
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key

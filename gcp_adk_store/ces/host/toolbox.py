@@ -63,8 +63,6 @@ class ToolCall:
     args: dict[str, Any]
     state: Mapping[str, Any]
     """The variables that the tool sees."""
-    shares_state: bool
-    """Whether what it changes of them counts."""
     by_code: bool
     """Whether code calls it: then a mock has to fit, where `MockConfig.unmatched` wants that."""
     situation: Situation
@@ -164,7 +162,7 @@ class Toolbox:
             return None
         return Reply(
             text=Reply.of_json(ran.answer.result).text,
-            delta=ran.answer.delta if call.shares_state else None,
+            delta=ran.answer.delta,
             mocked=True,
             stdout=ran.stdout,
             said=ran.warnings,
@@ -220,7 +218,7 @@ async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply
         return Reply.failed(_FAILED, ran.answer.error, stdout=ran.stdout)
     return Reply(
         text=Reply.of_json(ran.answer.response).text,
-        delta=ran.answer.delta if call.shares_state else None,
+        delta=ran.answer.delta,
         stdout=ran.stdout,
         said=ran.warnings,
     )

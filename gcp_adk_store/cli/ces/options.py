@@ -171,7 +171,7 @@ class Chosen:
                 given[name] = json.loads(value)
             except (ValueError, RecursionError) as exc:
                 raise CannotLookError(
-                    f"--setting {each[:80]}: write NAME=JSON, such as coerce_args=true"
+                    f"--setting {each[:80]}: write NAME=JSON, such as strict_typing=true"
                 ) from exc
         try:
             guest = RunSettings.of(given)

@@ -24,15 +24,13 @@ def test_a_tool_is_called_with_one_dict() -> None:
 
 
 def test_variables_that_cannot_be_shared_are_named() -> None:
-    """For the call has no fault of its own; what may be converted is."""
+    """For the call has no fault of its own."""
     source = as_tool("import datetime\nset_variable('on', [datetime.date(2026, 1, 2)])\ntools.look_up({})")
     host = Host()
     strict = of_tool(source, host=host, tools=["look_up"])["error"]
 
     assert (strict["type"], host.calls) == ("NotJsonError", [])
     assert strict["message"] == "variables['on'][0]: Object of type date is not JSON serializable"
-    assert of_tool(source, host=host, tools=["look_up"], settings={"lenient_json": True})["error"] is None
-    assert host.calls[0]["state"] == {"on": ["2026-01-02"]}
     none = of_tool(as_tool("context.state = 5\ntools.look_up({})"), tools=["look_up"])["error"]
     assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is not a dict")
 
@@ -202,16 +200,13 @@ def test_threads_of_the_code_ask_one_after_the_other() -> None:
 
 
 def test_a_called_tool_may_change_variables() -> None:
-    """The caller sees it at once, and its own delta has it; unless states are not shared."""
+    """The caller sees it at once, and its own delta has it."""
     host = Host(lambda _: replied(1, state_delta={"changed": {"a": 2}, "removed": ["gone", "never"]}))
     source = "def tool():\n    tools.look_up({})\n    async_tools.look_up({})()\n    return context.state"
     shared = of_tool(source, host=host, tools=["look_up"], state={"a": 1, "gone": 1})
-    apart = of_tool(source, host=host, tools=["look_up"], state={"a": 1}, settings={"share_state": False})
 
     assert shared["result"] == {"a": 2}
     assert shared["state_delta"] == {"changed": {"a": 2}, "removed": ["gone"]}
-    assert apart["result"] == {"a": 1}
-    assert "state" not in host.calls[-1]
 
 
 @pytest.mark.parametrize(

@@ -78,11 +78,10 @@ def test_what_led_to_an_error_is_shown_alike() -> None:
 
 
 def test_an_error_of_the_response_is_of_the_documented_pattern() -> None:
-    """The model gets it under result; or nothing."""
+    """The model gets it under result."""
     source = "def tool():\n    return {}['k']"
 
     assert of_tool(source)["response"] == {"result": {"error": "KeyError: k"}}
-    assert of_tool(source, settings={"error_in_result": False})["response"] is None
 
 
 def test_code_that_is_no_python_is_an_error_with_its_line() -> None:

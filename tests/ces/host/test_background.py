@@ -8,7 +8,6 @@ import pytest
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import MockConfig, MockTool, PythonTool, RuntimeSettings
-from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
 from tests.ces.host.runs import MakeRuntime, ran, stored, tool
 from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
@@ -69,16 +68,6 @@ async def test_what_they_change_counts_last(
     assert (run.ok, event.actions.state_delta) == (True, delta)
     visible = {name: value for name, value in (await stored(sessions)).state.items() if value is not None}
     assert run.variables == {name: value for name, value in visible.items() if ":" not in name}
-
-
-async def test_they_change_nothing_where_variables_are_not_shared(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
-    """Awaited or not."""
-    settings = RuntimeSettings(guest=RunSettings(share_state=False))
-
-    run = await ran(make(tools=[PUT], settings=settings), 'async_tools.put({"n": 1})')
-    assert (run.ok, run.event_id, (await stored(sessions)).events) == (True, None, [])
 
 
 async def test_they_are_cancelled_where_that_is_wanted(make: MakeRuntime) -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.ces import FakeTools, MockConfig, MockedCall, MockTool, PythonTool, RuntimeSettings
-from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces import FakeTools, MockConfig, MockedCall, MockTool, PythonTool
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 from tests.ces.host.test_tools import COUNT, DOUBLE, FAIL
@@ -131,19 +130,14 @@ async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
     assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
 
 
-@pytest.mark.parametrize("shown", [True, False])
-async def test_a_failure_that_ended_a_run_is_its_response_where_that_is_chosen(
-    make: MakeRuntime, *, shown: bool
-) -> None:
+async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:
     """Whether its code raised, or a fake did in its place."""
     fakes = FakeTools(
         source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
     )
-    settings = RuntimeSettings(guest=RunSettings(error_in_result=shown))
-
-    raised = await ran(make(settings=settings), "raise KeyError(1)")
-    faked = await make(settings=settings, tools=[DOUBLE], fakes=fakes).call_tool("double", {"n": 1}, KEY)
-    expected = [{"result": {"error": str(run.error)}} if shown else None for run in (raised, faked)]
+    raised = await ran(make(), "raise KeyError(1)")
+    faked = await make(tools=[DOUBLE], fakes=fakes).call_tool("double", {"n": 1}, KEY)
+    expected = [{"result": {"error": str(run.error)}} for run in (raised, faked)]
     assert [raised.response, faked.response] == expected
     assert None not in (raised.error, faked.error)
 

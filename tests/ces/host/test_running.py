@@ -325,13 +325,13 @@ async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
 
 async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
     """They travel with each run."""
-    settings = RuntimeSettings(guest=RunSettings(strict_typing=True, error_in_result=False))
+    settings = RuntimeSettings(guest=RunSettings(strict_typing=True))
 
     run = await make(settings=settings).run_tool(
         "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
     )
     assert run.error is not None
-    assert (run.error.type, run.response) == ("NameError", None)
+    assert run.error.type == "NameError"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from gcp_adk_store.ces import (
     PythonTool,
     RuntimeSettings,
 )
-from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 
@@ -53,14 +52,6 @@ async def test_called_tools_share_the_variables_of_their_run(
     (event,) = (await stored(sessions)).events
     assert event.actions.state_delta == {"count": 6, "name": None, "ces_removed:name": True}
     assert [call.stdout for call in run.calls] == ["counted\n", ""]
-
-
-async def test_called_tools_can_be_kept_from_the_variables(make: MakeRuntime) -> None:
-    """They neither see nor change them."""
-    settings = RuntimeSettings(guest=RunSettings(share_state=False))
-    body = 'set_variable("count", 5); tools.count({}); return get_variable("count")'
-
-    assert await result_of(make(tools=[COUNT], settings=settings), body) == 5
 
 
 async def test_tools_call_tools(make: MakeRuntime) -> None:

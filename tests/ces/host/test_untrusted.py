@@ -123,7 +123,7 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
     asked: list[Any] = []
     mock = MockTool(name="there", response=asked.append)
     questions: list[dict[str, Any]] = [
-        {"call": "tool", "id": 1, "tool": name, "args": {}} for name in ("hidden", "there")
+        {"call": "tool", "id": 1, "tool": name, "args": {}, "state": {}} for name in ("hidden", "there")
     ]
     forged = {**HONEST, "state_delta": {"changed": {"name": "Eve"}, "removed": []}}
     sandbox = Forging(forged, *questions)
