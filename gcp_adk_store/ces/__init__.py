@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.lint import lint_app
     from gcp_adk_store.ces.apps.loading import load_code, load_tools
     from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation, ConversationTurn, ToolUse
-    from gcp_adk_store.ces.conversation.models import RecordingModel, ReplayedModel, ScriptedModel
+    from gcp_adk_store.ces.conversation.models import ScriptedModel
     from gcp_adk_store.ces.host.logs import RunLog
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -44,8 +44,6 @@ __all__ = [
     "OpenApiTool",
     "PythonRuntime",
     "PythonTool",
-    "RecordingModel",
-    "ReplayedModel",
     "RunFailure",
     "RunLog",
     "RuntimeSettings",
@@ -69,7 +67,7 @@ __getattr__ = importer(
         "apps.lint": ("lint_app",),
         "apps.loading": ("load_code", "load_tools"),
         "conversation.conversation": ("AppAgent", "Conversation", "ConversationTurn", "ToolUse"),
-        "conversation.models": ("RecordingModel", "ReplayedModel", "ScriptedModel"),
+        "conversation.models": ("ScriptedModel",),
         "host.logs": ("RunLog",),
         "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
         "host.runtime": ("PythonRuntime",),

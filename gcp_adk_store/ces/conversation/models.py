@@ -1,9 +1,7 @@
-"""Make requests of models from a conversation; scripted replies, and recordings that are replayed."""
+"""Make requests of models from a conversation; scripted replies."""
 
-import hashlib
 import json
 import re
-import threading
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +197,7 @@ Reply = str | Mapping[str, Any]
 
 
 class ScriptError(InvalidInputError):
-    """A script or a recording has no reply to this request; the turn ends with this error."""
+    """A script has no reply to this request; the turn ends with this error."""
 
 
 def as_model(model: str | BaseLlm) -> BaseLlm:
@@ -278,70 +276,6 @@ class ScriptedModel(BaseLlm):
         yield self._replies[self._next - 1].model_copy(deep=True)
 
 
-class RecordingModel(BaseLlm):
-    """Asks another model, and appends each request's digest and response to a file of JSON lines."""
-
-    _of: BaseLlm = pydantic.PrivateAttr()
-    _path: Path = pydantic.PrivateAttr()
-    _lock: threading.Lock = pydantic.PrivateAttr(default_factory=threading.Lock)
-
-    def __init__(self, model: str | BaseLlm, path: Path) -> None:
-        """Record *model* to the file *path*, which is made if it is missing."""
-        of = as_model(model)
-        super().__init__(model=of.model)
-        self._of, self._path = of, path
-
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        digest = _digest(llm_request)
-        async for response in self._of.generate_content_async(llm_request, stream=False):
-            told = json.loads(response.model_dump_json(by_alias=True, exclude_none=True))
-            line = json.dumps({"request": digest, "response": told})
-            with self._lock, self._path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
-            yield response
-
-
-class ReplayedModel(BaseLlm):
-    """Replies as a recording has it, in order, and only to the requests that were recorded."""
-
-    _lines: list[tuple[str, LlmResponse]] = pydantic.PrivateAttr(default_factory=list)
-    _next: int = pydantic.PrivateAttr(default=0)
-
-    def __init__(self, path: Path) -> None:
-        """Read the recording in the file *path*.
-
-        Raises:
-            InvalidInputError: it cannot be read, or is not a recording.
-        """
-        super().__init__(model="replayed")
-        try:
-            for line in path.read_text(encoding="utf-8").splitlines():
-                read = json.loads(line)
-                response = LlmResponse.model_validate_json(json.dumps(read["response"]))
-                self._lines.append((str(read["request"]), response))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
-            why = str(exc) if isinstance(exc, OSError) else f"line {len(self._lines) + 1} is not valid"
-            raise InvalidInputError(f"{path} cannot be read as a recording: {why}") from exc
-
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        if self._next >= len(self._lines):
-            raise ScriptError(f"the recording has {len(self._lines)} replies, and was asked for one more")
-        digest, response = self._lines[self._next]
-        if digest != _digest(llm_request):
-            raise ScriptError(
-                f"request {self._next + 1} is not the one that was recorded: the app, its variables or what "
-                "the user says have changed; record the conversation again"
-            )
-        self._next += 1
-        yield response.model_copy(deep=True)
-
-
 async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmResponse:
     """Return the whole response of *model* to *request*, which is JSON.
 
@@ -358,16 +292,6 @@ async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmRespo
     if last.error_code and not (last.content and last.content.parts):
         raise ModelFailedError(str(last.error_code), last.error_message or "the model failed")
     return last
-
-
-def _digest(request: LlmRequest) -> str:
-    """Return a digest of what a model is asked: without its name and ids of calls, which differ each time."""
-    asked = json.loads(request.model_dump_json(include={"contents", "config"}, exclude_none=True))
-    for content in asked.get("contents") or ():
-        for part in content.get("parts") or ():
-            for name in ("function_call", "function_response"):
-                (part.get(name) or {}).pop("id", None)
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def _response(reply: Any, number: int) -> LlmResponse:

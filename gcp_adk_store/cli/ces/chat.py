@@ -112,10 +112,10 @@ async def _converse(
 
     from gcp_adk_store.ces import Conversation  # noqa: PLC0415  # of the extra
 
-    asked = {name: given.pop(name) for name in ("model", "script", "replay", "record")}
+    asked = {name: given.pop(name) for name in ("model", "script")}
     chosen = Chosen(tools=folder, **given)
     app = chosen.read_whole_app(folder)
-    model = chosen_model(app, **asked)
+    model = chosen_model(**asked)
     key = None if session is None else key_of(session)
     async with AsyncExitStack() as stack:
         store, place = await stack.enter_async_context(_opened(at, kept=session is not None))

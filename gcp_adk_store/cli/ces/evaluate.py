@@ -43,7 +43,7 @@ _OTHERS: Final = frozenset(
     {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
 )
 """Folders beside evaluations. Their files are not evaluations, or need a model that plays the user."""
-_MODELS: Final = ("model", "script", "replay", "record")
+_MODELS: Final = ("model", "script")
 
 
 @click.command("eval")
@@ -197,10 +197,10 @@ def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Calla
 
     if expected:
         if any(asked.values()):
-            raise CannotLookError("give --expected without --model, --script, --replay and --record")
+            raise CannotLookError("give --expected without --model and --script")
         return lambda _: ExpectedModel()
     scripts = None if asked["script"] is None else read_script(asked["script"])
-    if isinstance(scripts, dict) and not any(asked[each] for each in _MODELS if each != "script"):
+    if isinstance(scripts, dict) and not asked["model"]:
         return lambda evaluation: ScriptedModel(scripts.get(evaluation.name, ()))
-    model = as_model(chosen_model(app, **asked) or own_model(app))
+    model = as_model(chosen_model(**asked) or own_model(app))
     return lambda _: model

@@ -378,42 +378,21 @@ def model_options(command: Command) -> Command:
             type=click.Path(path_type=Path, dir_okay=False),
             help="Replies in place of a model's, a list in JSON or YAML.",
         ),
-        click.option(
-            "--replay",
-            metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Recording of a model's replies, which the same conversation gets again.",
-        ),
-        click.option(
-            "--record",
-            metavar="FILE",
-            type=click.Path(path_type=Path, dir_okay=False, writable=True),
-            help="Append the model's replies to this recording.",
-        ),
     )
 
 
-def chosen_model(
-    app: "AgentApp", *, model: str | None, script: Path | None, replay: Path | None, record: Path | None
-) -> "BaseLlm | str | None":
-    """Return the model that was asked for; None for the one that *app* names.
+def chosen_model(*, model: str | None, script: Path | None) -> "BaseLlm | str | None":
+    """Return the model that was asked for; None for the one that the app names.
 
     Raises:
-        CannotLookError: more than one was asked for, or none can be recorded.
-        InvalidInputError: a file cannot be read.
+        CannotLookError: both were asked for.
+        InvalidInputError: the script cannot be read.
     """
-    from gcp_adk_store.ces import RecordingModel, ReplayedModel, ScriptedModel  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
 
-    if sum(each is not None for each in (model, script, replay)) > 1:
-        raise CannotLookError("give one of --model, --script and --replay")
-    chosen: BaseLlm | str | None = model
-    if script is not None:
-        chosen = ScriptedModel.from_file(script)
-    elif replay is not None:
-        chosen = ReplayedModel(replay)
-    if record is None:
-        return chosen
-    return RecordingModel(chosen or own_model(app), record)
+    if model and script:
+        raise CannotLookError("give one of --model and --script")
+    return model if script is None else ScriptedModel.from_file(script)
 
 
 def own_model(app: "AgentApp") -> str:

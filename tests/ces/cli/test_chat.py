@@ -76,19 +76,6 @@ def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
     assert "--variables are of a new session" in refused.stderr
 
 
-def test_a_recorded_conversation_is_replayed(app: Path) -> None:
-    """Another one is refused."""
-    file = str(app.parent / "recording.jsonl")
-
-    recorded = chat(app, *scripted(app), "--record", file, says="I am Ada.\n")
-    replayed = chat(app, "--replay", file, says="I am Ada.\n")
-    other = chat(app, "--replay", file, says="I am Bob.\n")
-
-    assert (recorded.exit_code, replayed.exit_code, other.exit_code) == (0, 0, 2)
-    assert recorded.stdout == replayed.stdout
-    assert "request 1 is not the one that was recorded" in other.stderr
-
-
 def test_a_turn_that_fails_is_told_and_the_next_one_works(app: Path) -> None:
     """The command ends with 1."""
     code = app / "agents" / "root" / "before_model_callbacks" / "01" / "python_code.py"
@@ -109,9 +96,8 @@ def test_a_turn_that_fails_is_told_and_the_next_one_works(app: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--model", "gemini-2.5-flash", "--replay", "x"), "one of --model, --script and --replay"),
+        (("--model", "gemini-2.5-flash", "--script", "x"), "one of --model and --script"),
         ((), "the app names no model"),
-        (("--record", "x"), "the app names no model"),
         (("--model", "nothing"), "ADK has no model 'nothing'"),
         (("--script", "missing.yaml"), "cannot be read as a script"),
         (("--session", "s1"), "must be APP/USER/ID"),

@@ -91,7 +91,7 @@ def run(project: Path, *arguments: str, script: Any = None) -> Result:
     if script is not None:
         (project / "script.json").write_text(json.dumps(script))
     whole = ["ces", "eval", str(project), "--sandbox", "inprocess", *arguments]
-    if not {"--model", "--replay", "--expected"} & set(arguments):
+    if not {"--model", "--expected"} & set(arguments):
         whole += ["--script", str(project / "script.json")]
     return CliRunner().invoke(command, whole, env={"COLUMNS": "200"})
 
@@ -209,19 +209,6 @@ def test_a_script_without_a_reply_is_an_error_of_the_evaluation(project: Path) -
     assert told["it hands over"]["status"] == "passed"
 
 
-def test_recorded_evaluations_are_replayed(project: Path) -> None:
-    """In the same order; a script may be one list for all of them."""
-    replies = [reply for replies in SCRIPT.values() for reply in replies]
-    file = str(project / "recording.jsonl")
-
-    recorded = run(project, "--record", file, script=replies)
-    replayed = run(project, "--replay", file)
-    other = run(project, "--replay", file, "--name", "it hands over", "--json")
-
-    assert (recorded.exit_code, replayed.exit_code, other.exit_code) == (0, 0, 1)
-    assert "request 1 is not the one that was recorded" in other.stdout
-
-
 def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     """So what callbacks make of it decides; a value that is ignored is not sent."""
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()
@@ -285,7 +272,7 @@ def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
         (("--tests", "missing"), "the folder missing does not exist"),
         (("--tests", "cxas_app"), "has no evaluations"),
         (("--app", "Other"), "has not one app of the name Other"),
-        (("--model", "gemini-2.5-flash", "--replay", "x"), "one of --model, --script and --replay"),
+        (("--model", "gemini-2.5-flash", "--script", "x"), "cannot be read as a script"),
         (("--model", "nothing"), "ADK has no model 'nothing'"),
     ],
 )
