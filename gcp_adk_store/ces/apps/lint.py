@@ -19,7 +19,7 @@ from gcp_adk_store.ces.apps.findings import (
     undefined,
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
-from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_response, check_use
+from gcp_adk_store.ces.apps.runtime_rules import check_use
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES
@@ -42,9 +42,7 @@ _SNAKE: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _CATCH_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 
 
-def check_tool(
-    parsed: Parsed, name: str, *, asynchronous: bool = False, selected: bool = False
-) -> Iterator[Finding]:
+def check_tool(parsed: Parsed, name: str, *, selected: bool = False) -> Iterator[Finding]:
     """Yield what is wrong with the code of the tool *name*; names of tools apart.
 
     Where the configuration has *selected* the function, by the API's reference another one may be the first;
@@ -74,8 +72,6 @@ def check_tool(
     yield from _check_parameters(parsed, entry)
     yield from _check_annotations(parsed, "CES201", "the platform refuses the code")
     yield from _check_measured(parsed)
-    if not asynchronous:
-        yield from check_sleep(parsed)
     yield from _check_code(parsed)
 
 
@@ -97,8 +93,6 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
         yield parsed.found("CES106", says, f"name them: {signature}", found)
     yield from _check_async(parsed, found)
     yield from _check_returns(parsed, found, callback)
-    if callback == "after_tool":
-        yield from check_tool_response(parsed, found)
     yield from _check_annotations(parsed, "CES205", "the platform refuses such tools")
     yield from _check_code(parsed, frozenset(GUARDRAIL_GLOBALS) if callback in GUARDRAILS else frozenset())
 
@@ -307,7 +301,7 @@ def lint_app(app: AgentApp) -> list[Finding]:
             continue
         parsed_tools.append((tool, parsed))
         allowed[parsed.path] = parsed.allowed
-        found += check_tool(parsed, tool.name, asynchronous=tool.asynchronous, selected=tool.selected)
+        found += check_tool(parsed, tool.name, selected=tool.selected)
         found += check_tool_names(parsed, app.tool_names)
     found += _duplicates(parsed_tools)
     for callback in app.callbacks:

@@ -5,13 +5,11 @@ import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
 
 import pydantic
 
-from gcp_adk_store.ces.apps.findings import Finding, Function, Parsed
+from gcp_adk_store.ces.apps.findings import Finding, Parsed
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.host_calls import ExternalResponse
 from gcp_adk_store.ces.guest.namespace import CLASSES
@@ -24,23 +22,6 @@ _OF_ANSWERS: Final = frozenset(
     {"json", "raise_for_status", "ok"} | {each.name for each in fields(ExternalResponse)}
 )
 _CONTEXTS: Final = ("context", "callback_context")
-_VARIABLES: Final = frozenset({"state", "variables"})
-_GETTERS: Final = frozenset({"get_variable", "get"})
-_CHANGES: Final = frozenset(
-    {"append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort"}
-    | {"update"}
-)
-_SET: Final = frozenset(
-    {
-        *("BORG_CONTAINER_RUNTIME", "GPG_KEY", "LANG", "MPLCONFIGDIR", "PATH", "PYTHONPATH"),
-        *("SANDBOX_INPUT_OUTPUT_DIRECTORY", "XBOX_PARALLEL_SOCKET"),
-    }
-)
-"""Environment variables that were seen on the platform, beside those of ``PYTHON_``."""
-_LONG_S: Final = 5
-"""Seconds above which a tool must be asynchronous, by the platform's guide."""
-_WRAPS: Final = frozenset({"result", "output", "error"})
-"""Keys of a tool's response that are not the tool's own."""
 
 
 def check_use(parsed: Parsed) -> Iterator[Finding]:
@@ -56,50 +37,9 @@ def check_use(parsed: Parsed) -> Iterator[Finding]:
             case ast.Attribute(value=ast.Name(id="ces_requests" | "requests" as owner)):
                 if use.is_global(owner):
                     yield from _check_requests(use, node, owner)
-            case (
-                ast.Call(func=ast.Attribute() | ast.Name(id="get_variable"))
-                | ast.Assign()
-                | ast.AugAssign()
-                | ast.Delete()
-            ):
-                yield from _check_variables(use, node)
         if isinstance(node, ast.Attribute):
             yield from _check_member(use, node)
             yield from _check_answer(use, node)
-        if isinstance(node, ast.Subscript | ast.Call):
-            yield from _check_environment(use, node)
-
-
-def check_sleep(parsed: Parsed) -> Iterator[Finding]:
-    """Yield long waits in the code of a synchronous tool."""
-    for node in ast.walk(parsed.tree):
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="time"), attr="sleep") | ast.Name(id="sleep"),
-                args=[ast.Constant(value=int() | float() as seconds)],
-            ) if seconds >= _LONG_S:
-                says = f"the tool waits {seconds:g} s: the platform wants such tools to be ASYNCHRONOUS"
-                yield parsed.found("CES410", says, 'set executionType to "ASYNCHRONOUS"', node)
-
-
-def check_tool_response(parsed: Parsed, callback: Function) -> Iterator[Finding]:
-    """Yield keys that an after_tool callback reads only beside ``result``."""
-    if any(isinstance(node, ast.Constant) and node.value == "result" for node in ast.walk(parsed.tree)):
-        return
-    for node in ast.walk(callback):
-        match node:
-            case (
-                ast.Subscript(
-                    value=ast.Name(id="tool_response"), slice=ast.Constant(value=str() as key), ctx=ast.Load()
-                )
-                | ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="tool_response"), attr="get"),
-                    args=[ast.Constant(value=str() as key), *_],
-                )
-            ) if key not in _WRAPS:
-                says = f"tool_response has {key} within its key result, on some paths of the platform"
-                fix = 'read it from tool_response.get("result", tool_response)'
-                yield parsed.found("CES502", says, fix, node)
 
 
 @dataclass
@@ -205,12 +145,6 @@ def _check_requests(use: _Use, node: ast.Attribute, owner: str) -> Iterator[Find
         elif keyword.arg == "data" and _is_bytes(keyword.value):
             says = "data= of ces_requests cannot be bytes: it raises TypeError"
             yield use.found("CES407", says, "give text, or json=", keyword)
-    position = method.removeprefix("async_") == "request"
-    given = [each.value for each in call.keywords if each.arg == "url"] or call.args[position : position + 1]
-    for url in given:
-        if isinstance(url, ast.Constant) and isinstance(url.value, str) and _is_private(url.value):
-            says = f"{url.value[:100]} is not public: the platform answers with the status 0"
-            yield use.found("CES408", says, "use an address that everybody reaches", url)
 
 
 def _is_bytes(node: ast.expr) -> bool:
@@ -221,18 +155,6 @@ def _is_bytes(node: ast.expr) -> bool:
             return True
         case _:
             return False
-
-
-def _is_private(url: str) -> bool:
-    """Whether no server of the internet has the host of *url*."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    try:
-        return not ip_address(host).is_global
-    except ValueError:
-        return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
 
 
 def _check_member(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
@@ -272,68 +194,3 @@ def _check_answer(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
             f"there are {', '.join(sorted(_OF_ANSWERS))}; json() returns what the tool or the server answered"
         )
         yield use.found("CES404", says, fix, node)
-
-
-def _check_environment(use: _Use, node: ast.Subscript | ast.Call) -> Iterator[Finding]:
-    match node:
-        case ast.Subscript(
-            value=ast.Attribute(value=ast.Name(id="os"), attr="environ"),
-            slice=ast.Constant(value=str() as name),
-            ctx=ast.Load(),
-        ):
-            pass
-        case ast.Call(
-            func=(
-                ast.Attribute(value=ast.Name(id="os"), attr="getenv")
-                | ast.Attribute(value=ast.Attribute(value=ast.Name(id="os"), attr="environ"), attr="get")
-            ),
-            args=[ast.Constant(value=str() as name), *_],
-        ):
-            pass
-        case _:
-            return
-    if name not in _SET and not name.startswith("PYTHON_"):
-        says = f"the platform sets no environment variable {name[:100]}"
-        yield use.found("CES306", says, "declare a variable of the app, and read it by get_variable", node)
-
-
-def _check_variables(use: _Use, node: ast.AST) -> Iterator[Finding]:
-    """Yield changes inside a variable, which the platform may miss."""
-    inside: list[ast.expr] = []
-    match node:
-        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _CHANGES:
-            inside = [owner]
-        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-            inside = [each.value for each in targets if isinstance(each, ast.Subscript)]
-        case ast.AugAssign(target=ast.Subscript(value=owner)):
-            inside = [owner]
-    for owner in inside:
-        if _is_within_variable(use, owner):
-            says = "a change inside a variable: the platform may miss it"
-            yield use.found("CES501", says, "change a copy, and set the variable to it", node)
-
-
-def _is_within_variable(use: _Use, node: ast.expr) -> bool:
-    """Whether *node* is the value of a variable, or something in it."""
-    match node:
-        case ast.Subscript(value=owner):
-            return _is_variables(use, owner) or _is_within_variable(use, owner)
-        case ast.Call(func=ast.Name(id="get_variable")):
-            return use.is_global("get_variable")
-        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _GETTERS:
-            return (
-                _is_variables(use, owner)
-                or (isinstance(owner, ast.Name) and owner.id in _CONTEXTS and method == "get_variable")
-                or _is_within_variable(use, owner)
-            )
-        case _:
-            return False
-
-
-def _is_variables(use: _Use, node: ast.expr) -> bool:
-    """Whether *node* is ``context.state`` or the like."""
-    match node:
-        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
-            return name in _CONTEXTS and name not in use.stored and attribute in _VARIABLES
-        case _:
-            return False

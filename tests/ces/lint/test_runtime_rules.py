@@ -7,12 +7,12 @@ from gcp_adk_store.ces.apps.lint import check_callback, check_tool, check_tool_n
 from gcp_adk_store.ces.guest.contract import Callback
 
 
-def of_tool(line: str, *, asynchronous: bool = False, imports: str = "") -> list[tuple[str, int]]:
+def of_tool(line: str, *, imports: str = "") -> list[tuple[str, int]]:
     """Return what is found in a tool that does *line*, by code and line."""
     source = f'import os, time\n{imports}\ndef find(name: str) -> dict:\n    "Find it."\n    {line}\n'
     parsed = Parsed.of(source, "find.py")
     assert isinstance(parsed, Parsed), parsed
-    return [(each.code, each.line) for each in check_tool(parsed, "find", asynchronous=asynchronous)]
+    return [(each.code, each.line) for each in check_tool(parsed, "find")]
 
 
 def of_callback(callback: Callback, line: str) -> list[str]:
@@ -30,9 +30,6 @@ def of_callback(callback: Callback, line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "code"),
     [
-        ("return os.environ['API_KEY']", "CES306"),
-        ("return os.environ.get('API_KEY', '')", "CES306"),
-        ("return os.getenv('API_KEY')", "CES306"),
         ("return tools.look_up({}).get('name')", "CES404"),
         ("return ces_requests.get(name).headers", "CES404"),
         ("answer = tools.look_up({}); return answer.content", "CES404"),
@@ -44,20 +41,10 @@ def of_callback(callback: Callback, line: str) -> list[str]:
         ("return requests.get(name, timeout=5)", "CES403"),
         ("return ces_requests.post(name, data=b'x')", "CES407"),
         ("return ces_requests.post(name, data=name.encode())", "CES407"),
-        ("return ces_requests.get('http://10.0.0.7/a')", "CES408"),
-        ("return ces_requests.get(url='http://metadata.google.internal/')", "CES408"),
-        ("return ces_requests.request('GET', 'http://localhost:8080')", "CES408"),
-        ("return ces_requests.get('http://[::1]/')", "CES408"),
         ("return context.user_input_text", "CES409"),
         ("return Part.from_txt(name)", "CES409"),
         ("return Part.from_text(text=name, partial=True)", "CES409"),
         ("return LlmResponse.of_parts([])", "CES409"),
-        ("time.sleep(7.5)", "CES410"),
-        ("context.state['a']['b'] = 1", "CES501"),
-        ("context.variables['a'].append(1)", "CES501"),
-        ("get_variable('a', {}).update(b=1)", "CES501"),
-        ("context.get_variable('a')['b'] += 1", "CES501"),
-        ("del context.state.get('a')[0]", "CES501"),
     ],
 )
 def test_each_difference_of_the_platform_is_found(line: str, code: str) -> None:
@@ -111,11 +98,6 @@ def test_names_that_the_code_binds_itself_are_its_own() -> None:
     )
 
 
-def test_an_asynchronous_tool_may_take_its_time() -> None:
-    """As the platform wants it."""
-    assert [] == of_tool("time.sleep(60)", asynchronous=True)
-
-
 def test_a_tool_whose_name_is_not_snake_case_is_found() -> None:
     """Beside a good one."""
     parsed = Parsed.of('def findIt() -> dict:\n    """Find it."""\n', "code.py")
@@ -138,8 +120,6 @@ def test_a_tool_whose_name_is_not_snake_case_is_found() -> None:
         ("before_agent", "return None if callback_context else callback_context", []),
         ("before_model", "return (lambda: {'a': 1}) and None", []),
         ("after_tool", "return {'a': tool_response}", []),
-        ("after_tool", "return {'a': tool_response['name']}", ["CES502"]),
-        ("after_tool", "return {'a': tool_response.get('name')}", ["CES502"]),
         ("after_tool", "return {'a': tool_response.get('result', tool_response)['name']}", []),
         ("after_tool", "return {'a': tool_response.get('output') or tool_response.get('error')}", []),
     ],

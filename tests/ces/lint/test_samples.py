@@ -155,7 +155,7 @@ def before_agent_callback(callback_context: CallbackContext) -> Optional[Content
         ("agents/root/after_model_callbacks/first", FAREWELL, ["CES302"]),
         ("agents/root/before_model_callbacks/first", BEFORE_MODEL, []),
         ("agents/root/after_tool_callbacks/first", AFTER_TOOL, []),
-        ("agents/root/after_tool_callbacks/raw", RAW, ["CES502"]),
+        ("agents/root/after_tool_callbacks/raw", RAW, []),
         ("agents/root/before_agent_callbacks/first", BEFORE_AGENT, ["CES302"]),
     ],
 )

@@ -28,7 +28,6 @@ SHOWN = {
     "ces eval": "2 passed",
     "ces lint": "10 tools and callbacks: 0 errors, 0 warnings",
     "ces test": "21 passed",
-    "ces test --coverage": "together",
     "ces run-callback": '"session_escalated": true',
     "ces run-tool --name arrange_payment": "8217",
     "ces run-tool --args": '"name": "Ada"',
@@ -53,15 +52,15 @@ def of_command(line: str) -> str:
     options = [word for place, word in enumerate(words) if word.startswith("--")]
     name = words[words.index("--name") + 1] if "--name" in words else ""
     first = f" {options[0]} {name}".rstrip() if words[1] == "run-tool" else ""
-    first = " --coverage" if "--coverage" in options else first
     return f"{' '.join(words[:2])}{first}"
 
 
 CHAT = [line for line in documented() if line.startswith("gcp-adk-store ces chat")]
+GOLDEN = [line for line in documented() if line.startswith("gcp-adk-store ces golden")]
 OURS = [
     line
     for line in documented()
-    if line.startswith("gcp-adk-store ces") and "install" not in line and line not in CHAT
+    if line.startswith("gcp-adk-store ces") and "install" not in line and line not in {*CHAT, *GOLDEN}
 ]
 
 
@@ -111,11 +110,20 @@ def test_the_documented_conversation_is_held(monkeypatch: pytest.MonkeyPatch, tm
     """With what the sample's callbacks say: a farewell where the model gives none."""
     monkeypatch.chdir(ROOT)
     (line,) = CHAT
+    (saving,) = GOLDEN
     words = shlex.split(line.replace("support-store", str(tmp_path / "store")))[1:]
+    words += ["--session", "shop/ada/s1"]
     result = CliRunner().invoke(command, words, input="In three parts.\n/calls\nThat is all.\n")
+    (tmp_path / "goldens").mkdir()
+    saving = saving.replace("support-store", str(tmp_path / "store")).replace(
+        "goldens/", f"{tmp_path}/goldens/"
+    )
+    saved = CliRunner().invoke(command, shlex.split(saving)[1:])
 
     assert 0 == result.exit_code
     assert "support: You pay 82.17 euros" in result.stdout
+    assert saved.exit_code == 0, saved.stderr
+    assert "user: In three parts." in (tmp_path / "goldens" / "s1.yaml").read_text()
     assert 'arrange_payment {"months": 3} -> {"result": {"status": "ok"' in result.stdout
     assert "support: Goodbye." in result.stdout
     assert result.stderr.endswith("the session has ended\n")
@@ -153,7 +161,7 @@ def test_the_server_runs_by_its_command() -> None:
 
 def test_every_documented_command_is_run() -> None:
     """By this file; installing is what other tests need first."""
-    ours = {*OURS, *CHAT}
+    ours = {*OURS, *CHAT, *GOLDEN}
     others = {line for line in documented() if line not in ours and "ces install" not in line}
 
     assert {CONVERSATION} == others
