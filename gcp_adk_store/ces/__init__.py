@@ -6,11 +6,13 @@ from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
-    from gcp_adk_store.ces.apps.layout import AgentApp, read_app
+    from gcp_adk_store.ces.apps.layout import AgentApp
     from gcp_adk_store.ces.apps.lint import lint_app
     from gcp_adk_store.ces.apps.loading import load_code, load_tools
-    from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation, ConversationTurn, ToolUse
+    from gcp_adk_store.ces.apps.reading import read_app
+    from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation
     from gcp_adk_store.ces.conversation.models import ScriptedModel
+    from gcp_adk_store.ces.conversation.results import ConversationTurn, ToolUse
     from gcp_adk_store.ces.host.logs import RunLog
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -63,11 +65,13 @@ __getattr__ = importer(
     __name__,
     {
         "apps.findings": ("Finding",),
-        "apps.layout": ("AgentApp", "read_app"),
+        "apps.layout": ("AgentApp",),
         "apps.lint": ("lint_app",),
         "apps.loading": ("load_code", "load_tools"),
-        "conversation.conversation": ("AppAgent", "Conversation", "ConversationTurn", "ToolUse"),
+        "apps.reading": ("read_app",),
+        "conversation.conversation": ("AppAgent", "Conversation"),
         "conversation.models": ("ScriptedModel",),
+        "conversation.results": ("ConversationTurn", "ToolUse"),
         "host.logs": ("RunLog",),
         "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
         "host.runtime": ("PythonRuntime",),

@@ -181,6 +181,12 @@ def calls_of(content: types.Content | None) -> list[types.FunctionCall]:
     return [part.function_call for part in parts if part.function_call is not None]
 
 
+def is_said(event: Event | None) -> bool:
+    """Return whether *event* is what an agent said, without calls."""
+    content = None if event is None else event.content
+    return content is not None and content.role == MODEL and not calls_of(content)
+
+
 def parent_of(agent: AgentSpec, app: AgentApp) -> AgentSpec | None:
     """Return the agent whose child *agent* is, or None."""
     return next((each for each in app.agents if agent.names & set(each.children)), None)

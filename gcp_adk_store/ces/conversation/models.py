@@ -187,9 +187,9 @@ def _part(part: Mapping[str, Any], called: set[Any]) -> dict[str, Any]:
     return dict(part)
 
 
-def content_of(wire: Mapping[str, Any]) -> types.Content:
-    """Return the content that *wire* is."""
-    return types.Content.model_validate_json(json.dumps(wire))
+def content_of(wire: Mapping[str, Any] | None) -> types.Content | None:
+    """Return the content that *wire* is; None for none."""
+    return None if wire is None else types.Content.model_validate_json(json.dumps(wire))
 
 
 Reply = str | Mapping[str, Any]

@@ -27,12 +27,7 @@ from gcp_adk_store.ces.conversation.decisions import (
     require_success,
 )
 from gcp_adk_store.ces.conversation.models import whole_response
-from gcp_adk_store.ces.conversation.program import (
-    GuardrailTriggeredError,
-    HeldSession,
-    Program,
-    guard,
-)
+from gcp_adk_store.ces.conversation.program import GuardrailTriggeredError, HeldSession, Program, guard
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -108,7 +103,7 @@ class Turn:
         await self._guard("before_agent")
         before = await self._callbacks("before_agent")
         if before is not None and before.override is not None:
-            async for event in self._say(_content(before.override)):
+            async for event in self._say(models.content_of(before.override)):
                 yield event
         elif self._next is None:
             async for event in self._ask_models():
@@ -116,8 +111,8 @@ class Turn:
         await self._guard("after_agent")
         after = await self._callbacks("after_agent")
         if after is not None and after.override is not None:
-            content = _content(after.override)
-            if _is_said(self.held.answer):
+            content = models.content_of(after.override)
+            if decisions.is_said(self.held.answer):
                 self.held.answer = None  # the callback's content is in its place
             async for event in self._say(content):
                 yield event
@@ -139,7 +134,7 @@ class Turn:
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
         """Yield what *guardrail* does in place of the agent's answer."""
         self._next, self._asked = None, models.Asked()
-        if _is_said(self.held.answer):
+        if decisions.is_said(self.held.answer):
             self.held.answer = None
         if guardrail.responses:
             parts = [types.Part(text=guardrail.responses[0])]
@@ -173,7 +168,7 @@ class Turn:
                 return
             request, response = await self._before_model()
             if response is not None and response.get("partial"):
-                async for event in self._say(_content(response.get("content"))):
+                async for event in self._say(models.content_of(response.get("content"))):
                     yield event
                 response = None
             if not self._goes_on():
@@ -181,7 +176,7 @@ class Turn:
             usage: LlmResponse | None = None
             if response is None:
                 response, usage = await self._modelled(request)
-            content = _content(response.get("content"))
+            content = models.content_of(response.get("content"))
             async for event in self._say(content, usage):
                 yield event
             self._asked = models.Asked()
@@ -400,13 +395,3 @@ class Turn:
     def _released(self) -> list[Event]:
         event, self.held.answer = self.held.answer, None
         return [] if event is None else [self.held.carried_by(event)]
-
-
-def _content(wire: Mapping[str, Any] | None) -> types.Content | None:
-    return None if wire is None else models.content_of(wire)
-
-
-def _is_said(event: Event | None) -> bool:
-    """Return whether *event* is what an agent said, without calls."""
-    content = None if event is None else event.content
-    return content is not None and content.role == MODEL and not calls_of(content)

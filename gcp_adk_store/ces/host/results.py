@@ -345,6 +345,18 @@ class Reply:
         """Whether there was an answer, and no error."""
         return 0 < self.status_code < _FIRST_ERROR
 
+    @property
+    def for_model(self) -> dict[str, Any]:
+        """The response for a model."""
+        if not self.ok:
+            why = self.text if self.status_code else "; ".join(self.said)
+            return {"error": f"{self.status_code} {self.reason}: {why}"}
+        try:
+            body = json.loads(self.text)
+        except (ValueError, RecursionError):
+            body = self.text
+        return body if isinstance(body, dict) else {"result": body}
+
     def wire(self) -> dict[str, Any]:
         """Return it as the guest reads it."""
         if self.ending is not None:

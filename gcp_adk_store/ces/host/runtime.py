@@ -1,6 +1,5 @@
 """Run tools and callbacks on sessions."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -387,18 +386,6 @@ def _of_reply(reply: Reply, opened: Opened) -> Ran:
         return _failed(RunFailure(type=kind, message=message, traceback=""), opened)
     delta = reply.delta or Delta(changed={}, removed=[])
     answer = Answer(
-        state=delta.applied_to(opened.state), delta=delta, response=_response(reply), error=reply.error
+        state=delta.applied_to(opened.state), delta=delta, response=reply.for_model, error=reply.error
     )
     return Ran(answer=answer, stdout=reply.stdout, warnings=reply.said)
-
-
-def _response(reply: Reply) -> dict[str, Any]:
-    """Return the response for a model."""
-    if not reply.ok:
-        why = reply.text if reply.status_code else "; ".join(reply.said)
-        return {"error": f"{reply.status_code} {reply.reason}: {why}"}
-    try:
-        body = json.loads(reply.text)
-    except (ValueError, RecursionError):
-        body = reply.text
-    return body if isinstance(body, dict) else {"result": body}

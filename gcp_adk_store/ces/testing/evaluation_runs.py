@@ -16,8 +16,9 @@ from google.genai.errors import APIError
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.conversation.conversation import Conversation, ConversationTurn
+from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.models import ScriptError
+from gcp_adk_store.ces.conversation.results import ConversationTurn
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value

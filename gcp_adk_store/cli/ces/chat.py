@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gcp_adk_store.cli.ces.golden import save_golden
+from gcp_adk_store.cli.ces.models import chosen_model, model_options
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
     app_option,
-    chosen_model,
     fakes_option,
     log_option,
     mocks_option,
-    model_options,
     note_run,
     object_option,
     test_options,

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
     app_option,
-    chosen_model,
     defaults_option,
     fakes_option,
     json_option,
     junit_option,
     log_option,
     mocks_option,
-    model_options,
     note_run,
-    own_model,
     test_options,
     tests_option,
     until_interrupted,

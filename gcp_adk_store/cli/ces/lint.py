@@ -36,8 +36,8 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
-        from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # of the extra
         from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.reading import read_app  # noqa: PLC0415  # of the extra
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")

@@ -1,0 +1,369 @@
+"""Find the Python of an agent app, and what it may call, in the folders that an export has.
+
+::
+
+    app.json                                             rootAgent, variableDeclarations
+    tools/{tool}/{tool}.json                             displayName, executionType, pythonFunction
+    tools/{tool}/python_function/python_code.py
+    toolsets/{toolset}/{toolset}.json                    displayName, openApiToolset
+    agents/{agent}/{agent}.json                          childAgents, tools, beforeModelCallbacks and so on
+    agents/{agent}/instruction.txt
+    agents/{agent}/before_model_callbacks/{name}/python_code.py
+    guardrails/{guardrail}/{guardrail}.json              enabled, action, codeCallback
+    environment.json                                     toolsets: what differs between deployments
+
+Configuration may be YAML instead of JSON, and may be missing: then a folder's name is the tool's, and
+callbacks are in the order of their folders. A folder of ``{tool}.py`` files is read too.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from gcp_adk_store.ces.apps.agents import (
+    AgentSpec,
+    GuardrailSpec,
+    OtherTool,
+    Toolset,
+    agent_of,
+    code_of,
+    guardrail_of,
+    last_of,
+    merged,
+    named,
+    names_of,
+    other_tool,
+    other_toolset,
+)
+from gcp_adk_store.ces.apps.behaviour import (
+    error_handling_of,
+    fake_of,
+    seconds_of,
+    unlike_of_app,
+    unlike_of_callback,
+    unlike_of_toolset,
+    uses_fakes,
+)
+from gcp_adk_store.ces.apps.files import CODE_FILE, Files, config_file, folders, member
+from gcp_adk_store.ces.apps.findings import finding
+from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
+from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
+from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.errors import InvalidInputError
+
+FILLED_IN: Final = "$env_var"
+"""What stands for a value of ``environment.json``."""
+_EXTRA_CALLS: Final = (
+    "evaluationMetricsThresholds",
+    "goldenEvaluationMetricsThresholds",
+    "toolMatchingSettings",
+    "extraToolCallBehavior",
+)
+_EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
+_DEFINED: Final = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
+
+
+def read_app(
+    folder: Path,
+    *,
+    servers: Mapping[str, str] | None = None,
+    credentials: Mapping[str, str] | None = None,
+) -> AgentApp:
+    """Return what *folder* has; what cannot be read is among the problems.
+
+    Args:
+        folder: Of an app, its folder of tools, or any folder of ``{tool}.py`` files.
+        servers: Where toolsets answer, by name, in place of their documents' and ``environment.json``'s URLs.
+        credentials: The keys or tokens by which toolsets authenticate themselves, by name.
+
+    Raises:
+        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*.
+    """
+    app = _Reading(folder).app()
+    if not (servers or credentials):
+        return app
+    known = {name for toolset in app.toolsets for name in toolset.names}
+    for name in (*(servers or {}), *(credentials or {})):
+        if name not in known:
+            raise InvalidInputError(
+                f"the app has no toolset {name[:100]!r}; it has: {', '.join(sorted(known)) or 'none'}"
+            )
+    toolsets = tuple(
+        replace(
+            each,
+            server=_of_any(each.names, servers) or each.server,
+            credential=_of_any(each.names, credentials),
+        )
+        for each in app.toolsets
+    )
+    return replace(app, toolsets=toolsets)
+
+
+def _of_any(names: frozenset[str], given: Mapping[str, str] | None) -> str | None:
+    return next((value for name, value in (given or {}).items() if name in names), None)
+
+
+class _Reading(Files):
+    """One pass over the folder of an app."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.unlike: list[str] = []
+
+    def app(self) -> AgentApp:
+        root = self.folder
+        tools: list[ToolCode] = []
+        others: list[OtherTool] = []
+        config, environment = self.config(root / "app"), self.config(root / "environment")
+        place = root / "tools" if (root / "tools").is_dir() else root
+        for each in folders(place):
+            self._add_tool(each, tools, others)
+        files = [
+            path
+            for path in sorted(place.glob("*.py"))
+            if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
+        ]
+        alone = {path: callback for path in files if (callback := _callback_of(path))}
+        tools += [
+            ToolCode(name=path.stem, path=path, asynchronous=False) for path in files if path not in alone
+        ]
+        toolsets = [
+            found for each in folders(root / "toolsets") if (found := self._toolset(each, environment))
+        ]
+        callbacks = [code for each in folders(root / "agents") for code in self._callbacks(each)]
+        guardrails = [self._guardrail(each, callbacks) for each in folders(root / "guardrails")]
+        agents = tuple(self._agent(each) for each in folders(root / "agents"))
+        self._require_named(config, agents, guardrails)
+        with_code = {each.guardrail for each in callbacks}
+        self.unlike += [
+            f"the guardrail {each.name} has no code, and does not run here"
+            for each in guardrails
+            if each.enabled and each.folder not in with_code
+        ]
+        self.unlike += unlike_of_app(config)
+        model = config.get("modelSettings")
+        callbacks += [
+            CallbackCode(agent="", callback=callback, path=path, disabled=False)
+            for path, callback in alone.items()
+        ]
+        return AgentApp(
+            folder=root,
+            tools=tuple(sorted(tools, key=lambda tool: tool.name)),
+            callbacks=tuple(callbacks),
+            toolsets=tuple(
+                self._listed(
+                    toolsets, agents, [*(tool.path for tool in tools), *(each.path for each in callbacks)]
+                )
+            ),
+            other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
+            variables=self._variables(config),
+            agents=agents,
+            root_agent=str(config.get("rootAgent") or ""),
+            name=str(config.get("displayName") or ""),
+            model=str(model.get("model") or "") if isinstance(model, dict) else "",
+            global_instruction=self._text_at(root, config.get("globalInstruction")),
+            guardrails=tuple(guardrails),
+            guards_all=named(config.get("guardrails")),
+            allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
+            errors=error_handling_of(config),
+            uses_fakes=uses_fakes(config),
+            unlike_platform=tuple(dict.fromkeys(self.unlike)),
+            problems=tuple(dict.fromkeys(self.problems)),
+        )
+
+    def _add_tool(self, folder: Path, tools: list[ToolCode], others: list[OtherTool]) -> None:
+        config = self.config(folder / folder.name)
+        function = config.get("pythonFunction")
+        code = folder / "python_function" / CODE_FILE
+        name = str(config.get("displayName") or folder.name)
+        if isinstance(function, dict):
+            name = str(function.get("name") or name)
+            if isinstance(function.get("pythonCode"), str):
+                code = self.folder / function["pythonCode"]
+        elif config or not code.is_file():
+            if config:
+                fake = self._fake(config, name)
+                others.append(replace(other_tool(config, folder.name), fake=fake))
+            return
+        execution = config.get("executionType") or _EXECUTIONS[0]
+        if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
+            path, fix = config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
+            says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
+            self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
+        if self.is_file(code, f"the code of the tool {name}"):
+            selected = isinstance(function, dict) and bool(function.get("name"))
+            late = execution == "ASYNCHRONOUS"
+            tools.append(
+                ToolCode(
+                    name=name,
+                    path=code,
+                    asynchronous=late,
+                    selected=selected,
+                    timeout_s=seconds_of(config.get("timeout")),
+                    fake=self._fake(config, name),
+                )
+            )
+
+    def _fake(self, config: Mapping[str, Any], name: str) -> Path | None:
+        told = fake_of(config)
+        if told is None or not self.is_file(self.folder / told, f"the fake of {name}"):
+            return None
+        return self.folder / told
+
+    def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
+        config = self.config(folder / folder.name)
+        name = str(config.get("displayName") or folder.name)
+        for each in (folder.name, name):
+            config = merged(config, member(environment, "toolsets", each))
+        fake = self._fake(config, name)
+        self.unlike += unlike_of_toolset(config, name)
+        declared = config.get("openApiToolset")
+        schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
+        if not isinstance(declared, dict) or not isinstance(schema, str):
+            found = other_toolset(config, name, folder.name)
+            return None if found is None else replace(found, fake=fake)
+        path = self.folder / schema
+        if "\n" in schema:  # the document itself, not its path
+            path = config_file(folder / folder.name)
+            spec = self.parsed(path, schema, document=True)
+        elif self.is_file(path, f"the schema of the toolset {name}"):
+            spec = self.parsed(path, self.text(path))
+        else:
+            return None
+        url, authentication = declared.get("url"), declared.get("apiAuthentication")
+        return Toolset(
+            name=name,
+            folder=folder.name,
+            spec=spec,
+            path=path,
+            server=url if isinstance(url, str) and url != FILLED_IN else "",
+            authentication=authentication if isinstance(authentication, dict) else {},
+            fake=fake,
+        )
+
+    def _listed(
+        self, toolsets: list[Toolset], agents: tuple[AgentSpec, ...], code: list[Path]
+    ) -> Iterator[Toolset]:
+        """Yield *toolsets*; those without a document with the names that *agents* and *code* have."""
+        called: set[str] = set()
+        if any(each.kind for each in toolsets):
+            called = {name for path in code for name in _called(path)}
+        for each in toolsets:
+            uses = [use for agent in agents for use in agent.toolsets if use.toolset in each.names]
+            chosen = [name for use in uses for name in use.operations]
+            yield replace(each, listed=names_of(each, chosen, called)) if each.kind else each
+
+    def _require_named(
+        self, config: Mapping[str, Any], agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]
+    ) -> None:
+        """Add guardrails, and a root agent, that configurations name and the app does not have."""
+        app = config_file(self.folder / "app")
+        known = {name for agent in agents for name in agent.names}
+        root = str(config.get("rootAgent") or "")
+        if root and last_of(root) not in known:
+            self._unknown(app, f"rootAgent {root[:100]!r}", known)
+        known = {name for guardrail in guardrails for name in guardrail.names}
+        of_agents = [(self.folder / "agents" / each.folder / each.folder, each.guardrails) for each in agents]
+        for stem, names in ((self.folder / "app", named(config.get("guardrails"))), *of_agents):
+            for each in names:
+                if last_of(each) not in known:
+                    self._unknown(config_file(stem), f"the guardrail {each[:100]!r}", known)
+
+    def _unknown(self, path: Path, what: str, known: Iterable[str]) -> None:
+        says = f"{what} is not in the app; it has: {', '.join(sorted(known)) or 'none'}"
+        fix = "correct the name, or add what it names"
+        self.problems.append(finding("CES602", says, fix, path=self.shown(path)))
+
+    def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
+        config = self.config(folder / folder.name)
+        if not config:
+            self.problem(
+                config_file(folder / folder.name), f"the guardrail {folder.name} has no configuration"
+            )
+        for kind, code, disabled in code_of(config):
+            if kind is None:
+                self.problem(config_file(folder / folder.name), "codeCallback has a member that is not known")
+            elif not isinstance(code, str):
+                self.problem(config_file(folder / folder.name), f"{kind} has no pythonCode")
+            elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
+                path = self.folder / code
+                callbacks.append(
+                    CallbackCode(agent="", callback=kind, path=path, disabled=disabled, guardrail=folder.name)
+                )
+        return guardrail_of(folder.name, config)
+
+    def _callbacks(self, folder: Path) -> Iterator[CallbackCode]:
+        config = self.config(folder / folder.name)
+        for callback in AGENT_CALLBACKS:
+            first, _, second = callback.partition("_")
+            listed = config.get(f"{first}{second.capitalize()}Callbacks")
+            if listed is None:
+                listed = [
+                    {"pythonCode": str((each / CODE_FILE).relative_to(self.folder))}
+                    for each in folders(folder / f"{callback}_callbacks")
+                    if (each / CODE_FILE).is_file()
+                ]
+            for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
+                code = each.get("pythonCode") if isinstance(each, dict) else None
+                if not isinstance(code, str):
+                    says = f"{callback} callback {number} has no pythonCode"
+                    self.problem(config_file(folder / folder.name), says)
+                elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
+                    if callback == "after_model":
+                        self.unlike += unlike_of_callback(
+                            each, f"{callback} callback {number} of {folder.name}"
+                        )
+                    yield CallbackCode(
+                        agent=folder.name,
+                        callback=cast("Callback", callback),
+                        path=self.folder / code,
+                        disabled=each.get("disabled") is True,
+                    )
+
+    def _agent(self, folder: Path) -> AgentSpec:
+        config = self.config(folder / folder.name)
+        told = config.get("instruction")
+        if told is None and (folder / "instruction.txt").is_file():
+            told = str((folder / "instruction.txt").relative_to(self.folder))
+        return agent_of(folder.name, config, self._text_at(folder, told))
+
+    def _text_at(self, folder: Path, told: Any) -> str:
+        """Return *told*, or the text of the file whose path it is."""
+        if not isinstance(told, str):
+            return ""
+        is_path = told.endswith(".txt") and not set(told) & {"\n", " "}
+        if not is_path:
+            return told
+        path = self.folder / told
+        return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""
+
+    def _variables(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        declared = config.get("variableDeclarations")
+        variables = {}
+        for each in declared if isinstance(declared, list) else ():
+            if isinstance(each, dict) and isinstance(each.get("name"), str):
+                schema = each.get("schema")
+                if isinstance(schema, dict) and "default" in schema:
+                    variables[each["name"]] = schema["default"]
+        return variables
+
+
+def _callback_of(path: Path) -> Callback | None:
+    """Return which callback a file among tools is; None of a tool, and where it cannot be read."""
+    try:
+        defined = _DEFINED.findall(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = (cast("Callback", kind) for kind in CALLBACKS if f"{kind}_callback" in defined)
+    return next(found, None)
+
+
+def _called(path: Path) -> list[str]:
+    """Return the tools that the code of the file *path* names; none if it cannot be read."""
+    try:
+        return [named.name for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
