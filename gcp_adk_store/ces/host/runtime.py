@@ -190,6 +190,7 @@ class PythonRuntime:
         *,
         filename: str | None = None,
         execution: Execution = "SYNCHRONOUS",
+        timeout_s: float | None = None,
         **options: Unpack[RunOptions],
     ) -> ToolRun:
         """Call the tool *name* that *code* defines; it need not be one of ``tools``.
@@ -202,9 +203,11 @@ class PythonRuntime:
             filename: As tracebacks show the file.
             execution: ``ASYNCHRONOUS``: return a placeholder at once, and append the response later, as a
                 function response by the user.
+            timeout_s: As of a :class:`~gcp_adk_store.ces.PythonTool`.
             options: Of this run.
         """
-        tool = PythonTool(name=name, code=CodeFile.of(code, filename=filename), execution=execution)
+        file = CodeFile.of(code, filename=filename)
+        tool = PythonTool(name=name, code=file, execution=execution, timeout_s=timeout_s)
         given = to_object(args, "args")
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
         return await self._run_tool(tool, invocation, self._python_work(tool, given, invocation))

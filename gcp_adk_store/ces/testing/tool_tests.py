@@ -20,7 +20,7 @@ from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUn
 from gcp_adk_store.ces.testing.matching import OPERATORS, WITHOUT_VALUE, Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError, Nodes, line_of, text_of
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
-from gcp_adk_store.ces.tools.declarations import Execution, MockConfig, Tool
+from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError
 
 _FIELDS: Final = frozenset(
@@ -241,10 +241,9 @@ class ToolChecks(Checks):
         if tool is None:
             return await runtime.call_tool(test.tool, test.args, key, **options)
         # Mocks are of what it calls, not of the tool that is tested.
-        execution: Execution = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
-        run = await runtime.run_tool(
-            load_code(tool.path), tool.name, test.args, key, execution=execution, **options
-        )
+        options["execution"] = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
+        options["timeout_s"] = tool.timeout_s
+        run = await runtime.run_tool(load_code(tool.path), tool.name, test.args, key, **options)
         return await run.finished()
 
     @staticmethod
