@@ -51,8 +51,8 @@ async def inspecting(store: "Store", where: str, port: int) -> AsyncIterator[str
         CannotLookError: the port is taken.
     """
     with _bound(port) as listener:
-        server = _server(store, where, reveal=False, allow_writes=False)
-        # The command around it ends by Ctrl-C as it does without a server.
+        # The command around it ends by Ctrl-C as it does without a server, also what follows a session.
+        server = _server(store, where, reveal=False, allow_writes=False, log_level="critical")
         server.capture_signals = nullcontext  # type: ignore[method-assign, assignment]
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
@@ -62,7 +62,9 @@ async def inspecting(store: "Store", where: str, port: int) -> AsyncIterator[str
             await serving
 
 
-def _server(store: "Store", where: str, *, reveal: bool, allow_writes: bool) -> "uvicorn.Server":
+def _server(
+    store: "Store", where: str, *, reveal: bool, allow_writes: bool, log_level: str = "warning"
+) -> "uvicorn.Server":
     # Imported here: only the server needs them, not the help.
     import uvicorn  # noqa: PLC0415
 
@@ -75,7 +77,7 @@ def _server(store: "Store", where: str, *, reveal: bool, allow_writes: bool) -> 
         allow_writes=allow_writes,
         where=where,
     )
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", server_header=False, lifespan="off"))
+    return uvicorn.Server(uvicorn.Config(app, log_level=log_level, server_header=False, lifespan="off"))
 
 
 def _address(listener: socket.socket) -> str:
@@ -96,6 +98,6 @@ def _bound(port: int) -> socket.socket:
     except OSError as exc:
         listener.close()
         raise CannotLookError(
-            f"port {port} cannot be used ({exc.strerror}); pass another one with --port"
+            f"port {port} cannot be used ({exc.strerror}); name another one, or 0 for any"
         ) from exc
     return listener

@@ -18,6 +18,9 @@ MAX_PARTS: Final = 200
 MAX_NAMES: Final = 50
 """State keys and artifacts of one event on a page of events."""
 
+MAX_NAME: Final = 200
+"""Characters of what ran, in a log of code."""
+
 LOG: Final = "ces_log"
 """Where the metadata of an event has the logs of code."""
 
@@ -150,7 +153,8 @@ def _logs(event: Event, mask: Mask) -> Iterable[tuple[str, Shown]]:
             warnings: list[Any] = warned if isinstance(warned, list) else []
             told = [log.get("printed"), *(f"warning: {each}" for each in warnings), log.get("failure")]
             text = "\n".join(str(each).rstrip("\n") for each in told if each)
-            yield f"{log.get('agent', '')}: {log.get('what', '')}", mask.over(text)
+            what = f"{log.get('agent', '')}: {log.get('what', '')}"
+            yield what[:MAX_NAME], mask.over(text)
 
 
 def _marks(event: Event) -> Iterable[str]:
