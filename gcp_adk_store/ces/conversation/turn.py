@@ -112,8 +112,7 @@ class Turn:
         after = await self._callbacks("after_agent")
         if after is not None and after.override is not None:
             content = models.content_of(after.override)
-            if decisions.is_said(self.held.answer):
-                self.held.answer = None  # the callback's content is in its place
+            self._withhold()  # the callback's content is in its place
             async for event in self._say(content):
                 yield event
 
@@ -129,13 +128,16 @@ class Turn:
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails; raise if one triggers."""
         key, options = self.held.key, self._options()
-        await guard(self.program, self.runtime, self.agent, kind, key, subjects=subjects, options=options)
+        try:
+            await guard(self.program, self.runtime, self.agent, kind, key, subjects=subjects, options=options)
+        except TurnFailedError:
+            self._withhold()  # nobody has judged it
+            raise
 
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
         """Yield what *guardrail* does in place of the agent's answer."""
         self._next, self._asked = None, models.Asked()
-        if decisions.is_said(self.held.answer):
-            self.held.answer = None
+        self._withhold()
         if guardrail.responses:
             parts = [types.Part(text=guardrail.responses[0])]
             async for event in self._say(types.Content(role=MODEL, parts=parts)):
@@ -385,6 +387,11 @@ class Turn:
             actions=actions,
             **more,
         )
+
+    def _withhold(self) -> None:
+        """Leave out the answer that is held back, if an agent said it."""
+        if decisions.is_said(self.held.answer):
+            self.held.answer = None
 
     def _hold(self, event: Event) -> list[Event]:
         """Hold *event* back, and return the one before it."""

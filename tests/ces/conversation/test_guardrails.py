@@ -170,17 +170,21 @@ async def test_guardrails_guard_the_agents_that_have_them(tmp_path: Path, conver
     assert texts == ["I cannot.", "bad", "bad"]
 
 
-async def test_code_of_a_guardrail_that_fails_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
-    """What guards must not be passed by its own failure."""
-    app = guarded(tmp_path, ("before_agent",), SAYS_NO)
-    (app.callbacks[-1].path).write_text("def before_agent_guardrail_callback(callback_context):\n    1 / 0\n")
+@pytest.mark.parametrize("kind", ["before_agent", "after_agent"])
+async def test_code_of_a_guardrail_that_fails_ends_the_turn(
+    tmp_path: Path, converse: Converse, kind: str
+) -> None:
+    """What guards must not be passed by its own failure: an answer that it should judge is not said."""
+    app = guarded(tmp_path, (kind,), SAYS_NO)
+    (app.callbacks[-1].path).write_text(f"def {kind}_guardrail_callback(callback_context):\n    1 / 0\n")
     conversation = converse(app, ["Hello."])
 
     turn = await conversation.send("Hi", await conversation.begin())
 
-    assert turn.error == (
-        "CALLBACK_FAILED: before_agent of the guardrail Words: ZeroDivisionError: division by zero"
+    assert (
+        turn.error == f"CALLBACK_FAILED: {kind} of the guardrail Words: ZeroDivisionError: division by zero"
     )
+    assert turn.text == ""
 
 
 def test_lint_reads_the_code_of_guardrails(tmp_path: Path) -> None:
