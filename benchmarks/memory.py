@@ -29,7 +29,7 @@ from rich.table import Table
 from benchmarks.memory_embedder import PartsEmbedder
 from benchmarks.memory_rules import compare_rules
 from benchmarks.memory_talk import LANGUAGES, Question, conversations
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, firestore_emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 
@@ -109,7 +109,7 @@ async def speed(meter: FirestoreMeter, sizes: list[int]) -> list[dict[str, Any]]
         ]
         async with Store.connect(project=PROJECT, embedder=embedder) as store:
             await store.memory.add_events_to_memory(events=events, **user)
-            cold = FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+            cold = MemoryService(store.sessions.storage, embedder=embedder)
             meter.take()
             began = time.perf_counter()
             await cold.search_memory(query=questions[0].text, **user)

@@ -7,10 +7,11 @@ from gcp_adk_store.imports import importer
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
     from gcp_adk_store.adk_server.services import register
+    from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
     from gcp_adk_store.artifacts.files import ArtifactReader
-    from gcp_adk_store.artifacts.methods import StoredArtifactVersion
-    from gcp_adk_store.artifacts.service import GcsArtifactService
-    from gcp_adk_store.artifacts.url_methods import SignedUpload
+    from gcp_adk_store.artifacts.gcs import GcsArtifactService
+    from gcp_adk_store.artifacts.service import ArtifactService
+    from gcp_adk_store.artifacts.uploads import SignedUpload
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.cloud.dlp import DlpRedactor
     from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.memory.embedders import FunctionEmbedder, GenaiEmbedder
     from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
-    from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.memory.service import MemoryService
     from gcp_adk_store.model.erasures import Erased, Erasure, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
@@ -65,10 +66,11 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin, UnreadableSession
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.content_hooks import RedactedCallWarning
+    from gcp_adk_store.sessions.firestore import FirestoreSessionService
     from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.iterations import SessionEvent
     from gcp_adk_store.sessions.listings import SessionPage
-    from gcp_adk_store.sessions.service import FirestoreSessionService
+    from gcp_adk_store.sessions.service import SessionService
     from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.settings.envelope import KmsEnvelope
     from gcp_adk_store.store import Store
@@ -81,6 +83,7 @@ __all__ = [
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
+    "ArtifactService",
     "CloudLoggingFormatter",
     "CredentialsError",
     "DlpRedactor",
@@ -91,7 +94,6 @@ __all__ = [
     "ErasureProgress",
     "ErasureReceipt",
     "Fault",
-    "FirestoreMemoryService",
     "FirestoreSessionService",
     "ForkedProcessError",
     "FoundMemory",
@@ -110,6 +112,7 @@ __all__ = [
     "LocalKeyWrapper",
     "MemoryLimits",
     "MemoryPage",
+    "MemoryService",
     "ModelUsage",
     "NotProvisionedError",
     "OutcomeUnknownError",
@@ -137,6 +140,7 @@ __all__ = [
     "SessionMissingError",
     "SessionOrigin",
     "SessionPage",
+    "SessionService",
     "SessionUsage",
     "SignedUpload",
     "Store",
@@ -171,10 +175,11 @@ __getattr__ = importer(
         "errors": [name for name in __all__ if name.endswith("Error")],
         "adk_server.cloud_logging": ("CloudLoggingFormatter",),
         "adk_server.services": ("register",),
-        "artifacts.url_methods": ("SignedUpload",),
+        "artifacts.uploads": ("SignedUpload",),
         "artifacts.files": ("ArtifactReader",),
-        "artifacts.service": ("GcsArtifactService",),
-        "artifacts.methods": ("StoredArtifactVersion",),
+        "artifacts.gcs": ("GcsArtifactService",),
+        "artifacts.service": ("ArtifactService",),
+        "artifacts.descriptions": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "cloud.dlp": ("DlpRedactor",),
         "encryption.local_keys": ("LocalKeyWrapper",),
@@ -183,7 +188,7 @@ __getattr__ = importer(
         "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
-        "memory.service": ("FirestoreMemoryService",),
+        "memory.service": ("MemoryService",),
         "model.retention": ("PruneReport",),
         "model.proofs": (
             "AnchorReport",
@@ -203,7 +208,8 @@ __getattr__ = importer(
         "sessions.histories": ("UserEvent",),
         "sessions.iterations": ("SessionEvent",),
         "sessions.listings": ("SessionPage",),
-        "sessions.service": ("FirestoreSessionService",),
+        "sessions.firestore": ("FirestoreSessionService",),
+        "sessions.service": ("SessionService",),
         "settings": ("ArtifactLimits", "MemoryLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),
         "templates.inputs": ("PromptTask", "resolve_agent", "resolve_tasks", "resolve_template"),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store import FirestoreSessionService, Store, settings
+from gcp_adk_store import SessionService, Store, settings
 from gcp_adk_store.settings import options
 
 ROOT: Final = Path(__file__).parents[1]
@@ -170,7 +170,7 @@ def _options() -> str:
         Store.over,
         Store,
     ]
-    ways = {way.__qualname__: options.options_of(way) for way in (*made_by, FirestoreSessionService)}
+    ways = {way.__qualname__: options.options_of(way) for way in (*made_by, SessionService)}
     lines = ["# Options", "", _ABOUT_OPTIONS, ""]
     lines += [f"| option | {' | '.join(f'`{way}`' for way in ways)} |", "|---" * (1 + len(ways)) + "|"]
     for name in sorted(frozenset[str]().union(*ways.values())):

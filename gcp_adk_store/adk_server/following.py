@@ -22,7 +22,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionConflictError, Sessio
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.operations.steps import stepping
 from gcp_adk_store.sessions.iterations import SessionEvent
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -72,7 +72,7 @@ class Followers:
         self,
         *,
         authorize: Authorize | None,
-        sessions: Callable[[], FirestoreSessionService] = only_session_service,
+        sessions: Callable[[], SessionService] = only_session_service,
         max_followers: int = MAX_FOLLOWERS,
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
@@ -193,7 +193,7 @@ def follow_sessions(
     app: FastAPI,
     *,
     authorize: Authorize | None,
-    sessions: FirestoreSessionService | None = None,
+    sessions: SessionService | None = None,
     max_followers: int = MAX_FOLLOWERS,
     heartbeat_s: float = HEARTBEAT_S,
 ) -> Followers:
@@ -235,9 +235,7 @@ def follow_sessions(
     return followers
 
 
-async def _start(
-    sessions: FirestoreSessionService, ids: dict[str, Any], request: Request
-) -> tuple[str | None, int]:
+async def _start(sessions: SessionService, ids: dict[str, Any], request: Request) -> tuple[str | None, int]:
     """Return where a stream begins, and how many events from there on its client knows.
 
     Raises:

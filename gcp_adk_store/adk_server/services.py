@@ -10,14 +10,16 @@ from gcp_adk_store.adk_server.uris import (
     session_service_arguments,
     task_store_arguments,
 )
-from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.artifacts.gcs import GcsArtifactService
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.firestore import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 from gcp_adk_store.settings.names import require_known
 from gcp_adk_store.settings.options import options_of
@@ -27,8 +29,8 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
-    from gcp_adk_store.memory.service import FirestoreMemoryService
-    from gcp_adk_store.tasks import FirestoreTaskStore
+    from gcp_adk_store.memory.service import MemoryService
+    from gcp_adk_store.tasks import TaskStore
 
 Service = TypeVar("Service", bound=Closing)
 
@@ -77,7 +79,7 @@ def session_service(
     *,
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
-) -> FirestoreSessionService:
+) -> SessionService:
     """Return the session service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     The same URI has the same service, and with it the same connections, until :func:`close_services`. All
@@ -93,7 +95,8 @@ def session_service(
     Raises:
         InvalidInputError: the URI or an option is invalid, or both set the same argument.
     """
-    return _service(FirestoreSessionService, _sessions_of, session_service_arguments(uri), options)
+    asked = session_service_arguments(uri)
+    return _service(SessionService, _sessions_of, asked, options, makes=FirestoreSessionService)
 
 
 def artifact_service(
@@ -101,7 +104,7 @@ def artifact_service(
     *,
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
-) -> GcsArtifactService:
+) -> ArtifactService:
     """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it. *options* are
@@ -110,7 +113,8 @@ def artifact_service(
     Raises:
         InvalidInputError: as for :func:`session_service`.
     """
-    return _service(GcsArtifactService, _artifacts_of, artifact_service_arguments(uri), options)
+    asked = artifact_service_arguments(uri)
+    return _service(ArtifactService, _artifacts_of, asked, options, makes=GcsArtifactService)
 
 
 def memory_service(
@@ -118,7 +122,7 @@ def memory_service(
     *,
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
-) -> "FirestoreMemoryService":
+) -> "MemoryService":
     """Return the memory service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.memory_service_arguments` reads it. *options* are
@@ -131,10 +135,11 @@ def memory_service(
             the command.
     """
     # Imported here: only those who use it wait for what it imports.
-    from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+    from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415
 
     names = options_of(Store.connect) | {"limits", "default_ttl_seconds", "embedder"}
-    return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options, names)
+    asked = memory_service_arguments(uri)
+    return _service(MemoryService, _memories_of, asked, options, makes=MemoryService, names=names)
 
 
 def task_store(
@@ -142,7 +147,7 @@ def task_store(
     *,
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
-) -> "FirestoreTaskStore":
+) -> "TaskStore":
     """Return the store of A2A tasks of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     *uri* is as :func:`~gcp_adk_store.adk_server.uris.task_store_arguments` reads it. *options* are other
@@ -152,8 +157,9 @@ def task_store(
         InvalidInputError: as for :func:`session_service`, or the extra ``a2a`` is not installed.
     """
     with needs_a2a():
-        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
-    return _service(FirestoreTaskStore, _tasks_of, task_store_arguments(uri), options)
+        from gcp_adk_store.tasks.firestore import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+        from gcp_adk_store.tasks.task_store import TaskStore  # noqa: PLC0415
+    return _service(TaskStore, _tasks_of, task_store_arguments(uri), options, makes=FirestoreTaskStore)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -188,14 +194,14 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
     return None
 
 
-def only_session_service() -> FirestoreSessionService:
+def only_session_service() -> SessionService:
     """Return the session service of the one URI that this process uses.
 
     Raises:
         InvalidInputError: it uses none, or several.
     """
     with _guard:
-        found = [service for _, service in _made if isinstance(service, FirestoreSessionService)]
+        found = [service for _, service in _made if isinstance(service, SessionService)]
     if len(found) != 1:
         raise InvalidInputError(
             f"this process uses {len(found)} session services of URIs; pass turns=Turns(service) of one"
@@ -210,7 +216,7 @@ def only_store() -> Store:
         InvalidInputError: it uses no session service, or several, or several artifact services.
     """
     with _guard:
-        artifacts = [service for _, service in _made if isinstance(service, GcsArtifactService)]
+        artifacts = [service for _, service in _made if isinstance(service, ArtifactService)]
     if len(artifacts) > 1:
         raise InvalidInputError(f"this process uses {len(artifacts)} artifact services of URIs; pass a store")
     return Store(sessions=only_session_service(), artifacts=artifacts[0] if artifacts else None)
@@ -234,9 +240,11 @@ def _service(
     make: Callable[[dict[str, Any]], Service],
     arguments: dict[str, Any],
     options: dict[str, Any],
+    *,
+    makes: type[Service],
     names: Iterable[str] | None = None,
 ) -> Service:
-    require_known(options, names or options_of(kind), of=kind.__name__)
+    require_known(options, names or options_of(makes), of=makes.__name__)
     for name in options:
         if name in arguments:
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
@@ -247,7 +255,7 @@ def _service(
             if isinstance(service, kind) and known == asked:
                 return service
         encryption = StoreSettings.from_env().encryption  # that of the environment's store
-        if kind is not GcsArtifactService:
+        if kind is not ArtifactService:
             asked.setdefault("encryption", encryption)
         elif encryption is not None and encryption.artifacts:
             raise InvalidInputError(
@@ -261,25 +269,25 @@ def _service(
         return made
 
 
-def _sessions_of(asked: dict[str, Any]) -> FirestoreSessionService:
+def _sessions_of(asked: dict[str, Any]) -> SessionService:
     if "local" not in asked:
         return FirestoreSessionService(**asked)
     return _open_store(asked, limits="session_limits").sessions
 
 
-def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
+def _artifacts_of(asked: dict[str, Any]) -> ArtifactService:
     if "local" not in asked:
         return GcsArtifactService(**asked)
     return _open_store(asked, limits="artifact_limits").artifacts
 
 
-def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
+def _memories_of(asked: dict[str, Any]) -> "MemoryService":
     return _open_store(asked, limits="memory_limits", default_ttl_seconds="memory_ttl_seconds").memory
 
 
-def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
+def _tasks_of(asked: dict[str, Any]) -> "TaskStore":
     if "local" not in asked and asked["encryption"] is None:
-        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+        from gcp_adk_store.tasks.firestore import FirestoreTaskStore  # noqa: PLC0415  # of an extra
 
         del asked["encryption"]
         return FirestoreTaskStore(**asked)

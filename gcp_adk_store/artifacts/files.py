@@ -8,18 +8,19 @@ import stat
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.checksums import CHANGED_BYTES, RunningChecksum
-from gcp_adk_store.codec.objects import StoredObject
+from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Entered
 from gcp_adk_store.operations.operation import Operation, running
-from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.objects import CHUNK_BYTES, Objects, Uploads
 
 logger = logging.getLogger(__name__)
 
@@ -290,6 +291,30 @@ async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+
+
+class FileUpload:
+    """Sends one file, in one request or, beyond the size of a piece, by a resumable upload."""
+
+    def __init__(
+        self, objects: Objects, uploads: Uploads, source: Source, fields: ObjectFields, on_progress: Progress
+    ) -> None:
+        self._objects = objects
+        self._uploads = uploads
+        self._source = source
+        self._fields = fields
+        self._on_progress = on_progress
+
+    async def create(self, name: str) -> None:
+        """Create the object *name* of the file, as :meth:`Objects.create` does."""
+        source = self._source
+        if source.size <= CHUNK_BYTES:
+            data = await source.read_at(0, source.size)
+            await self._objects.create(name, replace(self._fields, data=data))
+        else:
+            await self._uploads.create(
+                name, self._fields, size=source.size, read_at=source.read_at, on_progress=self._on_progress
+            )
 
 
 class _Temporary:

@@ -1,26 +1,24 @@
-"""Store ADK artifacts in Cloud Storage: each version is one object, made exactly once."""
+"""Store ADK artifacts over any storage of objects: each version is one object, made exactly once."""
 
 from collections.abc import Awaitable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
-from google.auth.credentials import Credentials
 from google.genai import types
 
 from gcp_adk_store import machine
 from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
-from gcp_adk_store.artifacts.file_methods import FileMethods
-from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
-from gcp_adk_store.artifacts.restores import RestoreMethods
-from gcp_adk_store.artifacts.url_methods import UrlMethods
+from gcp_adk_store.artifacts.descriptions import (
+    StoredArtifactVersion,
+    custom_time,
+    describe,
+    is_tombstone,
+    reference_scope,
+)
+from gcp_adk_store.artifacts.transfers import ArtifactTransfers
 from gcp_adk_store.artifacts.user_objects import UserObjects
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
-from gcp_adk_store.cloud.storage.resumable import ResumableUploads
-from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.object_names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     StoredObject,
@@ -34,31 +32,27 @@ from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
-from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits
 
 if TYPE_CHECKING:
     from gcp_adk_store.encryption.encryption import Encryption
 
 
 @checks_kinds
-class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
-    """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
+class ArtifactService(ArtifactTransfers, BaseArtifactService):
+    """ADK's artifact service over any storage of objects, for any number of processes and event loops.
 
-    ``async with`` closes the connections that the service opened. It can be made before the process forks. It
+    ``async with`` closes the connections of its storage. It can be made before the process forks. It
     cannot be pickled.
 
     Guarantees: an acknowledged save is durable and visible to every later read; each save gets a number
     of its own with its own bytes, exactly once under retries and lost answers; a listing that failed is
     an error, never "no versions". Objects have the names and metadata that ADK gives them, so ADK's
     ``GcsArtifactService`` can use the same bucket.
-
-    If ``STORAGE_EMULATOR_HOST`` is set, the service uses that emulator, without credentials.
 
     Every method may raise :class:`~gcp_adk_store.errors.InvalidInputError` for ids or filenames that
     ADK refuses, :class:`~gcp_adk_store.errors.UnavailableError`,
@@ -68,65 +62,42 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
 
     def __init__(
         self,
-        bucket_name: str,
-        *,
-        project: str | None = None,
-        client: StorageClient | None = None,
-        credentials: StoreCredentials | Credentials | None = None,
-        kms_key_name: str | None = None,
-        storage_class: str | None = None,
-        signing_service_account: str | None = None,
+        objects: Objects,
+        uploads: Uploads,
+        signer: Signer,
         limits: ArtifactLimits | None = None,
+        *,
+        storage_class: str | None = None,
+        encrypts: bool = False,
     ) -> None:
-        """Prepare the service; nothing is contacted before the first call.
+        """Prepare the service; nothing is read or written before the first call.
 
         Args:
-            bucket_name: The bucket, which must exist.
-            project: Google Cloud project to use; by default that of the environment.
-            client: A ``google.cloud.storage.Client`` to use; :meth:`close` does not close it.
-            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to
-                share; by default those of the environment.
-            kms_key_name: Cloud KMS key that encrypts new versions,
-                ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; by default the bucket's.
-            storage_class: ``STANDARD``, ``NEARLINE``, ``COLDLINE`` or ``ARCHIVE``, for new versions; by
-                default the bucket's.
-            signing_service_account: Email of the service account that signs URLs, if the credentials have no
-                key and do not belong to a service account.
+            objects: The objects of a bucket, or of what stands for one; :meth:`close` closes them.
+            uploads: Sends large files to the same place.
+            signer: Signs URLs of the same place, or refuses to.
             limits: Bounds and deadlines.
-
-        Raises:
-            InvalidInputError: *bucket_name* cannot be a bucket's name, or *storage_class* is unknown.
+            storage_class: The class of new versions; by default that of the bucket.
+            encrypts: Whether *objects* and *uploads* encrypt what they are given.
         """
-        StoreSettings(bucket=bucket_name)  # refuses an invalid name
-        require_storage_class(storage_class)
-        limits = limits or ArtifactLimits()
-        credentials = StoreCredentials.of(credentials)
-        calls = StorageCalls(
-            bucket_name, project=project, client=client, credentials=credentials, limits=limits
+        super().__init__(
+            objects,
+            uploads,
+            signer,
+            limits or ArtifactLimits(),
+            storage_class=storage_class,
+            encrypts=encrypts,
         )
-        objects = CloudObjects(calls, kms_key_name=kms_key_name)
-        signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
-        self._begin(objects, ResumableUploads(calls, objects), signer, limits, storage_class)
 
-    @classmethod
-    def over(cls, objects: Objects, uploads: Uploads, signer: Signer, limits: ArtifactLimits) -> Self:
-        """Return the service over another backend than Cloud Storage; it closes *objects*."""
-        service = cls.__new__(cls)
-        service._begin(objects, uploads, signer, limits, None)  # noqa: SLF001  # its own class
-        return service
-
-    def encrypted(self, encryption: "Encryption") -> Self:
+    def encrypted(self, encryption: "Encryption") -> "ArtifactService":
         """Return a service over the same connections that encrypts artifacts; this one if it does already.
 
         Closing either closes both.
         """
         if self._encrypts:
             return self
-        service = type(self).__new__(type(self))
         around = encryption.artifacts(self._objects, self._uploads)
-        service._begin(*around, self._limits, self._storage_class)  # noqa: SLF001  # its own class
-        service._encrypts = True  # noqa: SLF001
-        return service
+        return ArtifactService(*around, self._limits, storage_class=self._storage_class, encrypts=True)
 
     @operation
     async def save_artifact(
@@ -329,7 +300,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """Return all versions as :class:`StoredArtifactVersion`, ascending. Takes 1 listing."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         infos = await self._versions.infos(key, hashes=True)
-        return [self._describe(stored) for _, stored in sorted(infos.items())]
+        return [describe(self._objects, stored) for _, stored in sorted(infos.items())]
 
     @operation
     async def get_artifact_version(
@@ -344,7 +315,7 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
         """Return the metadata of a version, by default the latest; ``None`` if absent. Takes 1 request."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._versions.find(key, version)
-        return None if stored is None else self._describe(stored)
+        return None if stored is None else describe(self._objects, stored)
 
     def copies_of(self, source: SessionKey, target: SessionKey, which: Which) -> SessionCopies:
         """Return what copies the artifacts of a session into a fork, for :meth:`Store.fork_session`."""

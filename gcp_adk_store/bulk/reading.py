@@ -14,7 +14,7 @@ from gcp_adk_store.moving.canonical import Digest, canonical_event
 from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.parquet import event_row, session_row
 from gcp_adk_store.sessions.parts import pages
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _PER_PAGE: Final = 300
@@ -70,7 +70,7 @@ async def sessions_within(
                 yield info
 
 
-async def rows_of(service: FirestoreSessionService, info: SessionInfo) -> AsyncGenerator[Row]:
+async def rows_of(service: SessionService, info: SessionInfo) -> AsyncGenerator[Row]:
     """Yield the rows of the events of a session, then that of the session, all of one moment.
 
     A session that is gone has none.

@@ -16,8 +16,8 @@ from gcp_adk_store.cli.terminal import in_one_line, moment
 from gcp_adk_store.operations.fan_out import fan_out
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifacts.methods import StoredArtifactVersion
-    from gcp_adk_store.artifacts.service import GcsArtifactService
+    from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
+    from gcp_adk_store.artifacts.service import ArtifactService
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16
@@ -131,7 +131,7 @@ async def delete(
 
 
 async def _delete(
-    service: "GcsArtifactService", filename: str | None, scope: dict[str, Any], *, dry_run: bool
+    service: "ArtifactService", filename: str | None, scope: dict[str, Any], *, dry_run: bool
 ) -> list[str]:
     """Delete an artifact, or all of a session or a user, unless *dry_run*; return the names."""
     if filename is not None:
@@ -146,7 +146,7 @@ async def _delete(
     return await service.delete_user_artifacts(**user, dry_run=dry_run)
 
 
-def _service(store: "Store") -> "GcsArtifactService":
+def _service(store: "Store") -> "ArtifactService":
     """Return the service of the artifacts; end the command if nothing names a bucket."""
     if not store.has_artifacts:
         raise CannotLookError(f"no bucket: set ADK_STORE_BUCKET, or pass one: {command_line(bucket='NAME')}")

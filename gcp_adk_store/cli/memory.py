@@ -166,11 +166,11 @@ async def reindex(
     """
     # Imported here: they bring google-genai.
     from gcp_adk_store.memory.embedders import GenaiEmbedder  # noqa: PLC0415
-    from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+    from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415
 
     chosen = _named(embedder) if embedder else GenaiEmbedder(model=model, dimensions=dimensions)
     try:
-        service = FirestoreMemoryService(at.store.sessions.storage, embedder=chosen)
+        service = MemoryService(at.store.sessions.storage, embedder=chosen)
     except ModuleNotFoundError as exc:  # the message has the command that installs the extra
         raise CannotLookError(str(exc)) from exc
     with progress("embedding: memories") as move_to:

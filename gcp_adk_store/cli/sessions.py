@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.adk.sessions import Session
 
     from gcp_adk_store.model.usage import SessionUsage, TokenUsage
-    from gcp_adk_store.sessions.service import FirestoreSessionService
+    from gcp_adk_store.sessions.service import SessionService
 
 _MOST_EVENTS: Final = 10_000
 """The limit of events that one command shows; an export has none."""
@@ -243,7 +243,7 @@ async def delete(at: OpenStore, /, *, dry_run: bool, keep_artifacts: bool, **key
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
 
 
-async def _read_header(sessions: "FirestoreSessionService", key: dict[str, Any]) -> "Session":
+async def _read_header(sessions: "SessionService", key: dict[str, Any]) -> "Session":
     """Return a session without its events.
 
     Raises:

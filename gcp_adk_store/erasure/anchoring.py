@@ -20,7 +20,7 @@ from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectExistsError
 from gcp_adk_store.sessions.parts import pages
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 OnAnchored = Callable[[AnchorReport], object]
 """Called with the counts so far."""
@@ -36,16 +36,16 @@ class Anchors:
     the epoch and the ids: they name neither the session nor the user, so an erasure can leave them.
     """
 
-    def __init__(self, sessions: FirestoreSessionService, objects: Objects) -> None:
+    def __init__(self, sessions: SessionService, objects: Objects) -> None:
         """Prepare; *objects* is the bucket of anchors."""
         self._storage = sessions.storage
         self._objects = objects
-        self.bounds = Bounds(
+        self._bounds = Bounds(
             Anchors,
             system=telemetry.STORAGE,
             deadlines_s={},
             names_ids=settings.names_ids,
-            ready=sessions.bounds.ready,
+            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
         )
 
     async def of(self, epoch: str) -> list[Anchor]:

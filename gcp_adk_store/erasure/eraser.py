@@ -10,7 +10,7 @@ from typing import Final
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import machine, settings
-from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.erasures import (
     KEY_BYTES,
     ErasureLayout,
@@ -48,7 +48,7 @@ from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 MAX_PASSES: Final = 20
 """Passes that find something in one call: others write as fast as it erases."""
@@ -72,8 +72,8 @@ class UserErasure:
 
     def __init__(
         self,
-        sessions: FirestoreSessionService,
-        artifacts: GcsArtifactService | None,
+        sessions: SessionService,
+        artifacts: ArtifactService | None,
         recovery: RecoveryOf,
         recovery_of_keys: RecoveryOf,
     ) -> None:
@@ -81,12 +81,12 @@ class UserErasure:
         self._artifacts = artifacts
         self._recovery = recovery
         self.recovery_of_keys = recovery_of_keys
-        self.bounds = Bounds(
+        self._bounds = Bounds(
             UserErasure,
             system=telemetry.FIRESTORE,
             deadlines_s={},
             names_ids=settings.names_ids,
-            ready=sessions.bounds.ready,
+            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
         )
 
     @operation

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store import settings
-from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
 from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
@@ -21,8 +21,10 @@ from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.service import SessionService
 
 OnPruned = Callable[[PruneReport], object]
 """Called with the counts so far."""
@@ -33,17 +35,18 @@ _USER_IDS: Final = 2
 class Pruner:
     """Applies retentions to the apps of one store."""
 
-    def __init__(self, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
-        self._sessions = sessions
+    def __init__(self, sessions: SessionService, artifacts: ArtifactService | None) -> None:
         self._storage = sessions.storage
+        reader = SessionReader(sessions.storage, cache_bytes=0, placeholders=True)
+        self._lifecycle = SessionLifecycle(sessions.storage, reader)
         self._memories = MemoryLayout(sessions.storage.layout)
         self._artifacts = artifacts
-        self.bounds = Bounds(
+        self._bounds = Bounds(
             Pruner,
             system=telemetry.FIRESTORE,
             deadlines_s={},
             names_ids=settings.names_ids,
-            ready=sessions.bounds.ready,
+            ready=sessions._appender.ready,  # noqa: SLF001  # of one store
         )
 
     @operation
@@ -68,7 +71,7 @@ class Pruner:
             now = (stored.last_update_time, stored.revision)
             return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
 
-        if not await self._sessions.delete_session_if(key, is_unchanged):
+        if not await self._lifecycle.delete_if(key, is_unchanged):
             return None
         return await self.artifacts_of(info, dry_run=False)
 

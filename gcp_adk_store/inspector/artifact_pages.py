@@ -6,8 +6,8 @@ from typing import Any, Final
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from starlette.responses import Response
 
+from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
 from gcp_adk_store.artifacts.files import ArtifactReader
-from gcp_adk_store.artifacts.methods import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.inspector.answers import answer_stream
 from gcp_adk_store.inspector.conversation import moment

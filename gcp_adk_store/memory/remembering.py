@@ -11,7 +11,7 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 
-from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.lru import Lru
@@ -41,7 +41,7 @@ class Remembering:
     nothing. So does the first append of a session in each process, for one that ended too early.
     """
 
-    def __init__(self, memory: FirestoreMemoryService, extract: Extract | None) -> None:
+    def __init__(self, memory: MemoryService, extract: Extract | None) -> None:
         """Prepare; with *extract*, what it returns is remembered instead of the events."""
         self._memory = memory
         self._extract = extract

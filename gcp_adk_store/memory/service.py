@@ -1,31 +1,29 @@
-"""Keep memories of users in Firestore, as ADK's memory service."""
+"""Keep memories of users over any storage, as ADK's memory service."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.platform import time as platform_time
-from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import settings
-from gcp_adk_store.codec.memories import decode_memory, has_id, text_in
-from gcp_adk_store.codec.redactions import is_redacted
+from gcp_adk_store.codec.memories import decode_memory, has_id
+from gcp_adk_store.memory.additions import add_new, made_of_entries, made_of_events
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
+from gcp_adk_store.memory.entries import metadata_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.memory.reindexing import ReindexMethods
-from gcp_adk_store.memory.searches import SearchMethods
+from gcp_adk_store.memory.reindexing import ReindexedMemories, reindex
+from gcp_adk_store.memory.searches import FoundMemory, MemoryPage, list_page, search
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.ports.embedders import Embedder
@@ -36,8 +34,8 @@ _LONGEST_WAIT_S: Final = 30.0
 
 
 @checks_kinds
-class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closing, BaseMemoryService):
-    """ADK's memory service on Firestore, for any number of processes, threads and event loops.
+class MemoryService(Closing, BaseMemoryService):
+    """ADK's memory service over any storage, for any number of processes, threads and event loops.
 
     ``Store.memory`` makes it. It ranks in the process, over words of any language and parts of words, and
     needs no index of the database.
@@ -88,8 +86,8 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             at_most=self._limits.max_memories,
             embedding=embedding,
         )
-        self.bounds = Bounds(
-            FirestoreMemoryService,
+        self._bounds = Bounds(
+            MemoryService,
             system=telemetry.FIRESTORE,
             deadlines_s=self._limits.deadlines_s,
             limiter=Limiter(
@@ -116,7 +114,8 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             OutcomeUnknownError: not answered; calling again is safe.
         """
         key = UserKey(app=session.app_name, user=session.user_id)
-        await self._add_events(key, session.events, session.id, None)
+        made = made_of_events(session.events, session.id, None, default_ttl_s=self._default_ttl_s)
+        await add_new(self._keeper, key, made)
 
     @operation
     async def add_events_to_memory(
@@ -141,7 +140,8 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         Raises:
             InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.
         """
-        await self._add_events(UserKey(app=app_name, user=user_id), events, session_id, custom_metadata)
+        made = made_of_events(events, session_id, custom_metadata, default_ttl_s=self._default_ttl_s)
+        await add_new(self._keeper, UserKey(app=app_name, user=user_id), made)
 
     @operation
     async def add_memory(
@@ -164,8 +164,8 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         Raises:
             InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.
         """
-        key = UserKey(app=app_name, user=user_id)
-        await self._add(key, self._entries(memories, custom_metadata or {}))
+        made = made_of_entries(memories, custom_metadata or {}, default_ttl_s=self._default_ttl_s)
+        await add_new(self._keeper, UserKey(app=app_name, user=user_id), made)
 
     @operation
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
@@ -176,8 +176,92 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         ranked memories although the store has an embedder.
         """
         key = UserKey(app=app_name, user=user_id)
-        found = await self._search(key, query, self._limits.max_results, 0.0, MemoryFilter())
+        limit = self._limits.max_results
+        found = await search(self._keeper, key, query, limit=limit, min_score=0.0, accepts=MemoryFilter())
         return SearchMemoryResponse(memories=[each.memory for each in found])
+
+    @operation
+    async def search_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        query: str,
+        limit: int = 10,
+        min_score: float = 0.0,
+        session_id: str | None = None,
+        author: str | None = None,
+        after: float | None = None,
+        before: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[FoundMemory]:
+        """Return the memories that fit *query* best, the best first.
+
+        With an embedder, the metadata of each says as ``adk_store_vectors`` if words alone ranked some or all
+        memories, because they have no vector, or the embedder does not answer.
+
+        1 read; 1 more for each shard that this process does not know, at most 11 for 10,000 memories. With an
+        embedder, also 1 for each 900 KiB of vectors that it does not know, and 1 call for a new query.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            query: Words of any language; a memory needs not have all of them.
+            limit: The most memories, 1 to 1,000.
+            min_score: The least :attr:`FoundMemory.score`.
+            session_id: Only memories of this session.
+            author: Only memories of this author.
+            after: Only memories at or after this Unix time in seconds.
+            before: Only memories before this Unix time in seconds.
+            metadata: Only memories whose metadata has these keys with equal values.
+
+        Raises:
+            InvalidInputError: *limit* or *min_score* is not such a number.
+            PayloadMissingError: large content of a result is gone.
+            EmbedderError: the embedder's answer has another size or is not finite. If it fails, words rank.
+        """
+        accepts = MemoryFilter(
+            session_id=session_id, author=author, after=after, before=before, metadata=metadata or {}
+        )
+        key = UserKey(app=app_name, user=user_id)
+        return await search(self._keeper, key, query, limit=limit, min_score=min_score, accepts=accepts)
+
+    @operation
+    async def list_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        page_size: int = 50,
+        cursor: str | None = None,
+        session_id: str | None = None,
+        author: str | None = None,
+        after: float | None = None,
+        before: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> MemoryPage:
+        """Return one page of a user's memories, the newest first; it reads as :meth:`search_memories`.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            page_size: The most memories of the page, 1 to 1,000.
+            cursor: ``next_cursor`` of the page before, of the same user and filters.
+            session_id: As for :meth:`search_memories`, and so are the further arguments.
+            author: As there.
+            after: As there.
+            before: As there.
+            metadata: As there.
+
+        Raises:
+            InvalidInputError: *page_size* or *cursor* is invalid.
+            PayloadMissingError: large content of a memory is gone.
+        """
+        accepts = MemoryFilter(
+            session_id=session_id, author=author, after=after, before=before, metadata=metadata or {}
+        )
+        key = UserKey(app=app_name, user=user_id)
+        return await list_page(self._keeper, key, page_size=page_size, cursor=cursor, accepts=accepts)
 
     @operation
     async def update_memory(
@@ -293,77 +377,41 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
         """
         made = [
             await self._keeper.encode(replace(memory, session=session_id.strip()), content)
-            for memory, content in self._entries(memories, {})
+            for memory, content in made_of_entries(memories, {}, default_ttl_s=self._default_ttl_s)
         ]
         sources = [digest_of(event.id) for event in events]
         return await self._keeper.add(UserKey(app=app_name, user=user_id), made, sources=sources)
 
+    @operation
+    async def reindex_memories(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        dry_run: bool = False,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> ReindexedMemories:
+        """Make the vectors that memories of a user lack, and replace those of another embedder.
+
+        It is safe while agents run, and goes on where an earlier call ended. It takes 1 commit for 500
+        memories and 1 call of the embedder for 100.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            dry_run: Whether it only counts.
+            on_progress: Called with the number of memories that got a vector, and the number of all that lack
+                one.
+
+        Raises:
+            EmbedderError: the embedder failed, or its answer has another size or is not finite; what came
+                before is stored.
+            InvalidInputError: the store has no embedder.
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        key = UserKey(app=app_name, user=user_id)
+        return await reindex(self._keeper, key, dry_run=dry_run, on_progress=on_progress)
+
     async def close(self) -> None:
         """Close the connections of the storage; a later call opens them again."""
         await self._storage.close()
-
-    def _entries(
-        self, memories: Sequence[MemoryEntry], shared: Mapping[str, object]
-    ) -> list[tuple[Memory, types.Content]]:
-        now = platform_time.get_time()
-        made = []
-        for entry in memories:
-            metadata, ttl_s = metadata_of({**shared, **entry.custom_metadata})
-            memory = Memory(
-                id=entry.id or platform_uuid.new_uuid(),
-                time=now if entry.timestamp is None else time_of(entry.timestamp, default=now),
-                author=entry.author,
-                until=until_of(now, self._default_ttl_s if ttl_s is None else ttl_s),
-                stamp=entry.timestamp,
-                metadata=metadata,
-            )
-            made.append((memory, entry.content))
-        return made
-
-    async def _add_events(
-        self,
-        key: UserKey,
-        events: Sequence[Event],
-        session_id: str | None,
-        custom_metadata: Mapping[str, object] | None,
-    ) -> None:
-        metadata, ttl_s = metadata_of(custom_metadata or {})
-        session = None if session_id is None else session_id.strip()
-        made = []
-        for event in events:
-            if event.content is None or event.partial or is_redacted(event):
-                continue
-            if not text_in(event.content).strip():
-                continue
-            memory = Memory(
-                id=event.id,
-                time=event.timestamp,
-                session=session,
-                author=event.author,
-                until=until_of(event.timestamp, self._default_ttl_s if ttl_s is None else ttl_s),
-                metadata=metadata,
-            )
-            made.append((memory, event.content))
-        await self._add(key, made)
-
-    async def _add(self, key: UserKey, made: Sequence[tuple[Memory, types.Content]]) -> None:
-        if not made:
-            return
-        snapshot = await self._keeper.known(key)
-        if snapshot is not None and all(memory.digest in snapshot.known for memory, _ in made):
-            snapshot = await self._keeper.reader.read(key)  # another process may have removed all
-        while True:
-            known = frozenset() if snapshot is None else snapshot.known
-            now = self._keeper.now()
-            new = [
-                await self._keeper.encode(memory, content)
-                for memory, content in made
-                if memory.digest not in known and not memory.has_ended(now)
-            ]
-            if not new:
-                return
-            await self._keeper.add(key, new)
-            after = await self._keeper.known(key)
-            if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):
-                return
-            snapshot = after  # another process removed all, also what this one knew to be there

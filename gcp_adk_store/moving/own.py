@@ -14,7 +14,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.records import Listed, Record, Traits
 from gcp_adk_store.sessions.exporting import SessionExports, WholeSession
 from gcp_adk_store.sessions.importing import SessionImports
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 _AT_ONCE: Final = 8
 
@@ -25,7 +25,7 @@ class OwnStore:
     traits: Final = Traits(kind="gcp-adk-store", keeps_times=True, keeps_titles=True, at_once=_AT_ONCE)
     """What it keeps: everything."""
 
-    def __init__(self, service: FirestoreSessionService, *, closes: bool) -> None:
+    def __init__(self, service: SessionService, *, closes: bool) -> None:
         """Prepare; :meth:`close` closes *service* if this object *closes* it."""
         self._service = service
         self._closes = closes

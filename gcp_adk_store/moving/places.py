@@ -10,7 +10,7 @@ from gcp_adk_store.moving.adk_services import AdkService
 from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.records import Source, Target
 from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import SessionLimits
 
 ADK_FIRESTORE: Final = "adk-firestore"
@@ -43,7 +43,7 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
     """
     if isinstance(given, str):
         return _of_uri(given)
-    if isinstance(given, FirestoreSessionService):
+    if isinstance(given, SessionService):
         return OwnStore(given, closes=False)
     if isinstance(given, BaseSessionService):
         return AdkService(given, closes=False)

@@ -21,7 +21,7 @@ from gcp_adk_store.moving.records import Record, Target, elsewhere
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.exporting import ListedSession, SessionExports
 from gcp_adk_store.sessions.importing import SessionHeader
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 FORMAT: Final = 1
 MAX_LINE_BYTES: Final = 1024**3
@@ -39,7 +39,7 @@ class Exported:
 
 
 async def records_of(
-    service: FirestoreSessionService,
+    service: SessionService,
     app: str,
     user: str | None = None,
     session: str | None = None,

@@ -28,7 +28,7 @@ class _End(enum.Enum):
 
 
 class Bounds:
-    """Deadlines and concurrency limit of one service, which holds them as ``bounds``."""
+    """Deadlines and concurrency limit of one service, which holds them as ``_bounds``."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ def operation(*, limited: bool) -> Callable[[Method], Method]: ...
 def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
     """Make a method of a service an operation: bounded, measured, and named in the errors that it raises.
 
-    The service holds its :class:`Bounds` as ``bounds``. A method that yields is measured while it works on
+    The service holds its :class:`Bounds` as ``_bounds``. A method that yields is measured while it works on
     its next item; its caller bounds how long it goes on.
 
     Args:
@@ -120,7 +120,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
 
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
-        bounds: Bounds = args[0].bounds
+        bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
         running = bounds.begin(method, args, kwargs)
         with Entered(running, ends=True):
             require_kinds(method, args, kwargs)
@@ -131,13 +131,14 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
 
     @functools.wraps(method)
     async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        running = args[0].bounds.begin(method, args, kwargs)
+        bounds: Bounds = args[0]._bounds  # noqa: SLF001
+        running = bounds.begin(method, args, kwargs)
         items = method(*args, **kwargs)
         failure: BaseException | None = None
         try:
             with Entered(running):
                 require_kinds(method, args, kwargs)
-                await args[0].bounds.ready(running)
+                await bounds.ready(running)
             # Step by step: between two of them the caller's own code runs, in the same context.
             while True:
                 with Entered(running):

@@ -4,9 +4,11 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from gcp_adk_store.operations.forks import OfOneProcess
 
-class Closing(ABC):
-    """Closes at the end of an ``async with`` block."""
+
+class Closing(OfOneProcess, ABC):
+    """Closes at the end of an ``async with`` block, and belongs to one process."""
 
     @abstractmethod
     async def close(self) -> None:

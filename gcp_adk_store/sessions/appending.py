@@ -3,17 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal
 
 from google.adk.events import Event
-from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.operation import Operation
 from gcp_adk_store.sessions.appends import (
     Follower,
     HeldEvents,
@@ -25,122 +24,88 @@ from gcp_adk_store.sessions.appends import (
     rewound,
 )
 from gcp_adk_store.sessions.completion import Found
-from gcp_adk_store.sessions.content_hooks import ContentHooks
-from gcp_adk_store.sessions.handle import mark, marker_of
+from gcp_adk_store.sessions.handle import apply_temporary, mark, marker_of, without_temporary
 from gcp_adk_store.sessions.queues import Behind, Queues, Waiting, again
-from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import Appended, PartlyHeldError, SessionRecorder
-from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.sessions.turn import held
 from gcp_adk_store.settings import SessionLimits
 
 
-class AppendMethods(BaseSessionService):
-    """The methods of the session service that append events.
+class Appender:
+    """Appends events to the sessions below one prefix of a database, for one service."""
 
-    The service's constructor sets the attributes.
-    """
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        spelling: Spelling,
+        limits: SessionLimits,
+        *,
+        merging: bool,
+        running: Limiter,
+    ) -> None:
+        """Prepare.
 
-    bounds: Bounds
-    _on_conflict: Literal["raise", "merge"]
-    _limits: SessionLimits
-    _hooks: ContentHooks
-    _spelling: Spelling
-    _storage: SessionStorage
-    _reader: SessionReader
-    _recorder: SessionRecorder
-    _limiter: Limiter
-    _delivered: Lru[tuple[SessionKey, str], bool]
-    _held: HeldEvents
-    _under_way: UnderWay
-    _queues: Queues
-    _behind: Behind
-    _durability: Literal["event", "turn"]
-    follower: Follower | None
-    """Receives each stored event once, in order. An append succeeds also when it fails."""
-
-    @operation(limited=False)
-    async def append_event(self, session: Session, event: Event) -> Event:
-        """Store *event* and its change of state, then apply both to *session*; 1 commit.
-
-        Appends of this process to one session that wait for each other go in one commit, in their order, as
-        long as each event is small and *session* is the same, or ``on_conflict="merge"``. Each has its own
-        outcome: an event that cannot be stored does not affect the others.
-
-        A partial event is returned unchanged. An equal event that is stored already is not stored again, if
-        *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
-        that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
-        payloads, which are written first.
-
-        With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
-        it; the final response of an agent waits until all before it are stored. An event that was not
-        stored after its append returned is an error of the next append through *session*, of the end of the
-        turn, or of :meth:`flush`; nothing more is stored through *session* then.
-
-        An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
-        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
-
-        A store with ``index_on_append=True`` remembers the event afterwards, beside the caller; that never
-        fails the append. :meth:`flush` waits for it.
-
-        Raises:
-            SessionMissingError: the session does not exist; nothing was written.
-            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
-                or use ``on_conflict="merge"``.
-            InvalidInputError: the event is not JSON, a piece of it is over
-                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
-            TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
-            RedactorError: a redactor failed or took too long; nothing was written.
-            OutcomeUnknownError: not answered before the deadline; reload before repeating.
+        Args:
+            recorder: Stores the events.
+            spelling: Encodes them.
+            limits: The limits of the service.
+            merging: Whether an append that another writer overtook is stored after the other's.
+            running: The permits of the service's operations; a commit takes one.
         """
-        if event.partial:
-            return event
-        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        hold = held(self._storage, key)
-        if hold is not None:
-            hold.require_running()
-        event = await self._hooks.of_event(event)
-        mine = Waiting(session, event, asyncio.get_running_loop(), hold=hold)
-        if self._durability == "turn":
-            return await self._append_behind(key, mine)
+        self._reader = recorder.reader
+        self._recorder = recorder
+        self._spelling = spelling
+        self._limits = limits
+        self._merging = merging
+        self._running = running
+        self.permits = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
+        """By session: tasks, threads and loops that share one handle do not conflict with each other."""
+        self.follower: Follower | None = None
+        """Receives each stored event once, in order. An append succeeds also when it fails."""
+        # Ids of events that this process stored lately: a handle that was read without its events does not
+        # hold them. A known id is only a reason to ask storage for the event.
+        self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
+        self._held = HeldEvents()
+        self._queues = Queues()
+        self._behind = Behind()
+        self._under_way = UnderWay(self.permits)
+
+    async def append(self, key: SessionKey, mine: Waiting) -> Event:
+        """Store the event of *mine* and apply it to its handle; return the event."""
         self._queues.add(key, mine)
         return await self._wait(key, mine)
 
     async def flush(self) -> None:
-        """Wait for the running appends of this event loop, also those whose caller was cancelled.
-
-        Of a store with ``index_on_append=True``, also until their memories are stored, or the log says that
-        they are not.
-
-        ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
-        before, unless ``durability="turn"`` acknowledges it early.
-
-        Raises:
-            StoreError: with ``durability="turn"``, an append failed, and no later call has told it.
-        """
+        """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
         await self._behind.stored(lambda _, __: True)
         await self._under_way.wait()
         if self.follower is not None:
             await self.follower.flush()
         self._behind.require_all()
 
-    async def flush_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Wait until the appends of this event loop to one session are stored.
-
-        Raises:
-            StoreError: with ``durability="turn"``, one of them failed, and no later call has told it.
-        """
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
+    async def flush_session(self, key: SessionKey) -> None:
+        """Wait until the appends of this event loop to one session are stored."""
         await self._behind.stored(lambda other, _: other == key)
         self._behind.require_all(key)
 
-    async def _append_behind(self, key: SessionKey, mine: Waiting) -> Event:
+    async def ready(self, operation: Operation) -> None:
+        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
+        if not self._behind:
+            return
+        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
+
+        def concerns(key: SessionKey, waiting: Waiting) -> bool:
+            of_app = waiting.spelled is not None and bool(waiting.spelled.append.delta.app)
+            return app in (None, key.app) and (of_app or user in (None, key.user))
+
+        await self._behind.stored(concerns)
+
+    async def append_behind(self, key: SessionKey, mine: Waiting) -> Event:
         """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn."""
         session, event = mine.session, mine.event
         self._behind.require_whole(session)
         answers = mine.hold is not None and mine.hold.answers  # its commit removes a message that waits
         if not (mine.is_rewind or answers):
-            self._apply_temp_state(session, event)
+            apply_temporary(session, event)
             mine.spelled = await self._spelling.of_event(event)
         if mine.spelled is None or self._is_known(key, mine) or self._is_in_tail(mine):
             await self._behind.stored(lambda other, _: other == key)
@@ -176,7 +141,7 @@ class AppendMethods(BaseSessionService):
     async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
         """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
         try:
-            permit = await self._limiter.acquire(key)
+            permit = await self.permits.acquire(key)
         except BaseException as exc:
             if mine.outcome is None:  # nothing was sent
                 self._queues.take(key, mine)
@@ -188,29 +153,33 @@ class AppendMethods(BaseSessionService):
         else:
             if mine.outcome is None:
                 self._queues.take(key, mine)
-                work = self.bounds.run(lambda: self._lead(key, mine))
+                work = self._permitted(key, mine)
                 return await self._under_way.see_through(permit, work)
-            self._limiter.release(permit)
+            self.permits.release(permit)
         try:
             return await asyncio.shield(mine.outcome)
         except asyncio.CancelledError:
             mine.outcome.add_done_callback(report_unawaited)
             raise
 
+    async def _permitted(self, key: SessionKey, first: Waiting) -> Event:
+        async with self._running.permit():
+            return await self._lead(key, first)
+
     async def _lead(self, key: SessionKey, first: Waiting) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
         if first.held is None:
-            self._apply_temp_state(first.session, first.event)
+            apply_temporary(first.session, first.event)
             if first.hold is not None:
                 first.event = first.hold.claimed(first.event)
         spelled = first.spelled or await self._spelling.of_event(first.event)
         known = self._is_known(key, first)
         if known and await self._recorder.holds(key, spelled.append):
-            return self._trim_temp_delta_state(first.event)
+            return without_temporary(first.event)
         if first.is_rewind:
             spelled = await self._spelling.of_event(await rewound(self._reader, key, first.event))
             if known and await self._recorder.holds(key, spelled.append):
-                return self._trim_temp_delta_state(first.event)
+                return without_temporary(first.event)
         first.spelled = spelled
         group = [first]
         try:
@@ -261,7 +230,7 @@ class AppendMethods(BaseSessionService):
                 size += following.size
                 following.begin()
                 if following.held is None:
-                    self._apply_temp_state(following.session, following.event)
+                    apply_temporary(following.session, following.event)
                 group.append(following)
 
     def _may_follow(self, key: SessionKey, group: Sequence[Waiting], following: Waiting) -> bool:
@@ -276,7 +245,7 @@ class AppendMethods(BaseSessionService):
         if following.session is first.session:
             return True
         markers = marker_of(first.session), marker_of(following.session)
-        return self._on_conflict == "merge" and None not in markers
+        return self._merging and None not in markers
 
     async def _store(self, key: SessionKey, group: Sequence[Waiting]) -> None:
         """Store *group*, together or else one by one, and set the outcomes of all but the first.
@@ -308,7 +277,7 @@ class AppendMethods(BaseSessionService):
         spelled = [member.spelled for member in group if member.spelled is not None]
         append = reduce(Append.and_then, (one.append for one in spelled))
         handles = list({id(member.session): member.session for member in group}.values())
-        merging = self._on_conflict == "merge"
+        merging = self._merging
         hold = group[0].hold
         if hold is not None:
             hold.commits([member.event.id for member in group])
@@ -361,7 +330,7 @@ class AppendMethods(BaseSessionService):
             self._delivered.put((key, member.event.id), value=True)
             member.is_stored = True
             if member.held is None:
-                member.event = self._trim_temp_delta_state(member.event)
+                member.event = without_temporary(member.event)
             member.end()
 
     def _tell(self, group: Sequence[Waiting]) -> None:
@@ -385,9 +354,9 @@ class AppendMethods(BaseSessionService):
     def _apply(self, member: Waiting, spelled: SpelledEvent) -> None:
         """Make the handle of *member* equal to storage with its event."""
         session = member.session
-        event = self._trim_temp_delta_state(member.event)
+        event = without_temporary(member.event)
         event.actions.state_delta = spelled.delta
-        self._update_session_state(session, event)
+        session.state.update(event.actions.state_delta)
         held = spelled.held(event)
         if not (member.is_in_handle and any(one is event for one in session.events)):
             session.events.append(held)

@@ -18,7 +18,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.unreadable import unreadable
 from gcp_adk_store.settings import SessionLimits
@@ -55,7 +55,7 @@ class SessionExports:
         """Read through *storage*, whose documents are a snapshot."""
         self._storage = storage
         self._reader = _Reader(storage, cache_bytes=0, placeholders=False)
-        self._service = FirestoreSessionService.over(storage, limits=SessionLimits(segment_cache_bytes=0))
+        self._service = SessionService(storage, limits=SessionLimits(segment_cache_bytes=0))
 
     @classmethod
     @asynccontextmanager

@@ -326,6 +326,17 @@ class SessionForks:
             return await making.complete([header, *last], revision=stored.revision)
 
 
+def fork_key(source: SessionKey, *, to_user_id: str | None, to_session_id: str | None) -> SessionKey:
+    """Return the key of a fork of *source*; a blank session id takes a random one.
+
+    Raises:
+        InvalidInputError: an id is not text.
+    """
+    user = source.user if to_user_id is None else to_user_id
+    key = SessionKey(app=source.app, user=user, session="" if to_session_id is None else to_session_id)
+    return key if key.session else SessionKey(app=key.app, user=user, session=platform_uuid.new_uuid())
+
+
 def _artifacts_of(past: Past) -> ArtifactsAt | None:
     """Return what the events of *past* tell about artifacts; ``None`` at the present, where all are there."""
     if past.count == len(past.events):

@@ -1,7 +1,7 @@
 """Make the caller's ``Session``, and keep its marker."""
 
 from google.adk.events import Event
-from google.adk.sessions import Session
+from google.adk.sessions import Session, State
 
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker
@@ -46,3 +46,23 @@ def made_session(
     )
     mark(session, marker)
     return session
+
+
+def apply_temporary(session: Session, event: Event) -> None:
+    """Give the caller's *session* the ``temp:`` keys of *event*, which are never stored.
+
+    The next agents of the invocation read them there.
+    """
+    delta = event.actions.state_delta
+    session.state.update((key, value) for key, value in delta.items() if _is_temporary(key))
+
+
+def without_temporary(event: Event) -> Event:
+    """Return *event*, whose change of state has no ``temp:`` keys any more."""
+    delta = event.actions.state_delta
+    event.actions.state_delta = {key: value for key, value in delta.items() if not _is_temporary(key)}
+    return event
+
+
+def _is_temporary(key: str) -> bool:
+    return key.startswith(State.TEMP_PREFIX)

@@ -13,7 +13,6 @@ from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
-from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.pauses import Pauses
 from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
 from gcp_adk_store.sessions.completion import decode_events
@@ -34,67 +33,28 @@ class SessionEvent:
     """With it, an iteration in the same direction continues after this event."""
 
 
-class IterationMethods:
-    """The methods of the session service that go through the events of one session.
+class SessionEvents:
+    """Goes through the events of the sessions below one prefix of a database."""
 
-    The service's constructor sets the attributes.
-    """
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
+        self._reader = reader
 
-    _reader: SessionReader
-    _storage: SessionStorage
-
-    @operation
-    async def iter_events(
+    async def iterate(
         self,
+        key: SessionKey,
         *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        cursor: str | None = None,
-        limit: int | None = None,
-        direction: Literal["forward", "backward"] = "forward",
-        follow: bool = False,
+        cursor: str | None,
+        limit: int | None,
+        direction: Literal["forward", "backward"],
+        follow: bool,
     ) -> AsyncGenerator[SessionEvent]:
-        """Yield the events of a session one by one, with payloads, in append order or in reverse.
-
-        They are those that the session has when the first one is requested. Takes 1 read then, and 1 for the
-        next one to eight segments that this process does not know: a history of any length takes little
-        memory.
-
-        With *follow*, it goes on: it yields each event that any process appends, once and in append order,
-        until the session is gone or the caller stops. Each change of the session document is 1 read, and
-        holds the new events; a segment is read only if it was sealed together with events that were not
-        yielded yet. Waiting costs nothing on Firestore. A local store yields the events of its own process at
-        once, and those of others within half a second. A lost connection is opened again, which is 1 read,
-        with growing waits of a minute at most. To begin with the last *n* events, pass the cursor of the
-        *n*-th event of ``direction="backward"``.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            cursor: ``cursor`` of an event, to continue after it in *direction*; appends do not invalidate
-                it. By default all events.
-            limit: The most events; ``None`` for all.
-            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
-            follow: Whether to wait for further events after the last one; only ``forward``.
-
-        Raises:
-            SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id;
-                with *follow*, also when it is deleted or expires, also if another one then has its id.
-            SessionConflictError: another call restored the session during the iteration, and events are gone:
-                read the session again, and follow it anew.
-            InvalidInputError: *cursor*, *limit* or *direction* is invalid, or a restore of the session took
-                away the place of *cursor*: those of segments before the restore's point go on.
-            UnavailableError: with *follow*, also when Firestore does not answer any more; go on from the last
-                cursor.
-        """
+        """Yield the events of a session as the service's ``iter_events``, which has the errors."""
         require_either("direction", direction, "forward", "backward")
         require_limit(limit)
         backward = direction == "backward"
         if follow and backward:
             raise InvalidInputError('follow goes with direction="forward" alone: the newest events come last')
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
         last: StoredSession | None = None
         place = EventPlace()
         count = 0
@@ -124,7 +84,7 @@ class IterationMethods:
         self, stored: StoredSession, place: EventPlace, *, backward: bool
     ) -> AsyncIterator[tuple[Event, EventPlace]]:
         """Yield the events of *stored* from *place* on, each with the place after it in this direction."""
-        async for number, texts in self._runs(stored, place.segment, backward=backward):
+        async for number, texts in self.runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
@@ -133,7 +93,7 @@ class IterationMethods:
                 event = await self._event(stored, number, texts, index)
                 yield event, EventPlace(segment=number, offset=index if backward else index + 1)
 
-    async def _runs(
+    async def runs(
         self, stored: StoredSession, first: int, *, backward: bool
     ) -> AsyncIterator[tuple[int, Sequence[str]]]:
         """Yield the events of segments by number, and of the tail, some segments at a time."""
@@ -148,7 +108,7 @@ class IterationMethods:
                 continue
             some = [number for number in unread[:step] if number != stored.sealed]
             in_order = sorted(some)
-            segments = await self._segments(stored, in_order)
+            segments = await self.segments(stored, in_order)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 await asyncio.sleep(0)  # reading segments in memory has no other pause
@@ -156,7 +116,7 @@ class IterationMethods:
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
 
-    async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment]:
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment]:
         """Return segments by number; one that is gone is an error."""
         segments = await self._reader.segments(stored, numbers)
         if segments is None:
@@ -167,9 +127,9 @@ class IterationMethods:
         where = self._reader.place_of(stored, number)
         some = texts[index : index + 1]
         (event,) = await decode_events(some, where=where, first=index, pauses=Pauses())
-        return await self._completed_event(stored, event)
+        return await self.completed(stored, event)
 
-    async def _completed_event(
+    async def completed(
         self, stored: StoredSession, event: StoredEvent, *, only_whole: bool = False
     ) -> Event:
         """Return *event* with its payloads; with *only_whole*, without those of parts of its content."""

@@ -31,7 +31,6 @@ from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession, req
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
-from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.sessions.arguments import is_count, require_either, require_time
@@ -70,30 +69,17 @@ class SessionPage:
     """The cursor of the next page; ``None`` if this page is not full, and so the last."""
 
 
-class ListingMethods:
-    """The methods of the session service that list sessions.
+class Listings:
+    """Lists the sessions below one prefix of a database."""
 
-    The service's constructor sets the attributes.
-    """
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
+        self._reader = reader
 
-    _storage: SessionStorage
-    _reader: SessionReader
-
-    @operation
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Return sessions with merged state and without events, least recently updated first.
-
-        1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
-        every 500 users. The empty string is a user like any other.
-
-        A session that cannot be read is left out, because the answer has no place for it, and a warning in
-        the log names it; :meth:`list_sessions_page` returns such sessions apart.
-
-        Raises:
-            StoredDataError: none of the sessions can be read, or the state of the app, or of *user*.
-        """
-        documents, states = await self._found(app_name, user_id, None, fields=HEADER_FIELDS, with_state=True)
-        left_out = _LeftOut(self._storage.layout, app_name)
+    async def all_of(self, app: str, user: str | None) -> ListSessionsResponse:
+        """Return all sessions as the service's ``list_sessions``, which has the errors."""
+        documents, states = await self._found(app, user, None, fields=HEADER_FIELDS, with_state=True)
+        left_out = _LeftOut(self._storage.layout, app)
         stored = await self._headers(documents, left_out, with_state=True)
         found = await self._complete(stored, states, left_out)
         if left_out.first is not None and not found:
@@ -104,53 +90,24 @@ class ListingMethods:
         in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
         return ListSessionsResponse(sessions=await paced(heapq.merge(*in_order, key=_by_update)))
 
-    @operation
-    async def list_sessions_page(
+    async def page(
         self,
+        app: str,
+        user: str | None,
         *,
-        app_name: str,
-        user_id: str | None = None,
-        page_size: int = 50,
-        cursor: str | None = None,
-        order: Literal["newest", "oldest"] = "newest",
-        include_state: bool = True,
-        labels: Mapping[str, str] | None = None,
-        updated_after: float | None = None,
+        page_size: int,
+        cursor: str | None,
+        order: Literal["newest", "oldest"],
+        include_state: bool,
+        labels: Mapping[str, str] | None,
+        updated_after: float | None,
     ) -> SessionPage:
-        """Return one page of the sessions of a user or an app by last update, without events.
-
-        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
-        those on the page. Firestore bills 1 read for each session of the page and each scope of state, while
-        :meth:`list_sessions`, for which ADK has no pages, reads all sessions. A session that is updated
-        between two pages moves to its new place. A page omits expired sessions, so it may hold fewer than
-        *page_size* and still have a successor. ``infos`` of the page has title, labels, numbers of events and
-        turns, and the last message of each session; it takes no further read. A session that cannot be read
-        is in ``unreadable`` of the page, with what is wrong and the command that looks at it.
-
-        Args:
-            app_name: The app.
-            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
-            page_size: The most sessions of the page, 1 to 1,000.
-            cursor: ``next_cursor`` of the page before, of the same user, order, *labels* and
-                *updated_after*.
-            order: The most or the least recently updated first.
-            include_state: Whether sessions have their merged state; without it their state is empty, and is
-                not read.
-            labels: Lists only sessions that have all these labels, which needs an index. The database finds
-                the first label by the index; the others are compared in this process, and sessions that
-                lack one are read and omitted. So begin with the label that the fewest sessions have.
-            updated_after: Unix time in seconds: lists only sessions whose last event, or else creation, has a
-                later time.
-
-        Raises:
-            InvalidInputError: an argument is invalid.
-            NotProvisionedError: the database has no index for such pages; the error has the command.
-        """
+        """Return one page of sessions as the service's ``list_sessions_page``, which has the errors."""
         if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
             raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
         require_either("order", order, "newest", "oldest")
         # Refuses invalid ids, too.
-        listing = f"{UserKey(app=app_name, user=user_id or '')} {user_id is None} {order}"
+        listing = f"{UserKey(app=app, user=user or '')} {user is None} {order}"
         filters: list[Filter] = []
         if labels is not None:
             require_labels(labels)
@@ -163,14 +120,14 @@ class ListingMethods:
             listing += f" {sorted((labels or {}).items())} {updated_after}"
         after = None
         if cursor is not None:
-            time, key = decode_page_cursor(cursor, listing=listing, app=app_name)
+            time, key = decode_page_cursor(cursor, listing=listing, app=app)
             after = time, self._storage.layout.session(key)
         page = Page(
             field=BY_UPDATE, descending=order == "newest", limit=page_size, after=after, filters=filters
         )
         names = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
         documents, states = await self._found(
-            app_name, user_id, page, fields=(*names, *INFO_FIELDS), with_state=include_state
+            app, user, page, fields=(*names, *INFO_FIELDS), with_state=include_state
         )
         place = None
         while len(documents) % page_size == 0 and documents:
@@ -179,11 +136,11 @@ class ListingMethods:
                 break
             # No cursor can name the place of this damaged session, so that the page goes on behind it.
             rest = replace(page, after=place_by_update(documents[-1]))
-            more = await self._query(app_name, user_id, rest, fields=(*names, *INFO_FIELDS))
+            more = await self._query(app, user, rest, fields=(*names, *INFO_FIELDS))
             documents += more
             if not more:
                 break
-        left_out = _LeftOut(self._storage.layout, app_name)
+        left_out = _LeftOut(self._storage.layout, app)
         infos: dict[SessionKey, SessionInfo] = {}
         stored = await self._headers(documents, left_out, with_state=include_state, infos=infos)
         wanted = set((labels or {}).items())

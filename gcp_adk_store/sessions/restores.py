@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from google.adk.sessions import Session
-
 from gcp_adk_store import machine
 from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.notes import read_restores
@@ -24,20 +22,17 @@ from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import StoredPayload
-from gcp_adk_store.model.history import Point, require_point
+from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.restores import behind, rewound
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import refs_in
-from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.histories import HistoryMethods
 from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -290,72 +285,6 @@ class Restorer:
                 ) from exc
             # A note names the segments, and the collector finds the payloads.
             telemetry.warn(logger, "parts that a restore cut off are left", exc)
-
-
-class RestoreMethods(HistoryMethods):
-    """The methods of the session service that change the history of sessions.
-
-    The service's constructor sets the attributes.
-    """
-
-    _restorer: Restorer
-
-    @operation
-    async def restore_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        at: Point,
-        put_back: PutBack | None = None,
-        only_of_events: int | None = None,
-    ) -> Session:
-        """Take a session back to a point, in one atomic step, and return it.
-
-        Its events and its own state are then exactly those that :meth:`get_session_at` returns. The state of
-        the user and the app stays as it is. Handles that were read before conflict at their next append, also
-        with ``on_conflict="merge"``: read the session again. The events after the point are lost. A point
-        that keeps all events changes nothing, and handles stay valid. The call also finishes restores of the
-        session that were interrupted.
-
-        Artifacts stay as they are; ``Store.restore_session`` takes them back, too.
-
-        Takes 1 read beside 1 query, 1 more read for segments that this process does not know, and 1 commit of
-        1 or 2 writes; then deletes what was cut off, and reads the session.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            at: The point, such as ``Point.before_invocation("e-1")``.
-            put_back: Puts back artifacts.
-            only_of_events: Restores only if the session has so many events; by default any number.
-
-        Raises:
-            SessionMissingError: the session does not exist; nothing was written.
-            PointMissingError: the session does not have this point, perhaps because another call restored it
-                to an earlier one; nothing was written.
-            InitialStateUnknownError: the session is from format 1, and the state at the point is unknown;
-                nothing was written.
-            SessionConflictError: the session has another number of events than *only_of_events*; nothing was
-                written.
-            InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.
-            OutcomeUnknownError: not answered, or restored but not read or not finished. Read the session
-                before repeating the call.
-        """
-        require_point(at)
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._restorer.restore(key, at, put_back, only_of_events=only_of_events)
-        try:
-            found = await self._reader.find(key, None)
-        except StoreError as exc:
-            raise OutcomeUnknownError.since(
-                exc, f"the session is restored, but could not be read; get it again: {exc}"
-            ) from exc
-        if found is None:
-            raise SessionMissingError("the session was restored, and another call deleted it since")
-        return to_session(found)
 
 
 def require_not_restored(

@@ -1,81 +1,49 @@
-"""Store ADK sessions in Firestore, as ADK's session service."""
+"""Store ADK sessions, as ADK's session service, over any storage."""
 
-import logging
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from functools import partial
-from typing import Any, Literal, Self, Unpack
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from types import EllipsisType
+from typing import Any, Literal, Unpack
 
+from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
-from google.adk.sessions.base_session_service import GetSessionConfig
-from google.auth.credentials import Credentials
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import open_documents
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.session_info import Description, SessionInfo
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.operation import Operation
-from gcp_adk_store.sessions.appending import AppendMethods
-from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
+from gcp_adk_store.sessions.administration import SessionAdministration
+from gcp_adk_store.sessions.appending import Appender
 from gcp_adk_store.sessions.arguments import require_either
-from gcp_adk_store.sessions.check_methods import CheckMethods
-from gcp_adk_store.sessions.content_hooks import ContentHooks, ContentRedactor
-from gcp_adk_store.sessions.descriptions import DescriptionMethods
-from gcp_adk_store.sessions.fork_methods import ForkMethods
-from gcp_adk_store.sessions.forking import SessionForks
-from gcp_adk_store.sessions.garbage import Collector
+from gcp_adk_store.sessions.content_hooks import ContentHooks
+from gcp_adk_store.sessions.descriptions import describe, find_info
 from gcp_adk_store.sessions.handle import made_session, to_session
-from gcp_adk_store.sessions.lifecycle import Condition, RemoveCopies, SessionLifecycle
-from gcp_adk_store.sessions.listings import ListingMethods
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.queues import Behind, Queues, Waiting
-from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.iterations import SessionEvent
+from gcp_adk_store.sessions.listings import Listings, SessionPage
+from gcp_adk_store.sessions.queues import Waiting
 from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.redact_methods import RedactMethods
-from gcp_adk_store.sessions.redacting import Redactor
-from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.sessions.verification import VerifyMethods
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
-from gcp_adk_store.settings.envelope import KmsEnvelope
+from gcp_adk_store.sessions.turn import held
+from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import SessionOptions, require_options
-
-logger = logging.getLogger(__name__)
 
 
 @checks_kinds
-class FirestoreSessionService(
-    AppendMethods,
-    CheckMethods,
-    VerifyMethods,
-    ForkMethods,
-    RestoreMethods,
-    RedactMethods,
-    ListingMethods,
-    DescriptionMethods,
-    OfOneProcess,
-    Closing,
-    BaseSessionService,
-):
-    """ADK's session service on Firestore, for any number of processes, threads and event loops.
+class SessionService(SessionAdministration, BaseSessionService):
+    """ADK's session service over any storage, for any number of processes, threads and event loops.
 
-    ``async with`` closes the connections that the service opened. It can be made before the process forks. It
-    cannot be pickled.
+    ``async with`` closes the connections of its storage. It can be made before the process forks. It cannot
+    be pickled. :class:`~gcp_adk_store.FirestoreSessionService` makes one over Firestore, and
+    :meth:`Store.local` one over a folder.
 
     Guarantees: an acknowledged create or append is durable and visible to every later read. An append
     is atomic over event, session, user and app state, and happens exactly once under retries and lost
@@ -83,175 +51,65 @@ class FirestoreSessionService(
     Events keep their append order. ``get_session`` returns a session equal to that of the process that
     appended.
 
-    If ``FIRESTORE_EMULATOR_HOST`` is set, the service uses that emulator, without credentials.
-
     Every method may raise :class:`~gcp_adk_store.errors.UnavailableError`,
     :class:`~gcp_adk_store.errors.AccessDeniedError`, :class:`~gcp_adk_store.errors.NotProvisionedError`
     and :class:`~gcp_adk_store.errors.StoredDataError`, in addition to the errors that it names.
     """
 
-    def __init__(
-        self,
-        *,
-        project: str | None = None,
-        database: str = "(default)",
-        prefix: str = "adk",
-        bucket: str | None = None,
-        client: FirestoreClient | None = None,
-        storage: StorageClient | None = None,
-        credentials: StoreCredentials | Credentials | None = None,
-        interceptors: Sequence[ClientInterceptor] = (),
-        **options: Unpack[SessionOptions],
-    ) -> None:
-        """Prepare the service; nothing is contacted before the first call.
+    def __init__(self, storage: SessionStorage, **options: Unpack[SessionOptions]) -> None:
+        """Prepare the service; nothing is read or written before the first call.
 
         Args:
-            project: Google Cloud project; by default ``GOOGLE_CLOUD_PROJECT``, then that of the
-                credentials.
-            database: Firestore database id.
-            prefix: Start of the collections' names; services with different prefixes share no sessions.
-            bucket: Bucket for large payloads; by default they are stored in Firestore documents.
-            client: A ``google.cloud.firestore.AsyncClient`` to use. It decides project and database.
-                :meth:`close` does not close it. It works only in the event loop of its first use.
-            storage: A ``google.cloud.storage.Client`` to use for the *bucket*; it stays open, too.
-            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to
-                share; by default those of the environment.
-            interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
+            storage: Where the sessions are; :meth:`close` closes it.
             options: As docs/reference/options.md describes them.
 
         Raises:
-            InvalidInputError: a name or an option is unknown or malformed.
+            InvalidInputError: an option is unknown or malformed, or *storage* does not encrypt and
+                ``encryption`` is given.
         """
-        require_options(options, FirestoreSessionService)
-        place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
-        limits = options.get("limits") or SessionLimits()
-        credentials = StoreCredentials.of(credentials)  # documents and payloads share its token
-        of_calls: dict[str, Any] = {"interceptors": interceptors, "limits": limits}
-        opened = partial(open_documents, project=place.project, credentials=credentials, **of_calls)
-        documents = opened(database=place.database, client=client)
-        objects = None
-        if place.bucket is not None:
-            requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
-            calls = StorageCalls(
-                place.bucket, project=place.project, client=storage, credentials=credentials, limits=requests
-            )
-            objects = Objects(calls)
-        layout = Layout(place.prefix)
-        envelope = options.get("encryption")
-        if envelope is None:
-            self._begin(SessionStorage(documents, Payloads(documents, objects, layout), layout), **options)
-            return
-        if client is not None or envelope.keys_database == place.database:
+        require_options(options, SessionService)
+        if options.get("encryption") is not None and storage.encryption is None:
             raise InvalidInputError(
-                "encryption keeps its keys in a database of its own: leave out client=, and let "
-                "keys_database differ from database"
+                "encryption= belongs to what makes the storage: FirestoreSessionService, Store.connect or "
+                "Store.local; this storage does not encrypt"
             )
-        from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
-
-        encrypted = encrypted_storage(
-            documents,
-            objects,
-            layout,
-            envelope,
-            open_keys=lambda database: opened(database=database, client=None),
-            credentials=credentials,
-        )
-        self._begin(encrypted, **options)
-
-    @classmethod
-    def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:
-        """Return the service over another *storage* than Firestore; :meth:`close` closes it.
-
-        Raises:
-            InvalidInputError: an option is unknown or malformed.
-        """
-        require_options(options, FirestoreSessionService.over)
-        service = cls.__new__(cls)
-        service._begin(storage, **options)  # noqa: SLF001  # its own class
-        return service
-
-    def _begin(
-        self,
-        storage: SessionStorage,
-        *,
-        on_conflict: Literal["raise", "merge"] = "raise",
-        on_missing_payload: Literal["raise", "placeholder"] = "raise",
-        durability: Literal["event", "turn"] = "event",
-        default_ttl_seconds: float | None = None,
-        redactors: Sequence[ContentRedactor] = (),
-        limits: SessionLimits | None = None,
-        encryption: KmsEnvelope | None = None,  # noqa: ARG002  # the storage encrypts
-    ) -> None:
+        on_conflict = options.get("on_conflict", "raise")
+        on_missing_payload = options.get("on_missing_payload", "raise")
+        durability = options.get("durability", "event")
+        default_ttl_seconds = options.get("default_ttl_seconds")
         require_either("on_conflict", on_conflict, "raise", "merge")
         require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")
         require_either("durability", durability, "event", "turn")
         if default_ttl_seconds is not None:
             Expiry.begin(default_ttl_seconds, now=0)  # refuses an invalid one
-        self._default_ttl_s = default_ttl_seconds
-        self._on_conflict = on_conflict
-        self._durability = durability
-        self._limits = limits or SessionLimits()
-        self._hooks = ContentHooks(redactors, timeout_s=self._limits.redactor_timeout_s)
-        self._storage = storage
-        self._spelling = Spelling(self._limits, self._storage.payloads.place)
-        self._reader = SessionReader(
-            self._storage,
-            cache_bytes=self._limits.segment_cache_bytes,
-            placeholders=on_missing_payload == "placeholder",
-        )
-        self._recorder = SessionRecorder(self._storage, self._reader)
-        self._lifecycle = SessionLifecycle(self._storage, self._reader)
-        self._restorer = Restorer(self._storage, self._reader, self._spelling, self._limits)
-        self._redactor = Redactor(self._storage, self._reader, self._spelling, self._limits)
-        self._forks = SessionForks(
-            self._storage,
-            self._reader,
-            self._lifecycle,
-            self._limits,
+        limits = options.get("limits") or SessionLimits()
+        super().__init__(
+            storage,
+            limits,
+            default_ttl_seconds=default_ttl_seconds,
             skip_missing=on_missing_payload == "placeholder",
         )
-        self._collector = Collector(self._storage, self._reader, self._lifecycle, self._restorer)
-        limiter = partial(
-            Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
+        self._hooks = ContentHooks(options.get("redactors", ()), timeout_s=limits.redactor_timeout_s)
+        self._listings = Listings(storage, self._reader)
+        running = Limiter(
+            at_once=limits.max_in_flight, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
-        self.bounds = Bounds(
-            FirestoreSessionService,
+        self._appender = Appender(
+            SessionRecorder(storage, self._reader),
+            self._spelling,
+            limits,
+            merging=on_conflict == "merge",
+            running=running,
+        )
+        self._is_behind = durability == "turn"
+        self._bounds = Bounds(
+            SessionService,
             system=telemetry.FIRESTORE,
-            deadlines_s=self._limits.deadlines_s,
-            limiter=limiter(at_once=self._limits.max_in_flight),
-            ready=self._ready,
+            deadlines_s=limits.deadlines_s,
+            limiter=running,
+            ready=self._appender.ready,
             names_ids=settings.names_ids,
         )
-        # Tasks, threads and loops that share one handle do not conflict with each other.
-        self._limiter = limiter()
-        # Ids of events that this process stored lately: a handle that was read without its events does not
-        # hold them. A known id is only a reason to ask storage for the event.
-        self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
-        self._held = HeldEvents()
-        self.follower = None
-        self._queues = Queues()
-        self._behind = Behind()
-        self._under_way = UnderWay(self._limiter)
-
-    @property
-    def hooks(self) -> ContentHooks:
-        """Its redactors, for messages that wait for a turn."""
-        return self._hooks
-
-    @property
-    def storage(self) -> SessionStorage:
-        """Where it stores sessions, for the other services of one store."""
-        return self._storage
-
-    @property
-    def limits(self) -> SessionLimits:
-        """Its limits."""
-        return self._limits
-
-    @property
-    def default_ttl_seconds(self) -> float | None:
-        """Seconds after the last append at which its new sessions end; ``None`` for never."""
-        return self._default_ttl_s
 
     @operation
     async def create_session(
@@ -316,6 +174,74 @@ class FirestoreSessionService(
         return None if found is None else to_session(found)
 
     @operation
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return sessions with merged state and without events, least recently updated first.
+
+        1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
+        every 500 users. The empty string is a user like any other.
+
+        A session that cannot be read is left out, because the answer has no place for it, and a warning in
+        the log names it; :meth:`list_sessions_page` returns such sessions apart.
+
+        Raises:
+            StoredDataError: none of the sessions can be read, or the state of the app, or of *user*.
+        """
+        return await self._listings.all_of(app_name, user_id)
+
+    @operation
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        page_size: int = 50,
+        cursor: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
+        include_state: bool = True,
+        labels: Mapping[str, str] | None = None,
+        updated_after: float | None = None,
+    ) -> SessionPage:
+        """Return one page of the sessions of a user or an app by last update, without events.
+
+        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
+        those on the page. Firestore bills 1 read for each session of the page and each scope of state, while
+        :meth:`list_sessions`, for which ADK has no pages, reads all sessions. A session that is updated
+        between two pages moves to its new place. A page omits expired sessions, so it may hold fewer than
+        *page_size* and still have a successor. ``infos`` of the page has title, labels, numbers of events and
+        turns, and the last message of each session; it takes no further read. A session that cannot be read
+        is in ``unreadable`` of the page, with what is wrong and the command that looks at it.
+
+        Args:
+            app_name: The app.
+            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
+            page_size: The most sessions of the page, 1 to 1,000.
+            cursor: ``next_cursor`` of the page before, of the same user, order, *labels* and
+                *updated_after*.
+            order: The most or the least recently updated first.
+            include_state: Whether sessions have their merged state; without it their state is empty, and is
+                not read.
+            labels: Lists only sessions that have all these labels, which needs an index. The database finds
+                the first label by the index; the others are compared in this process, and sessions that
+                lack one are read and omitted. So begin with the label that the fewest sessions have.
+            updated_after: Unix time in seconds: lists only sessions whose last event, or else creation, has a
+                later time.
+
+        Raises:
+            InvalidInputError: an argument is invalid.
+            NotProvisionedError: the database has no index for such pages; the error has the command.
+        """
+        return await self._listings.page(
+            app_name,
+            user_id,
+            page_size=page_size,
+            cursor=cursor,
+            order=order,
+            include_state=include_state,
+            labels=labels,
+            updated_after=updated_after,
+        )
+
+    @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; a missing session is accepted.
 
@@ -330,65 +256,177 @@ class FirestoreSessionService(
         if key.session:
             await self._lifecycle.delete(key)
 
-    def delete_session_if(self, key: SessionKey, condition: Condition) -> Awaitable[bool]:
-        """Remove a session if it meets *condition*, for :meth:`Store.prune`; return whether it did."""
-        return self._lifecycle.delete_if(key, condition)
+    @operation(limited=False)
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store *event* and its change of state, then apply both to *session*; 1 commit.
+
+        Appends of this process to one session that wait for each other go in one commit, in their order, as
+        long as each event is small and *session* is the same, or ``on_conflict="merge"``. Each has its own
+        outcome: an event that cannot be stored does not affect the others.
+
+        A partial event is returned unchanged. An equal event that is stored already is not stored again, if
+        *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
+        that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
+        payloads, which are written first.
+
+        With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
+        it; the final response of an agent waits until all before it are stored. An event that was not
+        stored after its append returned is an error of the next append through *session*, of the end of the
+        turn, or of :meth:`flush`; nothing more is stored through *session* then.
+
+        An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
+        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
+
+        A store with ``index_on_append=True`` remembers the event afterwards, beside the caller; that never
+        fails the append. :meth:`flush` waits for it.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
+                or use ``on_conflict="merge"``.
+            InvalidInputError: the event is not JSON, a piece of it is over
+                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
+            TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
+            RedactorError: a redactor failed or took too long; nothing was written.
+            OutcomeUnknownError: not answered before the deadline; reload before repeating.
+        """
+        if event.partial:
+            return event
+        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+        hold = held(self._storage, key)
+        if hold is not None:
+            hold.require_running()
+        event = await self._hooks.of_event(event)
+        mine = Waiting(session, event, asyncio.get_running_loop(), hold=hold)
+        if self._is_behind:
+            return await self._appender.append_behind(key, mine)
+        return await self._appender.append(key, mine)
+
+    async def flush(self) -> None:
+        """Wait for the running appends of this event loop, also those whose caller was cancelled.
+
+        Of a store with ``index_on_append=True``, also until their memories are stored, or the log says that
+        they are not.
+
+        ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
+        before, unless ``durability="turn"`` acknowledges it early.
+
+        Raises:
+            StoreError: with ``durability="turn"``, an append failed, and no later call has told it.
+        """
+        await self._appender.flush()
+
+    async def flush_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Wait until the appends of this event loop to one session are stored.
+
+        Raises:
+            StoreError: with ``durability="turn"``, one of them failed, and no later call has told it.
+        """
+        await self._appender.flush_session(SessionKey(app=app_name, user=user_id, session=session_id))
+
+    @operation
+    async def iter_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        direction: Literal["forward", "backward"] = "forward",
+        follow: bool = False,
+    ) -> AsyncGenerator[SessionEvent]:
+        """Yield the events of a session one by one, with payloads, in append order or in reverse.
+
+        They are those that the session has when the first one is requested. Takes 1 read then, and 1 for the
+        next one to eight segments that this process does not know: a history of any length takes little
+        memory.
+
+        With *follow*, it goes on: it yields each event that any process appends, once and in append order,
+        until the session is gone or the caller stops. Each change of the session document is 1 read, and
+        holds the new events; a segment is read only if it was sealed together with events that were not
+        yielded yet. Waiting costs nothing on Firestore. A local store yields the events of its own process at
+        once, and those of others within half a second. A lost connection is opened again, which is 1 read,
+        with growing waits of a minute at most. To begin with the last *n* events, pass the cursor of the
+        *n*-th event of ``direction="backward"``.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            cursor: ``cursor`` of an event, to continue after it in *direction*; appends do not invalidate
+                it. By default all events.
+            limit: The most events; ``None`` for all.
+            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
+            follow: Whether to wait for further events after the last one; only ``forward``.
+
+        Raises:
+            SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id;
+                with *follow*, also when it is deleted or expires, also if another one then has its id.
+            SessionConflictError: another call restored the session during the iteration, and events are gone:
+                read the session again, and follow it anew.
+            InvalidInputError: *cursor*, *limit* or *direction* is invalid, or a restore of the session took
+                away the place of *cursor*: those of segments before the restore's point go on.
+            UnavailableError: with *follow*, also when Firestore does not answer any more; go on from the last
+                cursor.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        events = self._events.iterate(key, cursor=cursor, limit=limit, direction=direction, follow=follow)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    @operation
+    async def get_session_info(self, *, app_name: str, user_id: str, session_id: str) -> SessionInfo | None:
+        """Return title, labels, numbers of events and turns, times and last message, or ``None``; 1 read.
+
+        Events are not read.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await find_info(self._storage, key)
+
+    @operation
+    async def update_session_info(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        title: str | EllipsisType | None = ...,
+        labels: Mapping[str, str | None] | EllipsisType | None = ...,
+    ) -> SessionInfo:
+        """Change a session's title and labels, and return what it is then; 1 commit after 1 read.
+
+        The session keeps its events, its place in listings, its ``last_update_time`` and its ``expire_at``;
+        readers find it for its time to live after this call, unless a TTL policy removes it before. Appends
+        do not conflict with this call. The next append through a handle that was read before takes 1 read and
+        1 commit more. Of two changes at the same time, the later one sees the earlier one. Without a change,
+        nothing is written.
+
+        Args:
+            app_name: As :meth:`create_session` takes it.
+            user_id: As *app_name*.
+            session_id: As *app_name*.
+            title: One line of at most 256 characters; ``None`` removes the title.
+            labels: Labels to set; those that are not named stay. The value ``None`` removes a label, and
+                ``None`` as a whole removes all. A session has at most 64 labels. A name has 1 to 63
+                letters and digits of any language, ``_``, ``-`` and ``.``, and begins with a letter or a
+                digit; a value is a line of at most 63 characters and may be empty.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+            InvalidInputError: the title or a label is over its limit or malformed; nothing was written.
+            OutcomeUnknownError: not answered; the change may be stored. Calling again is safe.
+        """
+        if isinstance(title, str):
+            title = await self._hooks.of_values(title)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await describe(self._storage, key, Description(title=title, labels=labels))
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state, keys without prefix; 1 read."""
         return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
-
-    @operation
-    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
-
-        These are interrupted deletions, restores and forks, and payloads without a reference: of failed
-        appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
-        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads,
-        and the documents that old payloads belong to.
-
-        Args:
-            older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
-                time between writing a payload and the commit that refers to it.
-
-        Raises:
-            InvalidInputError: *older_than_s* is below an hour.
-        """
-        async for garbage in self._collector.find(older_than_s=older_than_s):
-            yield garbage
-
-    @operation
-    async def remove_garbage(
-        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
-    ) -> bool:
-        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
-
-        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
-        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
-        ``Store.remove_garbage`` calls this with both.
-
-        Raises:
-            OutcomeUnknownError: not answered; calling again is safe.
-        """
-        return await self._collector.remove(garbage, put_back, remove_copies)
-
-    @property
-    def permits(self) -> Limiter:
-        """The permits by session that appends hold."""
-        return self._limiter
-
-    async def _ready(self, operation: Operation) -> None:
-        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
-        if not self._behind:
-            return
-        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
-
-        def concerns(key: SessionKey, waiting: Waiting) -> bool:
-            of_app = waiting.spelled is not None and bool(waiting.spelled.append.delta.app)
-            return app in (None, key.app) and (of_app or user in (None, key.user))
-
-        await self._behind.stored(concerns)
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections, also if an append failed."""

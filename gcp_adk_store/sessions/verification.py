@@ -23,7 +23,6 @@ from gcp_adk_store.model.proofs import (
     unfit_anchor,
 )
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -41,63 +40,33 @@ _SAYS: Final = {
 _SEGMENTS_AT_ONCE = 8
 
 
-class VerifyMethods:
-    """The method that proves a history."""
+async def verify(
+    storage: SessionStorage,
+    key: SessionKey,
+    *,
+    known_events: int | None,
+    known_head: str | None,
+    anchors_of: AnchorsOf | None,
+) -> HistoryProof:
+    """Prove the history of a session, as the service's ``verify_session``, which has the errors."""
+    known = _known(known_events, known_head)
 
-    _storage: SessionStorage
+    async def look() -> HistoryProof | Changed:
+        stored = await _now(storage, key)
+        anchors = None if anchors_of is None else await anchors_of(stored.epoch)
+        proof = await _Verification(storage, stored, known, anchors).proof()
+        if proof.broken is None or (await _now(storage, key)).update_time == stored.update_time:
+            return proof
+        return CHANGED  # a writer moved events during the read
 
-    @operation
-    async def verify_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        known_events: int | None = None,
-        known_head: str | None = None,
-        anchors_of: AnchorsOf | None = None,
-    ) -> HistoryProof:
-        """Check that the events of a session were neither changed, dropped, swapped nor cut off.
+    return await read_whole(storage.documents.deadline_s, look)
 
-        A break names the first event that is not the one that was appended in its place; all events before it
-        are proven. If the digests of its document were changed, too, it names the events of that document.
-        A redacted event is proven by the hash in its marker, if a later event of the chain tells of the
-        redaction and has the hash of the marker.
 
-        Whoever can write the database can write a whole new chain, too: against that, keep ``events`` and
-        ``head`` of an earlier proof elsewhere, and pass them, or let ``Store.anchor`` keep heads. Reads the
-        session document and its segments, past all caches.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            known_events: Number of events of an earlier proof of the session.
-            known_head: Head of the same proof.
-            anchors_of: Returns anchors to compare the history with; ``Store.verify_session`` passes it.
-
-        Raises:
-            SessionMissingError: the session does not exist.
-            InvalidInputError: only one of *known_events* and *known_head* is given, or it is malformed.
-        """
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        known = _known(known_events, known_head)
-
-        async def look() -> HistoryProof | Changed:
-            stored = await self._now(key)
-            anchors = None if anchors_of is None else await anchors_of(stored.epoch)
-            proof = await _Verification(self._storage, stored, known, anchors).proof()
-            if proof.broken is None or (await self._now(key)).update_time == stored.update_time:
-                return proof
-            return CHANGED  # a writer moved events during the read
-
-        return await read_whole(self._storage.documents.deadline_s, look)
-
-    async def _now(self, key: SessionKey) -> StoredSession:
-        (document,) = await self._storage.documents.get([self._storage.layout.session(key)])
-        if document is None or (stored := read_session(document)).has_expired:
-            raise SessionMissingError("Session not found.")
-        return stored
+async def _now(storage: SessionStorage, key: SessionKey) -> StoredSession:
+    (document,) = await storage.documents.get([storage.layout.session(key)])
+    if document is None or (stored := read_session(document)).has_expired:
+        raise SessionMissingError("Session not found.")
+    return stored
 
 
 class _Verification:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from google.auth.credentials import Credentials
 
-from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.artifacts.gcs import GcsArtifactService
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
@@ -19,12 +20,12 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import (
@@ -42,12 +43,12 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 
 if TYPE_CHECKING:
-    from gcp_adk_store.memory.service import FirestoreMemoryService
-    from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
+    from gcp_adk_store.memory.service import MemoryService
+    from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 
 
 @checks_kinds
-class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
+class Store(StoreMethods, ProofMethods, Closing):
     """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
@@ -59,8 +60,8 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
     def __init__(
         self,
         *,
-        sessions: FirestoreSessionService,
-        artifacts: GcsArtifactService | None,
+        sessions: SessionService,
+        artifacts: ArtifactService | None,
         **options: Unpack[ServiceOptions],
     ) -> None:
         """Prepare a store of given services; *options* are those of its memories and tasks.
@@ -87,7 +88,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # where it is used
 
-            sessions.follower = Remembering(self.memory, extract)
+            sessions._appender.follower = Remembering(self.memory, extract)  # noqa: SLF001  # of one store
         elif extract is not None:
             raise InvalidInputError(
                 "extract= makes memories of appended events; pass index_on_append=True, too"
@@ -191,8 +192,8 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
             )
         limits = options.get("artifact_limits") or ArtifactLimits()
         session_options = of_sessions(options)
-        artifacts = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
-        sessions = FirestoreSessionService.over(storage, **session_options)
+        artifacts = ArtifactService(backend.objects, backend.uploads, backend.signer, limits)
+        sessions = SessionService(storage, **session_options)
         store = cls(sessions=sessions, artifacts=artifacts, **of_services(options))
         store._session_options = session_options
         return store
@@ -313,7 +314,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         as_stored = None if storage.as_stored is None else documents(storage.as_stored)
         payloads = storage.payloads.over(made)
         over = replace(storage, documents=made, payloads=payloads, as_stored=as_stored)
-        sessions = FirestoreSessionService.over(over, **self._session_options)
+        sessions = SessionService(over, **self._session_options)
         store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
         store._session_options = self._session_options  # noqa: SLF001  # its own class
         store._recovery = self._recovery  # noqa: SLF001
@@ -327,18 +328,18 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         return self._turns
 
     @cached_property
-    def tasks(self) -> "FirestoreTaskStore":
+    def tasks(self) -> "TaskStore":
         """The store of A2A tasks, for ``DefaultRequestHandler(task_store=...)`` of ``a2a-sdk``.
 
         Raises:
             InvalidInputError: the extra ``a2a`` is not installed.
         """
         with needs_a2a():
-            from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
-        return FirestoreTaskStore.over(self._sessions.storage.documents, **self._for_tasks)
+            from gcp_adk_store.tasks.task_store import TaskStore  # noqa: PLC0415  # of an extra
+        return TaskStore(self._sessions.storage.documents, **self._for_tasks)
 
     @cached_property
-    def memory(self) -> "FirestoreMemoryService":
+    def memory(self) -> "MemoryService":
         """The memory service, for ``Runner(memory_service=...)``; it shares the connections of the sessions.
 
         Raises:
@@ -346,9 +347,9 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
                 has the command.
             InvalidInputError: ``memory_ttl_seconds`` is invalid.
         """
-        from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415  # where it is used
+        from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415  # where it is used
 
-        return FirestoreMemoryService(
+        return MemoryService(
             self._sessions.storage,
             limits=self._options.get("memory_limits"),
             default_ttl_seconds=self._options.get("memory_ttl_seconds"),
@@ -356,7 +357,7 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         )
 
     @cached_property
-    def push_notification_configs(self) -> "FirestorePushNotificationConfigStore":
+    def push_notification_configs(self) -> "PushNotificationConfigStore":
         """The store of receivers of A2A tasks' news, for ``DefaultRequestHandler(push_config_store=...)``.
 
         Raises:
@@ -364,9 +365,9 @@ class Store(StoreMethods, ProofMethods, OfOneProcess, Closing):
         """
         with needs_a2a():
             from gcp_adk_store.tasks.push_configs import (  # noqa: PLC0415  # of an extra
-                FirestorePushNotificationConfigStore,
+                PushNotificationConfigStore,
             )
-        return FirestorePushNotificationConfigStore.over(self._sessions.storage.documents, **self._for_tasks)
+        return PushNotificationConfigStore(self._sessions.storage.documents, **self._for_tasks)
 
     @property
     def _for_tasks(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Literal
 from google.adk.sessions import Session
 
 from gcp_adk_store.artifacts.copies import WHICH, Which
-from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.restores import Restore
 from gcp_adk_store.erasure.eraser import RecoveryOf, UserErasure
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner
@@ -21,9 +21,9 @@ from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.model.rotation import RotationReport
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.checks import OnProgress
-from gcp_adk_store.sessions.fork_methods import fork_key
+from gcp_adk_store.sessions.forking import fork_key
 from gcp_adk_store.sessions.restores import PutBack
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 
 @checks_kinds
@@ -33,13 +33,13 @@ class StoreMethods:
     The store's constructor sets the attributes.
     """
 
-    _sessions: FirestoreSessionService
-    _artifacts: GcsArtifactService | None
+    _sessions: SessionService
+    _artifacts: ArtifactService | None
     _recovery: RecoveryOf
     _recovery_of_keys: RecoveryOf
 
     @property
-    def sessions(self) -> FirestoreSessionService:
+    def sessions(self) -> SessionService:
         """The session service, for ``Runner(session_service=...)``."""
         return self._sessions
 
@@ -49,7 +49,7 @@ class StoreMethods:
         return self._artifacts is not None
 
     @property
-    def artifacts(self) -> GcsArtifactService:
+    def artifacts(self) -> ArtifactService:
         """The artifact service, for ``Runner(artifact_service=...)``.
 
         Raises:

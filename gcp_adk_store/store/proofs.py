@@ -11,10 +11,10 @@ from gcp_adk_store.model.proofs import AnchorReport, HistoryProof
 from gcp_adk_store.model.redactions import Redaction
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 
 if TYPE_CHECKING:
-    from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.memory.service import MemoryService
 
 OpenObjects = Callable[[str], Objects]
 """Opens another bucket than the store's."""
@@ -27,11 +27,11 @@ class ProofMethods:
     The store's constructor sets the attributes.
     """
 
-    _sessions: FirestoreSessionService
+    _sessions: SessionService
     _open_objects: OpenObjects | None
 
     @property
-    def memory(self) -> "FirestoreMemoryService":
+    def memory(self) -> "MemoryService":
         """The memory service of the store."""
         raise NotImplementedError
 

@@ -5,15 +5,22 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
-    from gcp_adk_store.tasks.push_configs import FirestorePushNotificationConfigStore
-    from gcp_adk_store.tasks.task_store import FirestoreTaskStore
+    from gcp_adk_store.tasks.firestore import FirestorePushNotificationConfigStore, FirestoreTaskStore
+    from gcp_adk_store.tasks.push_configs import PushNotificationConfigStore
+    from gcp_adk_store.tasks.task_store import TaskStore
 
-__all__ = ["FirestorePushNotificationConfigStore", "FirestoreTaskStore"]
+__all__ = [
+    "FirestorePushNotificationConfigStore",
+    "FirestoreTaskStore",
+    "PushNotificationConfigStore",
+    "TaskStore",
+]
 
 __getattr__ = importer(
     __name__,
     {
-        "push_configs": ("FirestorePushNotificationConfigStore",),
-        "task_store": ("FirestoreTaskStore",),
+        "firestore": ("FirestorePushNotificationConfigStore", "FirestoreTaskStore"),
+        "push_configs": ("PushNotificationConfigStore",),
+        "task_store": ("TaskStore",),
     },
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from gcp_adk_store.codec.tasks import TaskLayout, read_config
+from gcp_adk_store.codec.tasks import read_config
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.transact import Writes
@@ -10,35 +10,28 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.tasks.erasure import erase
-from gcp_adk_store.tasks.owned import Opened, OwnedStore
+from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
     from a2a.server.context import ServerCallContext
-    from a2a.server.tasks import PushNotificationConfigStore
+    from a2a.server.tasks import PushNotificationConfigStore as A2aConfigStore
     from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
     from a2a.types import TaskPushNotificationConfig
     from google.protobuf.message import DecodeError
 
 
 @checks_kinds
-class FirestorePushNotificationConfigStore(OwnedStore, PushNotificationConfigStore):
-    """The push notification config store of ``a2a-sdk`` on Firestore, or on a local store.
+class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
+    """The push notification config store of ``a2a-sdk`` over any documents.
 
     An owner reads, changes and deletes their own configs alone. Configs hold the tokens and credentials of
     their receivers as the SDK gives them: whoever may read the database may read them.
 
-    Every method may raise the errors that :class:`~gcp_adk_store.tasks.FirestoreTaskStore` names for all of
+    Every method may raise the errors that :class:`~gcp_adk_store.tasks.TaskStore` names for all of
     its methods.
     """
-
-    def _begin(self, opened: Opened) -> None:
-        super()._begin(opened)
-        if opened.ttl_seconds is not None:
-            Expiry.begin(opened.ttl_seconds, now=0)  # refuses an invalid one
-        self._layout = TaskLayout(opened.prefix)
-        self._ttl_s = opened.ttl_seconds
 
     async def set_info(
         self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext

@@ -1,21 +1,22 @@
 """Store A2A tasks, as the task store of ``a2a-sdk``."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from gcp_adk_store.codec.tasks import TaskHeader, TaskLayout
+from gcp_adk_store.codec.tasks import TaskHeader
 from gcp_adk_store.errors import StoredDataError, TaskConflictError
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.tasks.owned import Opened, OwnedStore
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
 from gcp_adk_store.tasks.records import TaskRecords, Version
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
     from a2a.server.cluster import ConcurrentTaskModificationError
     from a2a.server.context import ServerCallContext
-    from a2a.server.tasks import TaskStore
+    from a2a.server.tasks import TaskStore as A2aTaskStore
     from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
     from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE, MAX_LIST_TASKS_PAGE_SIZE
     from a2a.utils.errors import InvalidParamsError
@@ -58,8 +59,8 @@ class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
 
 
 @checks_kinds
-class FirestoreTaskStore(OwnedStore, TaskStore):
-    """The task store of ``a2a-sdk`` on Firestore, or on a local store, for any number of processes.
+class TaskStore(OwnedStore, A2aTaskStore):
+    """The task store of ``a2a-sdk`` over any documents, for any number of processes.
 
     Each owner, as the SDK's owner resolver names them, has tasks of their own. An acknowledged save is
     durable and visible to every later read, and happens exactly once under retries and lost answers.
@@ -77,11 +78,10 @@ class FirestoreTaskStore(OwnedStore, TaskStore):
     for an id or an owner over 1,500 bytes as a Firestore name, in addition to the errors that it names.
     """
 
-    def _begin(self, opened: Opened) -> None:
-        super()._begin(opened)
-        self._records = TaskRecords(
-            self._documents, TaskLayout(opened.prefix), ttl_seconds=opened.ttl_seconds
-        )
+    def __init__(self, documents: Documents, **options: Unpack[OwnedOptions]) -> None:
+        """Prepare the store; the arguments are those of :class:`OwnedStore`, as are the errors."""
+        super().__init__(documents, **options)
+        self._records = TaskRecords(documents, self._layout, ttl_seconds=self._ttl_s)
         self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
 
     async def save(self, task: Task, context: ServerCallContext) -> None:

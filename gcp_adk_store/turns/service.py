@@ -15,7 +15,7 @@ from gcp_adk_store.model.turns import Turn, require_times
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.kinds import checks_kinds
-from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.turn import Hold, enter, held, leave
 from gcp_adk_store.turns.lease import Leases, keep, logger
 
@@ -46,17 +46,20 @@ class TurnStatus:
 class HeldTurns:
     """The methods that hold turns, without running an agent."""
 
-    def __init__(self, sessions: FirestoreSessionService) -> None:
+    def __init__(self, sessions: SessionService) -> None:
         """Prepare the turns of *sessions*; without I/O."""
         self._sessions = sessions
+        # Of one process: a turn's commits and its session's appends go one after another.
+        self._permits = sessions._appender.permits  # noqa: SLF001
+        self._hooks = sessions._hooks  # noqa: SLF001  # redactors see messages that wait, too
         self._leases = Leases(sessions.storage)
         self._endings: set[asyncio.Task[None]] = set()
-        self.bounds = Bounds(
+        self._bounds = Bounds(
             type(self), system=telemetry.FIRESTORE, deadlines_s={}, names_ids=settings.names_ids
         )
 
     @property
-    def sessions(self) -> FirestoreSessionService:
+    def sessions(self) -> SessionService:
         """The session service whose appends belong to these turns."""
         return self._sessions
 
@@ -133,7 +136,7 @@ class HeldTurns:
     @asynccontextmanager
     async def kept(self, hold: Hold) -> AsyncIterator[None]:
         """Renew the turn *hold* while the block runs, and release it at the end, when all of it is stored."""
-        keeping = asyncio.create_task(keep(self._leases, hold, self._sessions.permits))
+        keeping = asyncio.create_task(keep(self._leases, hold, self._permits))
         key = hold.key
         try:
             yield
@@ -194,7 +197,7 @@ class HeldTurns:
             SessionMissingError: the session does not exist.
             OutcomeUnknownError: not answered; the message may wait.
         """
-        if hooks := self._sessions.hooks:
+        if hooks := self._hooks:
             waiting = WaitingMessage.parse(text)
             state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
             text = str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
@@ -206,12 +209,12 @@ class HeldTurns:
         Raises:
             TurnLostError: it was lost.
         """
-        async with self._sessions.permits.permit(hold.key):
+        async with self._permits.permit(hold.key):
             return await self._leases.release(hold, only_if_empty=True)
 
     async def refresh(self, hold: Hold) -> None:
         """Read the inbox of a session whose turn is *hold*; 1 read."""
-        async with self._sessions.permits.permit(hold.key):
+        async with self._permits.permit(hold.key):
             hold.learn(await self._leases.header(hold.key))
 
     async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> Hold:
@@ -257,7 +260,7 @@ class HeldTurns:
             hold.has_ended = True
             return
         try:
-            async with self._sessions.permits.permit(hold.key):
+            async with self._permits.permit(hold.key):
                 await self._leases.release(hold)
         except StoreError as exc:
             if not hold.is_lost:  # it ends when its lease expires

@@ -20,11 +20,13 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import (
-    FirestoreMemoryService,
+    ArtifactService,
     FirestoreSessionService,
     FunctionEmbedder,
     GcsArtifactService,
     InvalidInputError,
+    MemoryService,
+    SessionService,
 )
 from gcp_adk_store.adk_server.app import lifespan
 from gcp_adk_store.adk_server.services import (
@@ -66,7 +68,7 @@ async def test_registered_uris_lead_to_services_that_store(
     await same.close()
 
     assert registry.create_session_service("sqlite://") is not None
-    assert isinstance(sessions, FirestoreSessionService)
+    assert isinstance(sessions, SessionService)
     assert found is not None
     assert {"n": 1} == found.state
     assert loaded is not None
@@ -82,7 +84,7 @@ async def test_registered_uris_lead_to_memories(registry: ServiceRegistry, tmp_p
     await memories.add_events_to_memory(app_name="app", user_id="user", events=said)
     found = await memories.search_memory(app_name="app", user_id="user", query="tea")
 
-    assert isinstance(memories, FirestoreMemoryService)
+    assert isinstance(memories, MemoryService)
     assert memories is registry.create_memory_service(uri)
     assert memories is memory_service(uri)
     assert 1 == len(found.memories)
@@ -113,8 +115,8 @@ def test_a_registry_of_ones_own_is_taught_alone(registry: ServiceRegistry) -> No
     own = ServiceRegistry()
     gcp_adk_store.register(own)
 
-    assert isinstance(own.create_session_service("firestore://p"), FirestoreSessionService)
-    assert isinstance(own.create_artifact_service("gs://my-bucket"), GcsArtifactService)
+    assert isinstance(own.create_session_service("firestore://p"), SessionService)
+    assert isinstance(own.create_artifact_service("gs://my-bucket"), ArtifactService)
     assert registry.create_session_service("firestore://p") is None
 
 
@@ -129,8 +131,8 @@ def test_the_services_yaml_of_the_documents_is_loaded(
     artifact = registry.create_artifact_service("gs://my-bucket", agents_dir=str(tmp_path))
 
     assert [] == caplog.messages
-    assert isinstance(session, FirestoreSessionService)
-    assert isinstance(artifact, GcsArtifactService)
+    assert isinstance(session, SessionService)
+    assert isinstance(artifact, ArtifactService)
 
 
 def test_options_of_a_server_reach_the_service() -> None:

@@ -12,7 +12,13 @@ import pytest
 from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.cli.service_registry import ServiceRegistry
 
-from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService
+from gcp_adk_store import (
+    ArtifactService,
+    FirestoreSessionService,
+    GcsArtifactService,
+    MemoryService,
+    SessionService,
+)
 from gcp_adk_store.adk_server import memory_service
 from gcp_adk_store.testing.emulators import Emulator
 from tests.adk_server.conftest import AGENTS
@@ -97,8 +103,8 @@ def test_a_server_reads_the_file_beside_the_agents(registry: ServiceRegistry, pl
         web=False,
     )
 
-    assert isinstance(registry.create_session_service("firestore://p"), FirestoreSessionService)
-    assert isinstance(registry.create_artifact_service("gs://my-bucket"), GcsArtifactService)
+    assert isinstance(registry.create_session_service("firestore://p"), SessionService)
+    assert isinstance(registry.create_artifact_service("gs://my-bucket"), ArtifactService)
 
 
 def test_a_services_yaml_may_give_an_embedder(registry: ServiceRegistry, place: Path) -> None:
@@ -110,7 +116,7 @@ def test_a_services_yaml_may_give_an_embedder(registry: ServiceRegistry, place: 
     get_fast_api_app(agents_dir=str(place / "agents"), memory_service_uri="firestore://p", web=False)
 
     made = registry.create_memory_service("firestore://p")
-    assert isinstance(made, FirestoreMemoryService)
+    assert isinstance(made, MemoryService)
     assert made is memory_service("firestore://p", embedder=sys.modules["my_services"].EMBEDDER)
     assert made is not memory_service("firestore://p")
 

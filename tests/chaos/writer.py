@@ -15,9 +15,8 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactConflictError,
-    FirestoreMemoryService,
-    FirestoreSessionService,
-    GcsArtifactService,
+    ArtifactService,
+    MemoryService,
     OutcomeUnknownError,
     Point,
     PointMissingError,
@@ -26,6 +25,7 @@ from gcp_adk_store import (
     SessionExistsError,
     SessionInboxFullError,
     SessionMissingError,
+    SessionService,
     StoreError,
     UnavailableError,
 )
@@ -88,13 +88,13 @@ _ACTIONS: Final = {
 class Services:
     """What the writers of a process write through."""
 
-    sessions: Mapping[str, Sequence[FirestoreSessionService]]
+    sessions: Mapping[str, Sequence[SessionService]]
     """By prefix: one that merges, one that raises."""
     turns: Mapping[str, Sequence[Turns]]
     """By prefix: of both of these, and of one whose appends return before they are stored."""
-    memories: Mapping[str, FirestoreMemoryService]
+    memories: Mapping[str, MemoryService]
     """By prefix; they share the connections of sessions."""
-    artifacts: GcsArtifactService
+    artifacts: ArtifactService
 
     async def close(self) -> None:
         """Close them all."""
@@ -356,7 +356,7 @@ class Writer(TurnActs):
                 (delta[key],) = self._random.choices(values, weights=[6, 6, 3, 1, 1])
         return delta
 
-    def _service(self, place: Place) -> FirestoreSessionService:
+    def _service(self, place: Place) -> SessionService:
         return self._random.choice(self._services.sessions[place.prefix])
 
     def _turns(self, place: Place) -> tuple[Turns, bool]:

@@ -11,7 +11,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.memory import similarity
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
     async def fill() -> None:
         async with Store.local(tmp_path) as store:
-            memory = FirestoreMemoryService(store.sessions.storage, embedder=PartsEmbedder(8))
+            memory = MemoryService(store.sessions.storage, embedder=PartsEmbedder(8))
             for session, texts in {"s1": ["a window seat", HOSTILE], "s2": ["a" * 300]}.items():
                 events = [
                     Event(id=text[:8], author="user", timestamp=1e9, content=types.UserContent(text))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store import ArtifactService, MemoryService, SessionService, Store
 from gcp_adk_store.testing.conformance import (
     ArtifactServiceConformance,
     MemoryServiceConformance,
@@ -27,7 +27,7 @@ class TestLocalSessions(SessionServiceConformance):
     """SQLite instead of Firestore."""
 
     @pytest.fixture
-    def session_service(self, store: Store) -> FirestoreSessionService:
+    def session_service(self, store: Store) -> SessionService:
         return store.sessions
 
 
@@ -35,7 +35,7 @@ class TestLocalArtifacts(ArtifactServiceConformance):
     """Files instead of Cloud Storage."""
 
     @pytest.fixture
-    def artifact_service(self, store: Store) -> GcsArtifactService:
+    def artifact_service(self, store: Store) -> ArtifactService:
         return store.artifacts
 
 
@@ -43,5 +43,5 @@ class TestLocalMemories(MemoryServiceConformance):
     """Memories in SQLite."""
 
     @pytest.fixture
-    def memory_service(self, store: Store) -> FirestoreMemoryService:
+    def memory_service(self, store: Store) -> MemoryService:
         return store.memory

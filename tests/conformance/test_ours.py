@@ -2,7 +2,7 @@
 
 import pytest
 
-from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store import ArtifactService, MemoryService, SessionService, Store
 from gcp_adk_store.testing.conformance import (
     ArtifactServiceConformance,
     MemoryServiceConformance,
@@ -14,7 +14,7 @@ class TestFirestoreSessionService(SessionServiceConformance):
     """On the Firestore emulator."""
 
     @pytest.fixture
-    def session_service(self, adk_store: Store) -> FirestoreSessionService:
+    def session_service(self, adk_store: Store) -> SessionService:
         return adk_store.sessions
 
 
@@ -22,7 +22,7 @@ class TestGcsArtifactService(ArtifactServiceConformance):
     """On the storage emulator."""
 
     @pytest.fixture
-    def artifact_service(self, adk_store: Store) -> GcsArtifactService:
+    def artifact_service(self, adk_store: Store) -> ArtifactService:
         return adk_store.artifacts
 
 
@@ -30,5 +30,5 @@ class TestFirestoreMemoryService(MemoryServiceConformance):
     """On the Firestore emulator."""
 
     @pytest.fixture
-    def memory_service(self, adk_store: Store) -> FirestoreMemoryService:
+    def memory_service(self, adk_store: Store) -> MemoryService:
         return adk_store.memory

@@ -10,7 +10,7 @@ from google.cloud.firestore import AsyncClient
 from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.costs import memories
 from gcp_adk_store.costs.counts import BuiltinServices, Operations, StoreServices
 from gcp_adk_store.costs.memories import Recall, builtin_recall, store_recall
@@ -74,10 +74,10 @@ async def test_memories_of_the_store_cost_what_the_model_says(
         searched = Recall(known=count, added=added, searches=1, memory_bytes=size, dimensions=dimensions)
         await memory.search_memory(query="note000001", **USER)
         assert store_recall(searched, cold=False).reads == billed(meter).reads
-        cold = FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+        cold = MemoryService(store.sessions.storage, embedder=embedder)
         await cold.search_memory(query="note000001", **USER)
         assert store_recall(searched, cold=True).reads == billed(meter).reads
-        cold = FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+        cold = MemoryService(store.sessions.storage, embedder=embedder)
         await cold.add_events_to_memory(events=[said(count), said(count + 1)], **USER)
         assert store_recall(recall, cold=True).reads == billed(meter).reads
 

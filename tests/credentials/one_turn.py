@@ -11,14 +11,14 @@ from typing import Any
 
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
+from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
 from gcp_adk_store.adk_server.services import artifact_service, close_services, session_service
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
 @asynccontextmanager
-async def services(*, of_uris: bool) -> AsyncIterator[tuple[FirestoreSessionService, GcsArtifactService]]:
+async def services(*, of_uris: bool) -> AsyncIterator[tuple[SessionService, ArtifactService]]:
     """Open both."""
     if of_uris:
         yield (

@@ -13,7 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
-    GcsArtifactService,
+    ArtifactService,
     InvalidInputError,
     KeyDestroyedError,
     Point,
@@ -85,7 +85,7 @@ class TestEncryptedArtifacts(ArtifactServiceConformance):
     """ADK's contract of artifacts."""
 
     @pytest.fixture
-    def artifact_service(self) -> GcsArtifactService:
+    def artifact_service(self) -> ArtifactService:
         return Store.local(":memory:", encryption=envelope(artifacts=True)).artifacts
 
 
@@ -407,7 +407,7 @@ async def test_a_store_that_does_not_encrypt_artifacts_refuses_encrypted_ones(tm
 async def test_every_store_of_these_sessions_encrypts_artifacts_once(store: Store) -> None:
     """Also one that is made of services, and one through other documents."""
     backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
-    plain = GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, ArtifactLimits())
+    plain = ArtifactService(backend.objects, backend.uploads, backend.signer, ArtifactLimits())
     made = Store(sessions=store.sessions, artifacts=plain)
     await made.artifacts.save_artifact(**FILE, artifact=types.Part(text="words"))
     again = made.through(lambda documents: documents)
@@ -452,7 +452,7 @@ async def test_encryption_takes_no_request_more(store: Store) -> None:
     for encrypted in (False, True):
         backend = open_backend(":memory:", SessionLimits(), ArtifactLimits())
         counted: Any = Counted(backend.objects)
-        service = GcsArtifactService.over(counted, backend.uploads, backend.signer, ArtifactLimits())
+        service = ArtifactService(counted, backend.uploads, backend.signer, ArtifactLimits())
         if encrypted:
             service = service.encrypted(encryption)
         part = types.Part(inline_data=types.Blob(data=pattern(2 * FRAME_BYTES), mime_type="image/png"))
@@ -477,7 +477,7 @@ async def test_encryption_takes_no_request_more(store: Store) -> None:
     assert all(took[0])
 
 
-async def _parts(service: GcsArtifactService) -> None:
+async def _parts(service: ArtifactService) -> None:
     """Read the end, then the beginning."""
     reader = await service.open_artifact(**FILE)
     assert reader is not None

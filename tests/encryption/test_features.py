@@ -12,7 +12,7 @@ from a2a.server.tasks import TaskStore
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, FunctionEmbedder, Point, Store
+from gcp_adk_store import FunctionEmbedder, MemoryService, Point, SessionService, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.moving.copying import copy
 from gcp_adk_store.moving.report import WRONG
@@ -36,7 +36,7 @@ class TestEncryptedSessions(SessionServiceConformance):
     """ADK's contract of sessions."""
 
     @pytest.fixture
-    def session_service(self, sealed: Store) -> FirestoreSessionService:
+    def session_service(self, sealed: Store) -> SessionService:
         return sealed.sessions
 
 
@@ -44,7 +44,7 @@ class TestEncryptedMemories(MemoryServiceConformance):
     """ADK's contract of memories."""
 
     @pytest.fixture
-    def memory_service(self, sealed: Store) -> FirestoreMemoryService:
+    def memory_service(self, sealed: Store) -> MemoryService:
         return sealed.memory
 
 

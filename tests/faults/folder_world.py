@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from gcp_adk_store import ArtifactLimits, FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.object_names import UPLOADS
 from gcp_adk_store.codec.objects import ObjectFields
@@ -76,23 +76,21 @@ class FolderWorld(World):
 
     def _open_sessions(
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
-    ) -> FirestoreSessionService:
+    ) -> SessionService:
         del acting
         backend, layout = self._backend(limits), Layout("adk")
         documents: Any = backend.documents
         payloads = Payloads(documents, backend.objects if bucket else None, layout)
-        return FirestoreSessionService.over(
-            SessionStorage(documents, payloads, layout), limits=limits, **options
-        )
+        return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)
 
-    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
         del acting
         backend = self._backend(artifacts=limits)
-        return GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
+        return ArtifactService(backend.objects, backend.uploads, backend.signer, limits)
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
         del acting
-        return kind.over(self._backend(limits).documents, prefix="adk", limits=limits)
+        return kind(self._backend(limits).documents, prefix="adk", limits=limits)
 
     def _read(self) -> Holdings:
         objects = {

@@ -14,16 +14,16 @@ from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
-    FirestoreMemoryService,
-    FirestoreSessionService,
-    GcsArtifactService,
+    ArtifactService,
+    MemoryService,
     Point,
     SessionBusyError,
     SessionExistsError,
+    SessionService,
     Store,
     StoreError,
 )
-from gcp_adk_store.artifacts import file_methods
+from gcp_adk_store.artifacts import files
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.object_names import upload_name
@@ -34,7 +34,7 @@ from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.turn import Hold, within
-from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
+from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
 from tests.tasks.conftest import of
@@ -479,9 +479,9 @@ class Fork(Operation):
 class Importing:
     """Imports, whose replacement of a session is a call."""
 
-    def __init__(self, service: FirestoreSessionService) -> None:
+    def __init__(self, service: SessionService) -> None:
         self._imports = SessionImports(service.storage, service.limits)
-        self.bounds = service.bounds
+        self._bounds = service._bounds
 
     @operation
     async def replace(self, events: list[Event], *, app_name: str, user_id: str, session_id: str) -> int:
@@ -638,7 +638,7 @@ class Artifacts(Operation):
 
     def __init__(
         self,
-        call: Callable[[GcsArtifactService], Any],
+        call: Callable[[ArtifactService], Any],
         *,
         writes: bool = True,
         atomic: bool = True,
@@ -683,7 +683,7 @@ class Memories(Operation):
 
     def __init__(
         self,
-        call: Callable[[FirestoreMemoryService], Any],
+        call: Callable[[MemoryService], Any],
         *,
         writes: bool = True,
         atomic: bool = True,
@@ -716,7 +716,7 @@ class Vectors(Operation):
 
     def __init__(
         self,
-        call: Callable[[FirestoreMemoryService], Any],
+        call: Callable[[MemoryService], Any],
         *,
         embedder: Embedder,
         writes: bool = True,
@@ -749,7 +749,7 @@ def memorable(number: int, *, words: int = 2) -> Event:
     return made
 
 
-async def remembered(service: FirestoreMemoryService) -> list[str | None]:
+async def remembered(service: MemoryService) -> list[str | None]:
     """Return the ids of what a search and a listing find."""
     found = await service.search_memory(**OWNER, query="word1")
     listed = await service.list_memories(**OWNER)
@@ -777,7 +777,7 @@ class A2aTasks(Operation):
 
     async def prepare(self, world: World) -> None:
         """Save a small task and one in pieces, and set two configs, of two owners."""
-        tasks, configs = world.tasks(FirestoreTaskStore), world.tasks(FirestorePushNotificationConfigStore)
+        tasks, configs = world.tasks(TaskStore), world.tasks(PushNotificationConfigStore)
         for caller in (CALLER, ANOTHER):
             small = Task(id="small", context_id="context")
             large = Task(id="large", artifacts=[Artifact(parts=[Part(raw=INCOMPRESSIBLE)])])
@@ -798,7 +798,7 @@ PUSH_CONFIG = TaskPushNotificationConfig(id="config", url="https://a.example")
 INCOMPRESSIBLE = random.Random(1).randbytes(1_000_000)  # noqa: S311  # keeps no secret
 
 
-async def saved_again(store: FirestoreTaskStore, task: Task | None) -> None:
+async def saved_again(store: TaskStore, task: Task | None) -> None:
     """Save a task in pieces, changed."""
     assert task is not None
     task.artifacts[0].parts[0].raw = INCOMPRESSIBLE[::-1]
@@ -811,24 +811,24 @@ UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
 
 
-async def of_the_user(service: FirestoreSessionService) -> list[Event]:
+async def of_the_user(service: SessionService) -> list[Event]:
     """Return all events of the user."""
     return [one.event async for one in service.iter_user_events(**OWNER)]
 
 
-async def iterated(service: FirestoreSessionService) -> list[Event]:
+async def iterated(service: SessionService) -> list[Event]:
     """Return all events that an iteration yields."""
     return [one.event async for one in service.iter_events(**WHO)]
 
 
-async def loaded_to_a_file(service: GcsArtifactService) -> bytes:
+async def loaded_to_a_file(service: ArtifactService) -> bytes:
     """Return what is written to a file."""
     target = io.BytesIO()
     await service.load_artifact_to(target=target, **FILE)
     return target.getvalue()
 
 
-async def opened(service: GcsArtifactService) -> list[bytes]:
+async def opened(service: ArtifactService) -> list[bytes]:
     """Return what is read of an artifact in parts."""
     reader = await service.open_artifact(**FILE)
     assert reader is not None
@@ -837,7 +837,7 @@ async def opened(service: GcsArtifactService) -> list[bytes]:
 
 def use_small_pieces() -> None:
     """Send files of some hundred kilobytes piece by piece, and forks in commits of two segments."""
-    for module in (resumable, file_methods, objects):
+    for module in (resumable, files, objects):
         module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
     forks.SEGMENTS_PER_COMMIT = 2  # type: ignore[misc]  # so that few events take several commits
 
@@ -949,31 +949,29 @@ OPERATIONS: dict[str, Operation] = {
     "list keys": Artifacts(lambda service: service.list_artifact_keys(**WHO), writes=False),
     "list versions": Artifacts(lambda service: service.list_artifact_versions(**FILE), writes=False),
     "get version": Artifacts(lambda service: service.get_artifact_version(**FILE, version=1), writes=False),
-    "save of a new task": A2aTasks(FirestoreTaskStore, lambda store, _: store.save(Task(id="new"), CALLER)),
-    "save of a task in pieces": A2aTasks(FirestoreTaskStore, saved_again, known=True),
-    "delete task in pieces": A2aTasks(FirestoreTaskStore, lambda store, _: store.delete("large", CALLER)),
+    "save of a new task": A2aTasks(TaskStore, lambda store, _: store.save(Task(id="new"), CALLER)),
+    "save of a task in pieces": A2aTasks(TaskStore, saved_again, known=True),
+    "delete task in pieces": A2aTasks(TaskStore, lambda store, _: store.delete("large", CALLER)),
     "delete tasks of an owner": A2aTasks(
-        FirestoreTaskStore,
+        TaskStore,
         lambda store, _: store.delete_owner_tasks(owner="caller"),
         atomic=False,
     ),
-    "get task in pieces": A2aTasks(
-        FirestoreTaskStore, lambda store, _: store.get("large", CALLER), writes=False
-    ),
+    "get task in pieces": A2aTasks(TaskStore, lambda store, _: store.get("large", CALLER), writes=False),
     "list of tasks": A2aTasks(
-        FirestoreTaskStore, lambda store, _: store.list(ListTasksRequest(), CALLER), writes=False
+        TaskStore, lambda store, _: store.list(ListTasksRequest(), CALLER), writes=False
     ),
     "set push config": A2aTasks(
-        FirestorePushNotificationConfigStore,
+        PushNotificationConfigStore,
         lambda store, _: store.set_info("new", PUSH_CONFIG, CALLER),
     ),
     "delete push configs of an owner": A2aTasks(
-        FirestorePushNotificationConfigStore,
+        PushNotificationConfigStore,
         lambda store, _: store.delete_owner_configs(owner="caller"),
         atomic=False,
     ),
     "get push configs of all owners": A2aTasks(
-        FirestorePushNotificationConfigStore,
+        PushNotificationConfigStore,
         lambda store, _: store.get_info_for_dispatch("large"),
         writes=False,
     ),

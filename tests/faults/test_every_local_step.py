@@ -116,7 +116,7 @@ Known = tuple[dict[str, Prepared], Iterator[Path]]
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watch all steps, and send files in small pieces."""
     watch(monkeypatch)
-    for module in ("artifacts.file_methods", "local.objects"):
+    for module in ("artifacts.files", "local.objects"):
         monkeypatch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
     monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
 

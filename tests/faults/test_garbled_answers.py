@@ -10,6 +10,7 @@ import requests
 from google.genai import types
 
 from gcp_adk_store import (
+    ArtifactService,
     GcsArtifactService,
     OutcomeUnknownError,
     StoredDataError,
@@ -23,7 +24,7 @@ from tests.faults.conftest import WHO
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="some words")
 LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
-Act = Callable[[GcsArtifactService], Awaitable[object]]
+Act = Callable[[ArtifactService], Awaitable[object]]
 
 
 def answers(body: bytes, *, with_headers: bool = True) -> Garble:
@@ -42,7 +43,7 @@ GARBLES: dict[str, Garble] = {
 }
 
 
-async def read_in_parts(service: GcsArtifactService) -> list[bytes]:
+async def read_in_parts(service: ArtifactService) -> list[bytes]:
     """Return an artifact's bytes as a reader gives them."""
     reader = await service.open_artifact(**FILE)
     assert reader is not None
@@ -152,12 +153,12 @@ def flipped(body: bytes) -> bytes:
     return body.replace(b"some words", b"same words").replace(LARGE[:1000], LARGE[:1000][::-1], 1)
 
 
-async def to_a_file(service: GcsArtifactService) -> None:
+async def to_a_file(service: ArtifactService) -> None:
     """Load an artifact to a file."""
     await service.load_artifact_to(**FILE, target=io.BytesIO())
 
 
-async def whole(service: GcsArtifactService) -> None:
+async def whole(service: ArtifactService) -> None:
     """Read all of an artifact by its reader."""
     reader = await service.open_artifact(**FILE)
     assert reader is not None

@@ -9,7 +9,13 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, SessionMissingError
+from gcp_adk_store import (
+    FirestoreSessionService,
+    OutcomeUnknownError,
+    SessionLimits,
+    SessionMissingError,
+    SessionService,
+)
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
@@ -21,7 +27,7 @@ from tests.support.clock import PassingTime
 @pytest.fixture
 async def other(
     firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
-) -> FirestoreSessionService:
+) -> SessionService:
     """A service that talks to the emulator itself, and seals after every event."""
     with monkeypatch.context() as patch:
         patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
@@ -32,27 +38,27 @@ async def other(
     return service
 
 
-async def read(service: FirestoreSessionService) -> object:
+async def read(service: SessionService) -> object:
     """Return a session."""
     return await service.get_session(**WHO)
 
 
-async def listed(service: FirestoreSessionService) -> object:
+async def listed(service: SessionService) -> object:
     """Return the sessions of the user."""
     return (await service.list_sessions(app_name="app", user_id="user")).sessions
 
 
-async def paged(service: FirestoreSessionService) -> object:
+async def paged(service: SessionService) -> object:
     """Return the sessions of the app."""
     return (await service.list_sessions_page(app_name="app")).sessions
 
 
-async def of_the_user(service: FirestoreSessionService) -> object:
+async def of_the_user(service: SessionService) -> object:
     """Return the events of the user."""
     return [one async for one in service.iter_user_events(app_name="app", user_id="user")]
 
 
-async def iterated(service: FirestoreSessionService) -> object:
+async def iterated(service: SessionService) -> object:
     """Return why the events of a session could not be read."""
     with pytest.raises(SessionMissingError) as caught:
         _ = [event async for event in service.iter_events(**WHO)]
@@ -82,7 +88,7 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
     adk_store_bucket: str,
     project: str,
     place: str,
-    reads: Callable[[FirestoreSessionService], Coroutine[Any, Any, object]],
+    reads: Callable[[SessionService], Coroutine[Any, Any, object]],
     result: object,
 ) -> None:
     """It is not damaged, and spoils no listing: there is none, as the next read finds."""
@@ -111,8 +117,8 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
 
 
 async def overtaken(
-    merging: FirestoreSessionService,
-    other: FirestoreSessionService,
+    merging: SessionService,
+    other: SessionService,
     proxy: FirestoreProxy,
     mine: Session,
 ) -> tuple[asyncio.Task[Event], Hold]:
@@ -132,7 +138,7 @@ async def overtaken(
 
 
 async def test_a_merged_append_that_arrives_late_is_stored_once(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
+    firestore_proxy: FirestoreProxy, project: str, other: SessionService, passing: PassingTime
 ) -> None:
     """Its caller gave up that request, sent another, and has its answer; others came after."""
     giving_up = GivesUp(passing)
@@ -155,7 +161,7 @@ async def test_a_merged_append_that_arrives_late_is_stored_once(
 
 
 async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: SessionService
 ) -> None:
     """However often others came first before the session was deleted and made anew."""
     merging = FirestoreSessionService(project=project, on_conflict="merge")
@@ -173,7 +179,7 @@ async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
 
 
 async def test_a_create_that_may_still_arrive_is_not_called_refused(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
+    firestore_proxy: FirestoreProxy, project: str, other: SessionService, passing: PassingTime
 ) -> None:
     """A request of it was given up, a second met another's session; that goes, and the first arrives."""
     await other.create_session(**WHO)

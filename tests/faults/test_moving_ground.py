@@ -11,47 +11,47 @@ import requests
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits
+from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits, SessionService
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from tests.faults.conftest import WHO
 from tests.support.clock import in_days
 
-Reads = Callable[[FirestoreSessionService], Coroutine[Any, Any, Sequence[Mapping[str, Any]]]]
+Reads = Callable[[SessionService], Coroutine[Any, Any, Sequence[Mapping[str, Any]]]]
 """Returns the state of all that it reads."""
 
 
-async def got(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def got(service: SessionService) -> list[dict[str, Any]]:
     """Get the session."""
     found = await service.get_session(**WHO)
     return [] if found is None else [found.state]
 
 
-async def user_state(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def user_state(service: SessionService) -> list[dict[str, Any]]:
     """Read the user's state."""
     state = await service.get_user_state(app_name="app", user_id="user")
     return [{f"user:{key}": value for key, value in state.items()}]
 
 
-async def listed(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def listed(service: SessionService) -> list[dict[str, Any]]:
     """List the user's sessions."""
     found = await service.list_sessions(app_name="app", user_id="user")
     return [session.state for session in found.sessions]
 
 
-async def listed_all(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def listed_all(service: SessionService) -> list[dict[str, Any]]:
     """List the app's sessions."""
     return [session.state for session in (await service.list_sessions(app_name="app")).sessions]
 
 
-async def paged(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def paged(service: SessionService) -> list[dict[str, Any]]:
     """List a page of them."""
     found = await service.list_sessions_page(app_name="app", user_id="user")
     return [session.state for session in found.sessions]
 
 
-async def created(service: FirestoreSessionService) -> list[dict[str, Any]]:
+async def created(service: SessionService) -> list[dict[str, Any]]:
     """Make another session of the user."""
     return [(await service.create_session(app_name="app", user_id="user", session_id="another")).state]
 
@@ -108,7 +108,7 @@ async def test_a_session_that_is_deleted_while_it_is_read_with_placeholders_is_g
     assert await reading is None
 
 
-async def found_by(service: FirestoreSessionService) -> list[Garbage]:
+async def found_by(service: SessionService) -> list[Garbage]:
     """Return what the collector finds in two days."""
     with in_days(2):
         return [garbage async for garbage in service.find_garbage()]

@@ -10,7 +10,13 @@ from google.adk.events import Event, EventActions
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, StoredDataError
+from gcp_adk_store import (
+    ArtifactService,
+    FirestoreSessionService,
+    GcsArtifactService,
+    SessionLimits,
+    StoredDataError,
+)
 from gcp_adk_store.testing.faults.plans import Garble, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
@@ -35,7 +41,7 @@ def without(field: str, value: str | None = None) -> Garble:
 
 
 @pytest.fixture
-async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactService:
+async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
     """A service with one version, which it has forgotten, behind the proxy."""
     assert storage_proxy.address
     await GcsArtifactService(adk_store_bucket).save_artifact(**FILE, artifact=types.Part(text="one"))
@@ -58,8 +64,8 @@ async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArti
 @pytest.mark.parametrize("field", FIELDS)
 async def test_an_object_without_a_field_is_named(
     storage_proxy: StorageProxy,
-    service: GcsArtifactService,
-    read: Callable[[GcsArtifactService], Awaitable[object]],
+    service: ArtifactService,
+    read: Callable[[ArtifactService], Awaitable[object]],
     field: str,
 ) -> None:
     """By whichever method reads it."""
@@ -72,7 +78,7 @@ async def test_an_object_without_a_field_is_named(
 
 @pytest.mark.parametrize("field", FIELDS)
 async def test_an_object_whose_field_is_damaged_is_named(
-    storage_proxy: StorageProxy, service: GcsArtifactService, field: str
+    storage_proxy: StorageProxy, service: ArtifactService, field: str
 ) -> None:
     """Without what stands there."""
     storage_proxy.plan = only("list", lambda _: without(field, "secret"))

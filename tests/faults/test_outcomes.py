@@ -12,6 +12,7 @@ from gcp_adk_store import (
     GcsArtifactService,
     OutcomeUnknownError,
     SessionLimits,
+    SessionService,
     StoreError,
 )
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
@@ -27,7 +28,7 @@ OF: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "sessi
 @pytest.fixture
 async def other(
     firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
-) -> FirestoreSessionService:
+) -> SessionService:
     """A service that talks to the emulator itself."""
     with monkeypatch.context() as patch:
         patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
@@ -37,7 +38,7 @@ async def other(
 
 
 async def test_a_lost_append_to_a_session_that_is_deleted_then_is_not_called_missing(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
+    firestore_proxy: FirestoreProxy, project: str, other: SessionService
 ) -> None:
     """Its change of shared state stays when the session goes."""
     service = FirestoreSessionService(project=project)
@@ -58,7 +59,7 @@ async def test_a_lost_append_to_a_session_that_is_deleted_then_is_not_called_mis
 
 
 async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_called_refused(
-    firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService, passing: PassingTime
+    firestore_proxy: FirestoreProxy, project: str, other: SessionService, passing: PassingTime
 ) -> None:
     """Its first request is on its way; the next one found an expired session, and after that an outage."""
     await other.create_session(**WHO, ttl_seconds=1)

@@ -13,10 +13,12 @@ from google.genai import types
 
 from gcp_adk_store import (
     AccessDeniedError,
+    ArtifactService,
     FirestoreSessionService,
     GcsArtifactService,
     OutcomeUnknownError,
     SessionLimits,
+    SessionService,
     StoreError,
 )
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -33,7 +35,7 @@ FORBIDDEN = Refuse(412)
 LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
 HANDFUL = 6
 Stored = Callable[[], dict[str, bytes]]
-Act = Callable[[GcsArtifactService], Awaitable[object]]
+Act = Callable[[ArtifactService], Awaitable[object]]
 
 
 def always(methods: str | tuple[str, ...]) -> Plan:
@@ -47,13 +49,13 @@ def last_piece(call: Call) -> Fault | None:
 
 
 @pytest.fixture
-def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactService:
+def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
     """A service that talks through the proxy."""
     assert storage_proxy.address
     return GcsArtifactService(adk_store_bucket)
 
 
-async def finalize(service: GcsArtifactService) -> None:
+async def finalize(service: ArtifactService) -> None:
     """Put a file as a browser does, and make it a version."""
     upload = await service.create_upload(**FILE, mime_type="a/b", expiration=timedelta(minutes=1))
     await asyncio.to_thread(requests.put, upload.url, data=b"put", headers=dict(upload.headers), timeout=60)
@@ -78,7 +80,7 @@ async def finalize(service: GcsArtifactService) -> None:
 )
 async def test_what_a_policy_forbids_to_make_is_no_conflict(
     storage_proxy: StorageProxy,
-    service: GcsArtifactService,
+    service: ArtifactService,
     stored_objects: Stored,
     call: Act,
     plan: Plan,
@@ -101,7 +103,7 @@ async def test_what_a_policy_forbids_to_make_is_no_conflict(
 
 
 async def test_one_refusal_that_nothing_explains_is_not_believed(
-    storage_proxy: StorageProxy, service: GcsArtifactService
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """Another writer may have been there and gone: the next try decides."""
     storage_proxy.plan = only("upload", nth(0, FORBIDDEN))
@@ -111,7 +113,7 @@ async def test_one_refusal_that_nothing_explains_is_not_believed(
 
 
 async def test_a_save_that_was_lost_and_then_forbidden_is_unknown(
-    storage_proxy: StorageProxy, service: GcsArtifactService
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """Its first request may be on its way: AccessDeniedError would say that nothing was written."""
     storage_proxy.plan = only("upload", lambda call: Refuse(503) if call.number == 0 else FORBIDDEN)
@@ -132,7 +134,7 @@ async def test_a_save_that_was_lost_and_then_forbidden_is_unknown(
     ids=["artifact", "session", "user", "any generation"],
 )
 async def test_what_a_policy_forbids_to_delete_is_not_called_deleted(
-    storage_proxy: StorageProxy, service: GcsArtifactService, stored_objects: Stored, call: Act
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, call: Act
 ) -> None:
     """It is there, as the request required."""
     await service.save_artifact(**FILE, artifact=TEXT)
@@ -146,7 +148,7 @@ async def test_what_a_policy_forbids_to_delete_is_not_called_deleted(
 
 
 async def test_a_deletion_that_was_lost_and_then_forbidden_is_unknown(
-    storage_proxy: StorageProxy, service: GcsArtifactService
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """Its first request may be on its way."""
     await service.save_artifact(**FILE, artifact=TEXT)
@@ -170,7 +172,7 @@ async def test_a_deletion_that_was_lost_and_then_forbidden_is_unknown(
     ],
 )
 async def test_what_a_policy_forbids_to_read_is_a_typed_error(
-    storage_proxy: StorageProxy, service: GcsArtifactService, kind: str, call: Act
+    storage_proxy: StorageProxy, service: ArtifactService, kind: str, call: Act
 ) -> None:
     """No read has a condition: nothing internal reaches the caller, and nothing is read again and again."""
     await service.save_artifact(**FILE, artifact=TEXT)
@@ -183,7 +185,7 @@ async def test_what_a_policy_forbids_to_read_is_a_typed_error(
 
 
 @pytest.fixture
-def sessions(storage_proxy: StorageProxy, adk_store_bucket: str, project: str) -> FirestoreSessionService:
+def sessions(storage_proxy: StorageProxy, adk_store_bucket: str, project: str) -> SessionService:
     """Sessions whose large values lie in the bucket."""
     assert storage_proxy.address
     limits = SessionLimits(state_value_bytes=10)
@@ -191,7 +193,7 @@ def sessions(storage_proxy: StorageProxy, adk_store_bucket: str, project: str) -
 
 
 async def test_large_content_that_a_policy_forbids_to_put_is_a_typed_error(
-    storage_proxy: StorageProxy, sessions: FirestoreSessionService
+    storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
     """After a handful of requests; no session is made."""
     storage_proxy.plan = always("upload")
@@ -206,7 +208,7 @@ async def test_large_content_that_a_policy_forbids_to_put_is_a_typed_error(
 
 
 async def test_large_content_that_a_policy_forbids_to_mark_is_a_typed_error(
-    storage_proxy: StorageProxy, sessions: FirestoreSessionService
+    storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
     """It is there, and put again it is to tell a collector so."""
     session = await sessions.create_session(**WHO, state={"large": "x" * 100})
@@ -218,7 +220,7 @@ async def test_large_content_that_a_policy_forbids_to_mark_is_a_typed_error(
 
 
 async def test_large_content_that_a_policy_forbids_to_renew_is_a_typed_error(
-    storage_proxy: StorageProxy, clock: Clock, sessions: FirestoreSessionService
+    storage_proxy: StorageProxy, clock: Clock, sessions: SessionService
 ) -> None:
     """Its custom time stays, and nothing is asked again and again."""
     session = await sessions.create_session(**WHO, state={"large": "x" * 100}, ttl_seconds=7200)
@@ -235,7 +237,7 @@ async def test_large_content_that_a_policy_forbids_to_renew_is_a_typed_error(
 
 
 async def test_a_session_whose_large_content_a_policy_keeps_says_so(
-    storage_proxy: StorageProxy, sessions: FirestoreSessionService, stored_objects: Stored
+    storage_proxy: StorageProxy, sessions: SessionService, stored_objects: Stored
 ) -> None:
     """The session is gone, its payload is not: calling again completes it."""
     await sessions.create_session(**WHO, state={"large": "x" * 100})
@@ -252,7 +254,7 @@ async def test_a_session_whose_large_content_a_policy_keeps_says_so(
 async def test_garbage_that_a_policy_keeps_is_not_called_gone(
     storage_proxy: StorageProxy,
     firestore_proxy: FirestoreProxy,
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
     stored_objects: Stored,
 ) -> None:
     """Neither False, which says that somebody put it again, nor True."""

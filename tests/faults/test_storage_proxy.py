@@ -13,7 +13,7 @@ import pytest
 import requests
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, OutcomeUnknownError, UnavailableError
+from gcp_adk_store import ArtifactService, GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults.plans import (
@@ -45,7 +45,7 @@ Stored = Callable[[], dict[str, bytes]]
 
 
 @pytest.fixture
-def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactService:
+def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> ArtifactService:
     """A service that talks through the proxy."""
     assert storage_proxy.address
     return GcsArtifactService(adk_store_bucket)
@@ -93,7 +93,7 @@ async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
     ids=repr,
 )
 async def test_one_fault_costs_a_retry_and_no_version(
-    storage_proxy: StorageProxy, service: GcsArtifactService, stored_objects: Stored, fault: Fault
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, fault: Fault
 ) -> None:
     """The save succeeds as version 0, and there is no other."""
     storage_proxy.plan = only("upload", nth(0, fault))
@@ -107,7 +107,7 @@ async def test_one_fault_costs_a_retry_and_no_version(
 @pytest.mark.parametrize("fault", [Refuse(503), Lose(), Cut(), Cut("request")], ids=repr)
 async def test_other_requests_are_repeated_too(
     storage_proxy: StorageProxy,
-    service: GcsArtifactService,
+    service: ArtifactService,
     stored_objects: Stored,
     kind: str,
     fault: Fault,
@@ -125,7 +125,7 @@ async def test_other_requests_are_repeated_too(
 
 
 async def test_a_download_that_is_cut_is_fetched_again_and_whole(
-    storage_proxy: StorageProxy, service: GcsArtifactService
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """In every piece of a file, and at its first bytes as in the middle."""
     content = bytes(range(256)) * (20 * MIB // 256)
@@ -193,7 +193,7 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
 
 @pytest.mark.parametrize("stage", ["before", "after"])
 async def test_a_held_request_goes_on_when_it_is_released(
-    storage_proxy: StorageProxy, service: GcsArtifactService, stored_objects: Stored, stage: Any
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored, stage: Any
 ) -> None:
     """Until then the bucket is as it was before the request, respectively as it is after it."""
     hold = Hold(stage)
@@ -211,7 +211,7 @@ async def test_a_held_request_goes_on_when_it_is_released(
 @pytest.mark.parametrize(("stage", "stored"), [("before", {}), ("after", {NAME: b"one"})])
 async def test_a_held_request_can_be_dropped(
     storage_proxy: StorageProxy,
-    service: GcsArtifactService,
+    service: ArtifactService,
     stored_objects: Stored,
     stage: Any,
     stored: dict[str, bytes],
@@ -231,7 +231,7 @@ async def test_a_held_request_can_be_dropped(
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("fault", [Refuse(503), Lose(), Cut(), Cut("request")], ids=repr)
 async def test_a_resumable_upload_stays_behind_the_proxy(
-    storage_proxy: StorageProxy, service: GcsArtifactService, number: int, fault: Fault
+    storage_proxy: StorageProxy, service: ArtifactService, number: int, fault: Fault
 ) -> None:
     """Its pieces too, whichever of its requests goes wrong."""
     content = bytes(range(256)) * (20 * MIB // 256)
@@ -247,7 +247,7 @@ async def test_a_resumable_upload_stays_behind_the_proxy(
 
 
 async def test_a_signed_url_leads_through_the_proxy(
-    storage_proxy: StorageProxy, service: GcsArtifactService
+    storage_proxy: StorageProxy, service: ArtifactService
 ) -> None:
     """It stays valid, and plans meet it as a download or an upload."""
     await service.save_artifact(**FILE, artifact=TEXT)
@@ -287,7 +287,7 @@ async def test_two_owners_on_one_proxy_have_plans_of_their_own(
 
 
 async def test_connections_that_are_cut_can_be_opened_again(
-    storage_proxy: StorageProxy, service: GcsArtifactService, stored_objects: Stored
+    storage_proxy: StorageProxy, service: ArtifactService, stored_objects: Stored
 ) -> None:
     """At the same address; a request that was running meets a lost answer, and happens once."""
     hold = Hold("after")

@@ -8,10 +8,10 @@ import re
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import grpc
 import pytest
@@ -26,24 +26,36 @@ from google.cloud.storage import Client as StorageClient
 
 from gcp_adk_store import (
     ArtifactLimits,
-    FirestoreMemoryService,
+    ArtifactService,
     FirestoreSessionService,
     GarbageKind,
     GcsArtifactService,
+    MemoryService,
     SessionLimits,
+    SessionService,
     Store,
 )
 from gcp_adk_store.codec.object_names import UPLOADS
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.ports.embedders import Embedder
-from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
+from gcp_adk_store.tasks import (
+    FirestorePushNotificationConfigStore,
+    FirestoreTaskStore,
+    PushNotificationConfigStore,
+    TaskStore,
+)
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
 
 DAY_S = 24 * 3600
 NOW = 4_000_000_000.0
 
-Tasks = TypeVar("Tasks", FirestoreTaskStore, FirestorePushNotificationConfigStore)
+Tasks = TypeVar("Tasks", TaskStore, PushNotificationConfigStore)
+
+_OF_CLOUD: Final[Mapping[type[Any], type[Any]]] = {
+    TaskStore: FirestoreTaskStore,
+    PushNotificationConfigStore: FirestorePushNotificationConfigStore,
+}
 
 Holdings = dict[str, Any]
 """What a store holds in the end: paths and names with what they mean."""
@@ -105,9 +117,7 @@ class World:
         """The time at which everything happens."""
         self._opened: list[Closing] = []
 
-    def sessions(
-        self, *, bucket: bool = False, acting: bool = False, **options: Any
-    ) -> FirestoreSessionService:
+    def sessions(self, *, bucket: bool = False, acting: bool = False, **options: Any) -> SessionService:
         """Return a session service that knows nothing yet; faults meet one that is *acting*."""
         limits = SessionLimits(**{"inline_bytes": 100, "state_value_bytes": 100, **options.pop("limits", {})})
         service = self._open_sessions(limits, bucket=bucket, acting=acting, options=options)
@@ -116,12 +126,12 @@ class World:
 
     def memories(
         self, *, bucket: bool = False, acting: bool = False, embedder: Embedder | None = None
-    ) -> FirestoreMemoryService:
+    ) -> MemoryService:
         """Return a memory service that knows nothing yet."""
         storage = self.sessions(bucket=bucket, acting=acting).storage
-        return FirestoreMemoryService(storage, embedder=embedder)
+        return MemoryService(storage, embedder=embedder)
 
-    def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
+    def artifacts(self, *, acting: bool = False) -> ArtifactService:
         """Return an artifact service that knows nothing yet; see :meth:`sessions`."""
         service = self._open_artifacts(ArtifactLimits(), acting=acting)
         self._opened.append(service)
@@ -139,10 +149,10 @@ class World:
 
     def _open_sessions(
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
-    ) -> FirestoreSessionService:
+    ) -> SessionService:
         raise NotImplementedError
 
-    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
         raise NotImplementedError
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
@@ -203,7 +213,7 @@ class CloudWorld(World):
 
     def _open_sessions(
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
-    ) -> FirestoreSessionService:
+    ) -> SessionService:
         return FirestoreSessionService(
             project=self.project,
             client=None if acting else self._undisturbed,
@@ -213,12 +223,14 @@ class CloudWorld(World):
             **options,
         )
 
-    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> GcsArtifactService:
+    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
         client = None if acting else self.emulators.storage_client
         return GcsArtifactService(self.bucket, client=client, limits=limits)
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
-        return kind(project=self.project, client=None if acting else self._undisturbed, limits=limits)
+        of_cloud = _OF_CLOUD[kind]
+        client = None if acting else self._undisturbed
+        return cast(Tasks, of_cloud(project=self.project, client=client, limits=limits))
 
     @cached_property
     def _undisturbed(self) -> AsyncClient:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, Point, SessionLimits
+from gcp_adk_store import Point, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.forks import note_write
 from gcp_adk_store.codec.restores import pack_artifacts, restores_collection
@@ -34,7 +34,7 @@ class Stored:
     """A store in memory, and the way to its raw documents."""
 
     storage: SessionStorage
-    service: FirestoreSessionService
+    service: SessionService
 
     @classmethod
     def empty(
@@ -45,11 +45,11 @@ class Stored:
         layout = Layout("adk")
         objects = backend.objects if bucket else None
         storage = SessionStorage(backend.documents, Payloads(backend.documents, objects, layout), layout)
-        return cls(storage, FirestoreSessionService.over(storage, limits=limits))
+        return cls(storage, SessionService(storage, limits=limits))
 
-    def other(self, **options: Any) -> FirestoreSessionService:
+    def other(self, **options: Any) -> SessionService:
         """Return another service on the same storage, as another process has it."""
-        return FirestoreSessionService.over(self.storage, **options)
+        return SessionService(self.storage, **options)
 
     async def documents(self) -> dict[str, Document]:
         """Return all documents by their paths."""

@@ -11,7 +11,14 @@ import pytest
 from click.testing import CliRunner
 from google.adk.events import Event
 
-from gcp_adk_store import Fault, FirestoreSessionService, InvalidInputError, SessionLimits, Store
+from gcp_adk_store import (
+    Fault,
+    FirestoreSessionService,
+    InvalidInputError,
+    SessionLimits,
+    SessionService,
+    Store,
+)
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.faults import CODES
@@ -223,7 +230,7 @@ async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
     other = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
     written, done = asyncio.Event(), False
 
-    async def write(service: FirestoreSessionService, number: int) -> None:
+    async def write(service: SessionService, number: int) -> None:
         who = {**WHO, "session_id": f"s{number}"}
         for turn in range(2):
             held = await service.create_session(**who, state={"large": "x" * 50})

@@ -13,7 +13,7 @@ from google.genai import types
 from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.fsck.faults import Fault
-from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.memory.service import MemoryService
 from tests.fsck.corpus import Stored
 from tests.support.clock import in_days
 
@@ -33,7 +33,7 @@ def entry(text: str, **more: Any) -> MemoryEntry:
     return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **more)
 
 
-async def fill(memory: FirestoreMemoryService) -> None:
+async def fill(memory: MemoryService) -> None:
     """Remember what makes shards, documents of vectors, a tail, payloads, removed ids and times to live."""
     for number in range(13):
         text = f"{number} " + f"{number} words " * 1500
@@ -102,7 +102,7 @@ async def test_what_the_store_writes_has_no_fault(store: Store) -> None:
 async def test_payloads_in_firestore_have_no_fault_either() -> None:
     """Chunks lie below the head, and expire with their memory."""
     stored = Stored.empty()
-    memory = FirestoreMemoryService(stored.storage)
+    memory = MemoryService(stored.storage)
     await fill(memory)
     chunks = [path for path in await stored.documents() if path.startswith(f"{HEAD}/adk_chunks/")]
 
@@ -174,7 +174,7 @@ async def test_an_end_in_the_past_hides_no_memory_from_a_check(store: Store) -> 
     search = {**WHO, "query": "short"}
     assert await store.memory.search_memories(**search)
     await put(store, HEAD, until=5.0)
-    other = FirestoreMemoryService(store.sessions.storage)
+    other = MemoryService(store.sessions.storage)
     assert [] == await other.search_memories(**search)
     await store.repair(await faults_of(store))
     assert await other.search_memories(**search)

@@ -9,10 +9,10 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Point, SessionLimits
+from gcp_adk_store import ArtifactService, Point, SessionLimits, SessionService
 from gcp_adk_store.errors import OutcomeUnknownError
 
-Connect = Callable[..., FirestoreSessionService]
+Connect = Callable[..., SessionService]
 
 WHO: dict[str, Any] = {"app_name": "shop", "user_id": "u/1", "session_id": "__s__"}
 MADE_AT = 1700000000.25
@@ -211,7 +211,7 @@ ARTIFACTS: dict[str, types.Part] = {
 }
 
 
-async def artifacts(service: GcsArtifactService) -> None:
+async def artifacts(service: ArtifactService) -> None:
     """Save one artifact of each kind, the bytes with metadata and in two versions."""
     for name, part in ARTIFACTS.items():
         metadata = METADATA if name == "bytes" else None

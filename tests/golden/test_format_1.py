@@ -14,7 +14,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, Store
+from gcp_adk_store import ArtifactService, Store
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import (
@@ -134,7 +134,7 @@ class TestReading:
 
     async def test_artifacts_of_each_kind(self, adk_store: Store) -> None:
         """Parts, metadata and names."""
-        service: GcsArtifactService = adk_store.artifacts
+        service: ArtifactService = adk_store.artifacts
         put_objects(service.bucket_name, read_golden("artifacts"))
         loaded = {name: await service.load_artifact(**OWNER, filename=name, version=0) for name in ARTIFACTS}
         described = await service.get_artifact_version(**OWNER, filename="bytes", version=0)
@@ -171,7 +171,7 @@ class TestWriting:
     async def test_objects(self, adk_store: Store) -> None:
         """The same names, and each object's content type, metadata and bytes."""
         golden: Objects = read_golden("artifacts")
-        service: GcsArtifactService = adk_store.artifacts
+        service: ArtifactService = adk_store.artifacts
         await scenarios.artifacts(service)
         written = take_objects(service.bucket_name)
 

@@ -10,7 +10,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory import vectors
 from tests.golden.raw import Documents, read_golden
@@ -97,7 +97,7 @@ async def test_memories_are_written_as_the_golden_ones(adk_store_local: Store, f
 
 async def remember_with_vectors(store: Store) -> None:
     """Make memories whose vectors lie in a document and in the head, and remove one of both."""
-    memory = FirestoreMemoryService(store.sessions.storage, embedder=PartsEmbedder(8, "parts"))
+    memory = MemoryService(store.sessions.storage, embedder=PartsEmbedder(8, "parts"))
     await memory.add_events_to_memory(events=[said(number, f"note {number}") for number in range(40)], **USER)
     await memory.add_events_to_memory(
         events=[said(number, f"Zürich {number}") for number in (50, 51)], **USER
@@ -111,7 +111,7 @@ async def test_golden_vectors_are_read(adk_store_local: Store) -> None:
     golden = read_golden("memory_vectors")
     writes = [Write(path=path, fields=fields) for path, fields in golden.items()]
     await adk_store_local.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
-    memory = FirestoreMemoryService(adk_store_local.sessions.storage, embedder=PartsEmbedder(8, "parts"))
+    memory = MemoryService(adk_store_local.sessions.storage, embedder=PartsEmbedder(8, "parts"))
     counts = await memory.reindex_memories(dry_run=True, **USER)
 
     assert (40, 0) == (counts.memories, counts.missing)

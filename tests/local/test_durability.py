@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from benchmarks.stub_agent import runner, take_turn
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionConflictError,
     SessionMissingError,
+    SessionService,
     Store,
     UnavailableError,
 )
@@ -58,7 +58,7 @@ async def commits(monkeypatch: pytest.MonkeyPatch) -> Commits:
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[FirestoreSessionService]:
+async def service() -> AsyncIterator[SessionService]:
     """The sessions of a store that waits for the ends of turns alone."""
     async with Store.local(MEMORY, durability="turn") as store:
         yield store.sessions
@@ -88,7 +88,7 @@ def ids(session: Session | None) -> list[str]:
 
 
 async def test_a_turn_takes_few_commits_and_ends_when_all_of_it_is_stored(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """Here the first event goes alone, and all others together."""
     session = await service.create_session(**WHO)
@@ -108,7 +108,7 @@ async def test_a_turn_takes_few_commits_and_ends_when_all_of_it_is_stored(
 
 
 async def test_a_runners_turn_of_six_events_takes_two_commits(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """While the first is on its way, all others of the turn are made; on a fast line it may be some more."""
     await service.create_session(**WHO)
@@ -117,7 +117,7 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
     try:
         async with asyncio.timeout(60):
-            while len(service._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
+            while len(service._appender._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
                 await asyncio.sleep(0)
     finally:
         commits.may_go.set()
@@ -137,7 +137,7 @@ async def test_sessions_with_many_tasks_take_a_commit_each(commits: Commits) -> 
     assert [32] * 64 == commits.events
 
 
-async def test_reads_of_the_same_process_see_what_was_appended(service: FirestoreSessionService) -> None:
+async def test_reads_of_the_same_process_see_what_was_appended(service: SessionService) -> None:
     """Of the session, of its user's state, and of listings."""
     session = await service.create_session(**WHO)
     await service.append_event(session, step(0, **{"user:k": 1, "app:k": 2}))
@@ -151,7 +151,7 @@ async def test_reads_of_the_same_process_see_what_was_appended(service: Firestor
 
 
 async def test_a_commit_that_fails_is_told_by_the_next_append_and_nothing_follows(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """What is stored is the beginning of what was appended; a new handle goes on."""
     session = await service.create_session(**WHO)
@@ -172,9 +172,7 @@ async def test_a_commit_that_fails_is_told_by_the_next_append_and_nothing_follow
     assert ["e0", "e4"] == ids(await service.get_session(**WHO))
 
 
-async def test_a_failure_is_told_by_the_end_of_the_turn(
-    service: FirestoreSessionService, commits: Commits
-) -> None:
+async def test_a_failure_is_told_by_the_end_of_the_turn(service: SessionService, commits: Commits) -> None:
     """That is where an agent's caller learns of it."""
     session = await service.create_session(**WHO)
     commits.fails = lambda _: True
@@ -189,7 +187,7 @@ async def test_a_failure_is_told_by_the_end_of_the_turn(
 
 
 async def test_a_failure_that_no_append_told_is_told_by_flush_once(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """A server that ends learns of it there."""
     session = await service.create_session(**WHO)
@@ -205,7 +203,7 @@ async def test_a_failure_that_no_append_told_is_told_by_flush_once(
 
 
 async def test_a_failure_is_reported_though_a_later_append_behind_it_failed_too(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """What runs behind the caller meets the failure first, and is not who must get it."""
     session = await service.create_session(**WHO)
@@ -221,7 +219,7 @@ async def test_a_failure_is_reported_though_a_later_append_behind_it_failed_too(
 
 
 async def test_a_failure_is_reported_though_its_handle_is_gone(
-    service: FirestoreSessionService, commits: Commits
+    service: SessionService, commits: Commits
 ) -> None:
     """A tool reads a handle of its own, and drops it before the turn ends."""
     session = await service.create_session(**WHO)
@@ -240,7 +238,7 @@ async def test_a_failure_is_reported_though_its_handle_is_gone(
     await service.flush_session(**WHO)
 
 
-async def test_another_writer_is_told_at_the_end_of_the_turn(service: FirestoreSessionService) -> None:
+async def test_another_writer_is_told_at_the_end_of_the_turn(service: SessionService) -> None:
     """Nothing of the turn is stored after that writer's event."""
     session = await service.create_session(**WHO)
     other = await service.get_session(**WHO)
@@ -272,7 +270,7 @@ async def test_merging_keeps_the_order_of_the_handle_and_of_storage() -> None:
         assert {f"e{number}" for number in range(12)} == set(ids(whole))
 
 
-async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: FirestoreSessionService) -> None:
+async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: SessionService) -> None:
     """The turn goes on without it."""
     session = await service.create_session(**WHO)
     await service.append_event(session, step(0))
@@ -287,7 +285,7 @@ async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: Firest
     assert ["e0", "e2"] == ids(await service.get_session(**WHO))
 
 
-async def test_an_event_that_comes_again_is_stored_once(service: FirestoreSessionService) -> None:
+async def test_an_event_that_comes_again_is_stored_once(service: SessionService) -> None:
     """Also while it is on its way."""
     session = await service.create_session(**WHO)
     event = step(0)
@@ -299,9 +297,7 @@ async def test_an_event_that_comes_again_is_stored_once(service: FirestoreSessio
     assert session == await service.get_session(**WHO)
 
 
-async def test_appends_wait_when_too_many_are_on_their_way(
-    service: FirestoreSessionService, commits: Commits
-) -> None:
+async def test_appends_wait_when_too_many_are_on_their_way(service: SessionService, commits: Commits) -> None:
     """A hundred events, or the bytes of one largest event."""
     session = await service.create_session(**WHO)
     commits.may_go.clear()
@@ -340,7 +336,7 @@ async def test_a_turn_that_is_held_ends_when_all_of_it_is_stored(commits: Commit
             assert ["e0", "e1", "e2"] == ids(await store.sessions.get_session(**WHO))
 
 
-async def test_a_session_that_is_gone_is_told(service: FirestoreSessionService) -> None:
+async def test_a_session_that_is_gone_is_told(service: SessionService) -> None:
     """By the next append, and not by its deletion."""
     session = await service.create_session(**WHO)
     await service.append_event(session, step(0))

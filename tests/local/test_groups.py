@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionConflictError,
     SessionLimits,
+    SessionService,
     Store,
     StoreError,
 )
@@ -43,14 +43,14 @@ def said(number: int, **delta: Any) -> Event:
     return Event(id=f"e{number}", author="user", actions=EventActions(state_delta=delta))
 
 
-async def stored(service: FirestoreSessionService) -> Session:
+async def stored(service: SessionService) -> Session:
     """Return the session as it is stored."""
     found = await service.get_session(**WHO)
     assert found is not None
     return found
 
 
-async def outcomes(service: FirestoreSessionService, session: Session, *events: Event) -> list[Any]:
+async def outcomes(service: SessionService, session: Session, *events: Event) -> list[Any]:
     """Append *events* at once, and return what each call returns or raises."""
     calls = (service.append_event(session, event) for event in events)
     return await asyncio.gather(*calls, return_exceptions=True)

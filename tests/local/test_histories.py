@@ -18,11 +18,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     PayloadMissingError,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     Store,
     UserEvent,
 )
@@ -52,14 +52,14 @@ def used(prompt: int, output: int, **fields: Any) -> Event:
 
 
 @pytest.fixture
-def small() -> Iterator[FirestoreSessionService]:
+def small() -> Iterator[SessionService]:
     """A service that seals after every few events, and forgets segments."""
     store = Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=1000, segment_cache_bytes=0))
     yield store.sessions
     asyncio.run(store.close())
 
 
-async def fill(service: FirestoreSessionService, session_id: str, *events: Event) -> None:
+async def fill(service: SessionService, session_id: str, *events: Event) -> None:
     """Make a session with *events*."""
     session = await service.create_session(**USER, session_id=session_id)
     for event in events:
@@ -147,7 +147,7 @@ async def test_a_streamed_turn_counts_each_call_of_the_model_once(
 
 
 async def test_the_usage_of_a_long_session_is_that_of_all_its_segments(
-    small: FirestoreSessionService,
+    small: SessionService,
 ) -> None:
     """By turn and by model; what is appended meanwhile counts in the next call."""
     models = ("small", "large", None)
@@ -246,7 +246,7 @@ def places(found: list[UserEvent]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_all_events_of_a_user_come_session_by_session(small: FirestoreSessionService) -> None:
+async def test_all_events_of_a_user_come_session_by_session(small: SessionService) -> None:
     """The least recently updated session first; none of another user or app."""
     await fill(small, "b", *(said(f"{number}", 100.0 + number) for number in range(20)))
     await fill(small, "a", *(said(f"{number}", 200.0 + number) for number in range(20)))
@@ -263,7 +263,7 @@ async def test_all_events_of_a_user_come_session_by_session(small: FirestoreSess
 
 
 @pytest.mark.parametrize("after", [-1.0, 0.0, 6.5, 7, 40.0, 58.0, 59.0])
-async def test_only_later_events_come(small: FirestoreSessionService, after: float) -> None:
+async def test_only_later_events_come(small: SessionService, after: float) -> None:
     """Times need not be in order. A session whose last event is at the very time is left out as a whole."""
     times = [float(number ^ 5) for number in range(60)]
     await fill(small, "a", *(said(f"{at}", at) for at in times), said("59.0", 59.0))
@@ -275,7 +275,7 @@ async def test_only_later_events_come(small: FirestoreSessionService, after: flo
     ]
 
 
-async def test_an_iteration_goes_on_after_any_event(small: FirestoreSessionService) -> None:
+async def test_an_iteration_goes_on_after_any_event(small: SessionService) -> None:
     """In any steps, over the borders of segments and sessions, with the same events."""
     for name, start in (("a", 10), ("b", 40), ("c", 40)):
         await fill(small, name, *(said(f"{number}", float(start + number)) for number in range(15)))
@@ -335,7 +335,7 @@ async def test_a_cursor_goes_on_in_a_session_that_was_updated_since(adk_store_lo
     assert [("a", "1"), ("a", "2"), ("b", "0")] == places(rest)
 
 
-async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: FirestoreSessionService) -> None:
+async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: SessionService) -> None:
     """Or end early; the others come whole. The one of a cursor, too, also if its id is taken again."""
     for name, start in (("a", 0), ("b", 100), ("c", 200)):
         await fill(small, name, *(said(f"{number}", float(start + number)) for number in range(60)))

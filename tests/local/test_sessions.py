@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 
-from gcp_adk_store import FirestoreSessionService, SessionMissingError, Store
+from gcp_adk_store import SessionMissingError, SessionService, Store
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
@@ -18,11 +18,11 @@ from gcp_adk_store.settings import SessionLimits
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
-def service_over(path: Path | None) -> FirestoreSessionService:
+def service_over(path: Path | None) -> SessionService:
     """Return the session service over a database."""
     documents: Any = LocalDocuments(Database(path), SessionLimits())
     layout = Layout("adk")
-    return FirestoreSessionService.over(SessionStorage(documents, Payloads(documents, None, layout), layout))
+    return SessionService(SessionStorage(documents, Payloads(documents, None, layout), layout))
 
 
 async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:

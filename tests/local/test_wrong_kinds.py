@@ -14,12 +14,12 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
-    FirestoreMemoryService,
     FirestoreSessionService,
     GcsArtifactService,
     InvalidInputError,
     KmsEnvelope,
     MemoryLimits,
+    MemoryService,
     SessionLimits,
     Store,
     StoreCredentials,
@@ -139,7 +139,7 @@ def makers() -> Iterator[tuple[str, Callable[..., Any], dict[str, Any]]]:
     yield "Store", Store, {"sessions": store.sessions, "artifacts": None}
     yield "FirestoreSessionService", FirestoreSessionService, {}
     yield "GcsArtifactService", GcsArtifactService, {"bucket_name": "a-bucket"}
-    yield "FirestoreMemoryService", FirestoreMemoryService, {"storage": store.sessions.storage}
+    yield "MemoryService", MemoryService, {"storage": store.sessions.storage}
     yield "StoreSettings", StoreSettings, {}
     yield "SessionLimits", SessionLimits, {}
     yield "ArtifactLimits", ArtifactLimits, {}

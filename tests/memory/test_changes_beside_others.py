@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.memory.listing import iter_entries
-from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.ports.around import DocumentsAround
 from gcp_adk_store.ports.documents import Documents
@@ -63,10 +63,10 @@ def store(request: pytest.FixtureRequest) -> Store:
     return found
 
 
-def stopped(store: Store, hold: Hold, *, at: str) -> FirestoreMemoryService:
+def stopped(store: Store, hold: Hold, *, at: str) -> MemoryService:
     """Return the service of a process that *hold* stops."""
     storage = store.sessions.storage
-    return FirestoreMemoryService(replace(storage, documents=Held(storage.documents, hold, at=at)))
+    return MemoryService(replace(storage, documents=Held(storage.documents, hold, at=at)))
 
 
 def said(text: str, *more: types.Part) -> types.Content:
@@ -76,7 +76,7 @@ def said(text: str, *more: types.Part) -> types.Content:
 
 async def only_memory(store: Store) -> MemoryEntry:
     """Return the one memory that is stored, as a new process reads it."""
-    (found,) = (await FirestoreMemoryService(store.sessions.storage).list_memories(**USER)).memories
+    (found,) = (await MemoryService(store.sessions.storage).list_memories(**USER)).memories
     return found
 
 
@@ -124,17 +124,17 @@ async def test_an_update_brings_no_deleted_memory_back(store: Store, at: str) ->
     assert [] == (await store.memory.list_memories(**USER)).memories
 
 
-async def searched(memory: FirestoreMemoryService) -> list[MemoryEntry]:
+async def searched(memory: MemoryService) -> list[MemoryEntry]:
     """Return what a search finds."""
     return [found.memory for found in await memory.search_memories(query="tea", **USER)]
 
 
-async def listed(memory: FirestoreMemoryService) -> list[MemoryEntry]:
+async def listed(memory: MemoryService) -> list[MemoryEntry]:
     """Return a page."""
     return (await memory.list_memories(**USER)).memories
 
 
-async def copied(memory: FirestoreMemoryService) -> list[MemoryEntry]:
+async def copied(memory: MemoryService) -> list[MemoryEntry]:
     """Return what a copy takes along."""
     return [entry async for entry in iter_entries(memory.storage, KEY)]
 
@@ -143,7 +143,7 @@ async def copied(memory: FirestoreMemoryService) -> list[MemoryEntry]:
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["updated", "deleted"])
 async def test_large_content_that_goes_during_a_read_is_not_missing(
     store: Store,
-    reads: Callable[[FirestoreMemoryService], Coroutine[Any, Any, list[MemoryEntry]]],
+    reads: Callable[[MemoryService], Coroutine[Any, Any, list[MemoryEntry]]],
     *,
     is_deleted: bool,
 ) -> None:
@@ -163,7 +163,7 @@ async def test_large_content_that_goes_during_a_read_is_not_missing(
 
 @pytest.mark.parametrize("reads", [searched, listed, copied])
 async def test_large_content_that_is_gone_for_good_is_an_error(
-    adk_store_local: Store, reads: Callable[[FirestoreMemoryService], Coroutine[Any, Any, list[MemoryEntry]]]
+    adk_store_local: Store, reads: Callable[[MemoryService], Coroutine[Any, Any, list[MemoryEntry]]]
 ) -> None:
     """No reader waits for it, nor an update that keeps it; one that replaces it helps."""
     memory = adk_store_local.memory
@@ -184,7 +184,7 @@ async def test_an_update_is_acknowledged_also_if_the_process_keeps_nothing(adk_s
     many = [MemoryEntry(id=f"m{number}", content=said(f"tea {'x' * 30_000}")) for number in range(4)]
     await adk_store_local.memory.add_memory(memories=many, **USER)
     storage = adk_store_local.sessions.storage
-    memory = FirestoreMemoryService(storage, limits=MemoryLimits(cache_bytes=1))
+    memory = MemoryService(storage, limits=MemoryLimits(cache_bytes=1))
 
     for _ in range(2):
         assert await memory.update_memory(memory_id="m1", content=said("rum"), **USER)

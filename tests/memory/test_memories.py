@@ -15,7 +15,7 @@ from google.genai import types
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, Store, StoredDataError
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.support.clock import in_days
@@ -32,14 +32,14 @@ def store(request: pytest.FixtureRequest) -> Store:
 
 
 @pytest.fixture
-def memory(store: Store) -> FirestoreMemoryService:
+def memory(store: Store) -> MemoryService:
     """Its memory service."""
     return store.memory
 
 
-def another(store: Store) -> FirestoreMemoryService:
+def another(store: Store) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
-    return FirestoreMemoryService(store.sessions.storage)
+    return MemoryService(store.sessions.storage)
 
 
 def said(text: str, *, at: float | None = None, author: str = "user", **fields: Any) -> Event:
@@ -65,17 +65,17 @@ def texts(entries: Sequence[MemoryEntry]) -> list[str | None]:
     return [entry.content.parts[0].text for entry in entries if entry.content.parts]
 
 
-async def search(memory: FirestoreMemoryService, query: str, **options: Any) -> list[str | None]:
+async def search(memory: MemoryService, query: str, **options: Any) -> list[str | None]:
     """Return what a search finds."""
     return texts([found.memory for found in await memory.search_memories(query=query, **USER, **options)])
 
 
-async def listed(memory: FirestoreMemoryService, **options: Any) -> list[str | None]:
+async def listed(memory: MemoryService, **options: Any) -> list[str | None]:
     """Return all that is remembered, the oldest first."""
     return texts((await memory.list_memories(page_size=1000, **USER, **options)).memories)[::-1]
 
 
-async def test_what_was_said_is_found_by_every_process(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_what_was_said_is_found_by_every_process(store: Store, memory: MemoryService) -> None:
     """With its id, author and time, and a score."""
     events = [said("My dog is called Rex", at=1e9), said("I live in Berlin", at=2e9, author="agent")]
     await memory.add_session_to_memory(session(*events))
@@ -94,7 +94,7 @@ async def test_what_was_said_is_found_by_every_process(store: Store, memory: Fir
 
 
 async def test_a_session_that_is_added_after_every_turn_is_remembered_once(
-    store: Store, memory: FirestoreMemoryService
+    store: Store, memory: MemoryService
 ) -> None:
     """Also by other processes, and by parts of it."""
     events = [said(f"turn {number}") for number in range(5)]
@@ -106,7 +106,7 @@ async def test_a_session_that_is_added_after_every_turn_is_remembered_once(
     assert [f"turn {number}" for number in range(5)] == await listed(memory)
 
 
-async def test_only_what_has_text_is_remembered(memory: FirestoreMemoryService) -> None:
+async def test_only_what_has_text_is_remembered(memory: MemoryService) -> None:
     """Neither calls of functions, nor parts of a stream, nor thoughts, nor events without content."""
     call = types.Part(function_call=types.FunctionCall(name="f", args={"dog": 1}))
     events = [
@@ -122,7 +122,7 @@ async def test_only_what_has_text_is_remembered(memory: FirestoreMemoryService) 
     assert [] == await listed(memory)
 
 
-async def test_users_and_apps_remember_apart(memory: FirestoreMemoryService) -> None:
+async def test_users_and_apps_remember_apart(memory: MemoryService) -> None:
     """Whatever their ids are."""
     for app, user in (("app", "a/b"), ("app/a", "b"), ("", ""), ("app", "__x__")):
         await memory.add_events_to_memory(app_name=app, user_id=user, events=[said(f"tea {app!r} {user!r}")])
@@ -132,7 +132,7 @@ async def test_users_and_apps_remember_apart(memory: FirestoreMemoryService) -> 
         assert [f"tea {app!r} {user!r}"] == texts(found.memories)
 
 
-async def test_a_deleted_memory_does_not_come_back(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_a_deleted_memory_does_not_come_back(store: Store, memory: MemoryService) -> None:
     """From the tail and from shards, when its session is added again by any process."""
     many = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(400)]
     few = [said("dog", at=1000.0), said("cat", at=1001.0)]
@@ -150,7 +150,7 @@ async def test_a_deleted_memory_does_not_come_back(store: Store, memory: Firesto
     assert [] == await search(memory, "dog")
 
 
-async def test_what_is_deleted_is_not_stored_any_more(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_what_is_deleted_is_not_stored_any_more(store: Store, memory: MemoryService) -> None:
     """Not only hidden: no document holds its text."""
     await memory.add_session_to_memory(
         session(*(said(f"note {number} {'x' * 300}") for number in range(300)), said("secret" * 20000))
@@ -174,7 +174,7 @@ async def stored_documents(store: Store) -> list[str]:
     return [document.path for document in found]
 
 
-async def test_a_session_is_forgotten(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_a_session_is_forgotten(store: Store, memory: MemoryService) -> None:
     """And stays so, while others of the user stay."""
     await memory.add_session_to_memory(session(said("mine 1"), id_="a"))
     await memory.add_session_to_memory(session(said("yours"), id_="b"))
@@ -186,7 +186,7 @@ async def test_a_session_is_forgotten(store: Store, memory: FirestoreMemoryServi
     assert ["yours"] == await listed(memory)
 
 
-async def test_a_user_is_forgotten_for_good(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService) -> None:
     """Nothing is left, large content included; adding a session starts anew in every process."""
     kept = session(*(said(f"note {number} {'x' * 300}") for number in range(400)), said("large" * 20000))
     other = another(store)
@@ -202,7 +202,7 @@ async def test_a_user_is_forgotten_for_good(store: Store, memory: FirestoreMemor
     assert 401 == len(await listed(memory))
 
 
-async def test_large_content_comes_back_whole(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_large_content_comes_back_whole(store: Store, memory: MemoryService) -> None:
     """Bytes, long texts, and halves of surrogate pairs; a long text is found by its beginning."""
     picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89" * 100_000))
     long = "begin " + "lorem ipsum " * 20000
@@ -220,7 +220,7 @@ async def test_large_content_comes_back_whole(store: Store, memory: FirestoreMem
             assert expected == found.content
 
 
-async def test_memories_are_added_as_they_are(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_memories_are_added_as_they_are(store: Store, memory: MemoryService) -> None:
     """With their own ids, times and metadata, which filters compare; ids are used once."""
     entries = [
         MemoryEntry(
@@ -250,7 +250,7 @@ async def test_memories_are_added_as_they_are(store: Store, memory: FirestoreMem
     assert [] == await search(other, "likes", metadata={"kind": "drink", "m": None})
 
 
-async def test_a_search_is_filtered(memory: FirestoreMemoryService) -> None:
+async def test_a_search_is_filtered(memory: MemoryService) -> None:
     """By session, author, time, score and number; the best first."""
     await memory.add_session_to_memory(
         session(said("green tea", at=10.0), said("tea", at=20.0, author="agent"), id_="a")
@@ -301,7 +301,7 @@ async def test_invalid_arguments_are_refused(
     assert [] == await listed(memory)
 
 
-async def test_pages_list_all_memories_once(memory: FirestoreMemoryService) -> None:
+async def test_pages_list_all_memories_once(memory: MemoryService) -> None:
     """The newest first, also those of one time; a cursor belongs to its listing."""
     await memory.add_session_to_memory(session(*(said(f"{n}", at=float(n // 3 + 1)) for n in range(20))))
     seen: list[str | None] = []
@@ -322,7 +322,7 @@ async def test_pages_list_all_memories_once(memory: FirestoreMemoryService) -> N
         await memory.list_memories(cursor=cursor, author="user", **USER)
 
 
-async def test_a_memory_is_changed_in_its_place(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryService) -> None:
     """In the tail and in shards: its content or its metadata; id, session and time stay."""
     events = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(300)]
     await memory.add_session_to_memory(session(*events))
@@ -341,7 +341,7 @@ async def test_a_memory_is_changed_in_its_place(store: Store, memory: FirestoreM
     assert [{"seen": True, "adk_store_session": "session"}] * 2 == [m.custom_metadata for m in page.memories]
 
 
-async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: MemoryService) -> None:
     """It counts from the event's time, so an event that is over is not remembered again."""
     now = time.time()
     old, young = said("old tea", at=now - 100), said("young tea", at=now)
@@ -349,13 +349,13 @@ async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: Firest
     await memory.add_events_to_memory(events=[said("lasting tea")], **USER)
 
     assert {"young tea", "lasting tea"} == set(await search(another(store), "tea"))
-    service = FirestoreMemoryService(store.sessions.storage, default_ttl_seconds=50)
+    service = MemoryService(store.sessions.storage, default_ttl_seconds=50)
     await service.add_events_to_memory(events=[old], **USER)
     assert {"young tea", "lasting tea"} == set(await listed(memory))
 
 
 async def test_memories_that_all_ended_make_way(
-    store: Store, memory: FirestoreMemoryService, monkeypatch: pytest.MonkeyPatch
+    store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if their documents are still there; the documents have a time at which Firestore removes them."""
     now = time.time()
@@ -373,12 +373,12 @@ async def test_memories_that_all_ended_make_way(
     assert ["coffee"] == await listed(another(store))
 
 
-async def test_writers_at_once_lose_nothing(store: Store, memory: FirestoreMemoryService) -> None:
+async def test_writers_at_once_lose_nothing(store: Store, memory: MemoryService) -> None:
     """Neither what they add nor what they remove, over many seals and merges."""
     services = [memory, another(store), another(store)]
     events = [said(f"note {number} {'x' * 2000}") for number in range(120)]
 
-    async def write(service: FirestoreMemoryService, mine: list[Event]) -> None:
+    async def write(service: MemoryService, mine: list[Event]) -> None:
         for event in mine:
             await service.add_events_to_memory(events=[event], session_id="s", **USER)
             if event is mine[5]:
@@ -406,7 +406,7 @@ async def test_ten_thousand_memories_lie_in_few_documents(adk_store_local: Store
 
 async def test_users_beyond_the_cache_are_searched_all_the_same(adk_store_local: Store) -> None:
     """They are read each time."""
-    memory = FirestoreMemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(cache_bytes=1))
+    memory = MemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(cache_bytes=1))
     await memory.add_events_to_memory(events=[said("tea")], **USER)
 
     assert ["tea"] == await search(memory, "tea")
@@ -443,7 +443,7 @@ async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str,
 
 
 async def test_large_content_that_nothing_refers_to_is_garbage(
-    store: Store, memory: FirestoreMemoryService, monkeypatch: pytest.MonkeyPatch
+    store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of memories stays, in the tail and in shards; that of a writer that ended early goes."""
     large = [said(f"note {number} {'x ' * 20000}") for number in range(3)]
@@ -465,7 +465,7 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
 
 async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -> None:
     """The error names the limit and the way out; what is there stays."""
-    memory = FirestoreMemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(max_memories=3))
+    memory = MemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(max_memories=3))
     await memory.add_events_to_memory(events=[said("a"), said("b")], **USER)
     with pytest.raises(InvalidInputError, match="max_memories is 3"):
         await memory.add_events_to_memory(events=[said("c"), said("d")], **USER)
@@ -494,7 +494,7 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
 
 
 async def test_a_session_is_added_whole_after_another_process_forgot_its_user(
-    store: Store, memory: FirestoreMemoryService
+    store: Store, memory: MemoryService
 ) -> None:
     """Also what this process knew to be remembered before."""
     first, second = said("first"), said("second")

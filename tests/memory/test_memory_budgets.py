@@ -9,7 +9,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 
@@ -58,7 +58,7 @@ async def test_what_memories_take(meter: FirestoreMeter, project: str) -> None:
         assert (few, 1, 0, 0) == cost(meter.take())
         await memory.delete_memory(memory_id=many[0].id, **USER)
         assert ({"Commit": 1}, 0, 2, 1) == cost(meter.take())
-        cold = FirestoreMemoryService(store.sessions.storage)
+        cold = MemoryService(store.sessions.storage)
         await cold.search_memory(query="second", **USER)
         figures = meter.take()
         assert {"BatchGetDocuments": 2} == dict(figures.rpcs)
@@ -89,10 +89,10 @@ async def test_what_vectors_take(meter: FirestoreMeter, project: str) -> None:
         assert (few, 1, 0, 0) == cost(meter.take())
         await memory.delete_memory(memory_id=many[0].id, **USER)
         assert ({"Commit": 1}, 0, 3, 2) == cost(meter.take())
-        cold = FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+        cold = MemoryService(store.sessions.storage, embedder=embedder)
         await cold.search_memory(query="second", **USER)
         assert ({"BatchGetDocuments": 2}, 3, 0, 0) == cost(meter.take())
-        words = FirestoreMemoryService(store.sessions.storage)
+        words = MemoryService(store.sessions.storage)
         await words.search_memory(query="second", **USER)
         assert ({"BatchGetDocuments": 2}, 2, 0, 0) == cost(meter.take())
         await words.delete_memory(memory_id=many[1].id, **USER)

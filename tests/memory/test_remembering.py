@@ -15,8 +15,8 @@ from google.genai import types
 from pydantic import Field
 
 from gcp_adk_store import (
-    FirestoreMemoryService,
     InvalidInputError,
+    MemoryService,
     SessionConflictError,
     Store,
     UnavailableError,
@@ -33,7 +33,7 @@ def said(text: str, author: str = "user") -> Event:
 
 async def listed(store: Store) -> list[str | None]:
     """Return what a process that knows nothing yet finds remembered, the oldest first."""
-    service = FirestoreMemoryService(store.sessions.storage)
+    service = MemoryService(store.sessions.storage)
     page = await service.list_memories(page_size=1000, **USER)
     return [memory.content.parts[0].text for memory in page.memories if memory.content.parts][::-1]
 
@@ -41,10 +41,10 @@ async def listed(store: Store) -> list[str | None]:
 async def test_what_is_appended_is_remembered() -> None:
     """Once, with its session; also what a process that did not remember appended before."""
     async with Store.local(":memory:", index_on_append=True) as store:
-        follower, store.sessions.follower = store.sessions.follower, None
+        follower, store.sessions._appender.follower = store.sessions._appender.follower, None
         held = await store.sessions.create_session(session_id="s", **USER)
         await store.sessions.append_event(held, said("before"))
-        store.sessions.follower = follower
+        store.sessions._appender.follower = follower
         for number in range(5):
             await store.sessions.append_event(held, said(f"turn {number}"))
         await store.sessions.append_event(held, held.events[-1])
@@ -179,7 +179,7 @@ async def test_what_another_process_extracts_meanwhile_counts_once() -> None:
         texts = [str(event.content.parts[0].text) for event in events]  # type: ignore[union-attr,index]
         seen.append(texts)
         if len(seen) == 1:
-            other = FirestoreMemoryService(store.sessions.storage)
+            other = MemoryService(store.sessions.storage)
             some: dict[str, Any] = {"session_id": "s", "events": events[:1], "memories": facts(texts[:1])}
             assert await other.add_extracted(**USER, **some)
             assert not await other.add_extracted(**USER, **some)

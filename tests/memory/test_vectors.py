@@ -17,10 +17,10 @@ from google.genai import types
 from gcp_adk_store import (
     EmbedderError,
     ErasureReceipt,
-    FirestoreMemoryService,
     FunctionEmbedder,
     InvalidInputError,
     MemoryLimits,
+    MemoryService,
     ReindexedMemories,
     Store,
 )
@@ -84,7 +84,7 @@ def store(adk_store_local: Store) -> Store:
 
 
 @pytest.fixture
-def memory(store: Store, embedder: Meanings) -> FirestoreMemoryService:
+def memory(store: Store, embedder: Meanings) -> MemoryService:
     """A memory service with the embedder."""
     return service(store, embedder)
 
@@ -95,9 +95,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
 
 
-def service(store: Store, embedder: Embedder | None = None) -> FirestoreMemoryService:
+def service(store: Store, embedder: Embedder | None = None) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
-    return FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+    return MemoryService(store.sessions.storage, embedder=embedder)
 
 
 def said(text: str, **fields: Any) -> Event:
@@ -105,12 +105,12 @@ def said(text: str, **fields: Any) -> Event:
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]), **fields)
 
 
-async def add(memory: FirestoreMemoryService, *events: Event, **options: Any) -> None:
+async def add(memory: MemoryService, *events: Event, **options: Any) -> None:
     """Remember *events*."""
     await memory.add_events_to_memory(events=events, **USER, **options)
 
 
-async def search(memory: FirestoreMemoryService, query: str, **options: Any) -> list[str | None]:
+async def search(memory: MemoryService, query: str, **options: Any) -> list[str | None]:
     """Return what a search finds."""
     found = await memory.search_memories(query=query, **USER, **options)
     return [(each.memory.content.parts or [])[0].text for each in found]
@@ -147,7 +147,7 @@ async def tail_of(store: Store) -> list[str]:
 
 
 async def test_other_words_of_the_same_meaning_are_found(
-    store: Store, memory: FirestoreMemoryService, embedder: Meanings
+    store: Store, memory: MemoryService, embedder: Meanings
 ) -> None:
     """By every process with the embedder, first; a process without it finds words."""
     await add(memory, said("my hound barks"), said("my aunt sings"), said("rain falls"))
@@ -159,7 +159,7 @@ async def test_other_words_of_the_same_meaning_are_found(
     assert ["my hound barks"] == await search(service(store), "hound")
 
 
-async def test_words_and_vectors_rank_together(memory: FirestoreMemoryService) -> None:
+async def test_words_and_vectors_rank_together(memory: MemoryService) -> None:
     """A memory that both find comes first; scores fall from 1; filters hold for both."""
     await add(memory, said("the dog sleeps"), said("the puppy sleeps"), session_id="a")
     await add(memory, said("a hound", timestamp=5.0), session_id="b")
@@ -176,7 +176,7 @@ async def test_words_and_vectors_rank_together(memory: FirestoreMemoryService) -
 
 async def test_an_embedder_that_is_down_loses_nothing(
     store: Store,
-    memory: FirestoreMemoryService,
+    memory: MemoryService,
     embedder: Meanings,
     impatient: None,
     caplog: pytest.LogCaptureFixture,
@@ -203,9 +203,7 @@ async def test_an_embedder_that_is_down_loses_nothing(
     assert 0 == (await memory.reindex_memories(**USER)).missing
 
 
-async def test_a_failed_embedder_is_left_alone_for_a_time(
-    memory: FirestoreMemoryService, embedder: Meanings
-) -> None:
+async def test_a_failed_embedder_is_left_alone_for_a_time(memory: MemoryService, embedder: Meanings) -> None:
     """So one that hangs does not delay each call; reindexing asks at once."""
     embedder.failure = TimeoutError()
     await add(memory, said("one"))
@@ -227,7 +225,7 @@ async def test_an_embedder_that_hangs_has_failed(store: Store, passing: PassingT
         return []
 
     hanging = FunctionEmbedder(hang, name="hangs", dimensions=2)
-    memory = FirestoreMemoryService(store.sessions.storage, limits=limits, embedder=hanging)
+    memory = MemoryService(store.sessions.storage, limits=limits, embedder=hanging)
     await add(memory, said("my dog"))
 
     assert ["my dog"] == await search(memory, "dog")
@@ -235,7 +233,7 @@ async def test_an_embedder_that_hangs_has_failed(store: Store, passing: PassingT
         await memory.reindex_memories(**USER)
 
 
-async def test_a_query_is_embedded_once(memory: FirestoreMemoryService, embedder: Meanings) -> None:
+async def test_a_query_is_embedded_once(memory: MemoryService, embedder: Meanings) -> None:
     """And not at all for a user without vectors."""
     await search(memory, "dog")
     assert [] == embedder.asked
@@ -288,7 +286,7 @@ async def test_vectors_of_another_embedder_are_replaced_by_reindexing_alone(
     ],
 )
 async def test_a_wrong_answer_of_an_embedder_is_an_error(
-    store: Store, memory: FirestoreMemoryService, embedder: Meanings, answer: Any, says: str
+    store: Store, memory: MemoryService, embedder: Meanings, answer: Any, says: str
 ) -> None:
     """In additions, which store nothing, in searches and in reindexing."""
     await add(service(store), said("without vectors"))
@@ -328,7 +326,7 @@ async def test_reindexing_needs_an_embedder(store: Store) -> None:
         await service(store).reindex_memories(**USER)
 
 
-async def lacks_of(memory: FirestoreMemoryService) -> set[Any]:
+async def lacks_of(memory: MemoryService) -> set[Any]:
     """Return what the results of a search say of vectors."""
     found = await memory.search_memory(query="dog", **USER)
     assert found.memories
@@ -337,7 +335,7 @@ async def lacks_of(memory: FirestoreMemoryService) -> set[Any]:
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_search_says_what_has_no_vector_and_how_to_make_it(
-    store: Store, memory: FirestoreMemoryService, embedder: Meanings
+    store: Store, memory: MemoryService, embedder: Meanings
 ) -> None:
     """What was added while the embedder was slow, all of another embedder, and a query without an answer."""
     picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
@@ -360,7 +358,7 @@ async def test_a_search_says_what_has_no_vector_and_how_to_make_it(
     assert {None} == await lacks_of(memory)
 
 
-async def test_what_has_no_words_gets_no_vector(memory: FirestoreMemoryService, embedder: Meanings) -> None:
+async def test_what_has_no_words_gets_no_vector(memory: MemoryService, embedder: Meanings) -> None:
     """A picture alone, for example."""
     picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
     await memory.add_memory(memories=[MemoryEntry(content=types.Content(parts=[picture]))], **USER)

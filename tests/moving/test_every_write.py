@@ -9,7 +9,7 @@ from google.adk.artifacts import InMemoryArtifactService
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, FirestoreSessionService, GcsArtifactService, SessionLimits, Store
+from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService, Store
 from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
@@ -85,8 +85,8 @@ def opened(folder: Path, life: Life) -> Store:
     documents: Any = Mortal(backend.documents, life)
     objects: Any = Mortal(backend.objects, life)
     storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
-    sessions = FirestoreSessionService.over(storage, limits=_LIMITS)
-    artifacts = GcsArtifactService.over(objects, backend.uploads, backend.signer, ArtifactLimits())
+    sessions = SessionService(storage, limits=_LIMITS)
+    artifacts = ArtifactService(objects, backend.uploads, backend.signer, ArtifactLimits())
     return Store(sessions=sessions, artifacts=artifacts)
 
 

@@ -12,7 +12,7 @@ import pytest
 from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-from gcp_adk_store import FirestoreSessionService, InvalidInputError, SessionLimits, Store
+from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.session_examples import event
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
@@ -72,7 +72,7 @@ async def test_copies_exports_and_imports_take_the_agreed_requests(
     )
 
 
-async def segments_of(service: FirestoreSessionService) -> int:
+async def segments_of(service: SessionService) -> int:
     """Return the number of stored segments."""
     layout = service.storage.layout
     found = await service.storage.documents.query(

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService, Store
+from gcp_adk_store import ArtifactLimits, ArtifactService, GcsArtifactService, Store
 from tests.support.lengths import at_length
 from tests.support.stores import STORES
 
@@ -63,7 +63,7 @@ Saved = list[tuple[types.Part, dict[str, Any]]]
 class ArtifactsMachine(RuleBasedStateMachine):
     """Two processes that save, read and delete the same artifacts."""
 
-    def __init__(self, services: list[GcsArtifactService], runner: asyncio.Runner, app: str) -> None:
+    def __init__(self, services: list[ArtifactService], runner: asyncio.Runner, app: str) -> None:
         super().__init__()
         self.services = services
         self.app = app
@@ -231,7 +231,7 @@ class ArtifactsMachine(RuleBasedStateMachine):
 
     def _delete_many(
         self,
-        service: GcsArtifactService,
+        service: ArtifactService,
         user: str,
         session: str | None,
         dry_run: bool,  # noqa: FBT001  # as above
@@ -259,7 +259,7 @@ def runner() -> Iterator[asyncio.Runner]:
 @pytest.fixture(params=STORES)
 def open_service(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> Callable[[ArtifactLimits], GcsArtifactService]:
+) -> Callable[[ArtifactLimits], ArtifactService]:
     """Open a service of one place, as another process would."""
     if request.param == "folder":
         return lambda limits: Store.local(tmp_path / "store", artifact_limits=limits).artifacts
@@ -269,8 +269,8 @@ def open_service(
 
 @pytest.fixture
 def services(
-    open_service: Callable[[ArtifactLimits], GcsArtifactService], runner: asyncio.Runner
-) -> Iterator[list[GcsArtifactService]]:
+    open_service: Callable[[ArtifactLimits], ArtifactService], runner: asyncio.Runner
+) -> Iterator[list[ArtifactService]]:
     """Two services that know nothing of each other."""
     services = [open_service(ArtifactLimits()) for _ in range(2)]
     yield services
@@ -279,7 +279,7 @@ def services(
 
 
 def test_artifacts_are_what_a_simple_model_says(
-    services: list[GcsArtifactService], runner: asyncio.Runner
+    services: list[ArtifactService], runner: asyncio.Runner
 ) -> None:
     """Whatever is called, in whatever order, from either service."""
     apps = iter(range(10**6))
@@ -291,9 +291,9 @@ def test_artifacts_are_what_a_simple_model_says(
 
 
 def test_numbers_start_again_after_another_process_deleted(
-    services: list[GcsArtifactService],
+    services: list[ArtifactService],
     runner: asyncio.Runner,
-    open_service: Callable[[ArtifactLimits], GcsArtifactService],
+    open_service: Callable[[ArtifactLimits], ArtifactService],
 ) -> None:
     """At once where a process remembers nothing of it, as after ``known_for_s`` in any."""
     named: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s", "filename": "f"}

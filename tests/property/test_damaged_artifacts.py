@@ -14,8 +14,8 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import GcsArtifactService
-from gcp_adk_store.artifacts.methods import StoredArtifactVersion
+from gcp_adk_store import ArtifactService, GcsArtifactService
+from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 from tests.support.damage import BROKEN_JSON, HUSH, JSON
 from tests.support.lengths import at_length
@@ -80,7 +80,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def service(adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[GcsArtifactService]:
+def service(adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[ArtifactService]:
     """A service on a bucket of its own."""
     service = GcsArtifactService(adk_store_bucket, project="demo")
     yield service
@@ -88,14 +88,14 @@ def service(adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[GcsArtifa
 
 
 @pytest.fixture
-def bucket(service: GcsArtifactService) -> Iterator[Any]:
+def bucket(service: ArtifactService) -> Iterator[Any]:
     """The same bucket with Google's client."""
     client = storage.Client(project="demo", credentials=AnonymousCredentials())
     yield client.bucket(service.bucket_name)
     client.close()
 
 
-async def outcomes(service: GcsArtifactService, named: dict[str, Any]) -> dict[str, Any]:
+async def outcomes(service: ArtifactService, named: dict[str, Any]) -> dict[str, Any]:
     """Return what each call gives, or the error of this library that it raises."""
 
     async def opened() -> bytes | None:
@@ -131,7 +131,7 @@ async def outcomes(service: GcsArtifactService, named: dict[str, Any]) -> dict[s
 
 
 def test_no_damage_of_an_object_crashes_a_reader(
-    service: GcsArtifactService, bucket: Any, runner: asyncio.Runner
+    service: ArtifactService, bucket: Any, runner: asyncio.Runner
 ) -> None:
     """Every call on an artifact with one strange object: its bytes, or a typed error that says which."""
     runner.run(service.save_artifact(**WHO, filename="whole", artifact=types.Part(text="whole")))
@@ -170,7 +170,7 @@ def test_no_damage_of_an_object_crashes_a_reader(
 
 
 async def test_a_file_stays_as_it_was_where_metadata_is_damaged(
-    service: GcsArtifactService, bucket: Any, tmp_path: Path
+    service: ArtifactService, bucket: Any, tmp_path: Path
 ) -> None:
     """The bytes are there, but the caller is told of a failure: then nothing is replaced."""
     blob = bucket.blob("app/user/session/f/0")

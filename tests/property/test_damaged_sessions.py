@@ -19,7 +19,7 @@ from google.genai import types
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionService
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.errors import (
     PayloadMissingError,
@@ -173,7 +173,7 @@ def kinds_of(stored: Stored) -> set[str]:
     return {path.split("/")[-2] for path in stored.documents}
 
 
-async def outcomes(service: FirestoreSessionService, held: Session) -> dict[str, Any]:
+async def outcomes(service: SessionService, held: Session) -> dict[str, Any]:
     """Return what each call gives, or the error of this library that it raises."""
 
     async def iterated() -> list[Event]:

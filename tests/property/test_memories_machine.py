@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from benchmarks.memory_embedder import PartsEmbedder
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_vectors import rows_in
 from gcp_adk_store.memory import changes, embedding, vectors
@@ -85,9 +85,9 @@ class MemoriesMachine(RuleBasedStateMachine):
         self._run(self._store.close())
         self._runner.close()
 
-    def _service(self, process: int) -> FirestoreMemoryService:
+    def _service(self, process: int) -> MemoryService:
         embedder = self._embedder if process < 2 else None  # two of three have it
-        return FirestoreMemoryService(self._store.sessions.storage, embedder=embedder)
+        return MemoryService(self._store.sessions.storage, embedder=embedder)
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         async def timed() -> T:
@@ -200,7 +200,7 @@ class MemoriesMachine(RuleBasedStateMachine):
     def no_vector_outlives_its_memory(self) -> None:
         """Of all that was changed or removed, no row is left."""
         snapshot = self._run(
-            FirestoreMemoryService(self._store.sessions.storage)._keeper.reader.read(KEY, vectors=True)
+            MemoryService(self._store.sessions.storage)._keeper.reader.read(KEY, vectors=True)
         )
         if snapshot is None:
             return

@@ -13,7 +13,14 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import FirestoreSessionService, Point, PointMissingError, SessionLimits, Store
+from gcp_adk_store import (
+    FirestoreSessionService,
+    Point,
+    PointMissingError,
+    SessionLimits,
+    SessionService,
+    Store,
+)
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.lengths import at_length
 
@@ -57,7 +64,7 @@ class History:
         self.states: list[str] = [exact(session.state)]
         self.turns: list[tuple[str, int]] = []
 
-    async def take(self, service: FirestoreSessionService, turns: list[Any]) -> None:
+    async def take(self, service: SessionService, turns: list[Any]) -> None:
         """Take *turns*, and record each point."""
         for number, turn in enumerate(turns):
             self.turns.append((f"turn-{number}", len(self.states) - 1))
@@ -79,7 +86,7 @@ class History:
                 await service.append_event(self.session, event)
                 self.states.append(exact(self.session.state))
 
-    async def check(self, service: FirestoreSessionService) -> None:
+    async def check(self, service: SessionService) -> None:
         """Compare each point with what was recorded."""
         for count in range(len(self.states)):
             points = [
@@ -115,7 +122,7 @@ class History:
             assert session.events[: len(history.states) - 2] == history.session.events[:-1]
             await history.check(store.sessions)
 
-    async def _check(self, service: FirestoreSessionService, at: Point, count: int) -> None:
+    async def _check(self, service: SessionService, at: Point, count: int) -> None:
         session = self.session
         found = await service.get_session_at(
             app_name=session.app_name, user_id=session.user_id, session_id=session.id, at=at
@@ -130,8 +137,8 @@ class History:
 
 
 async def each_point_is_as_recorded(
-    service: FirestoreSessionService,
-    other: FirestoreSessionService,
+    service: SessionService,
+    other: SessionService,
     initial: dict[str, Any],
     turns: list[Any],
 ) -> None:

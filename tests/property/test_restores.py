@@ -10,7 +10,7 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import FirestoreSessionService, Point, Store
+from gcp_adk_store import FirestoreSessionService, Point, SessionService, Store
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.emulators import Emulator
@@ -53,8 +53,8 @@ class Model:
 
 
 async def a_session_is_its_model(
-    service: FirestoreSessionService,
-    other: FirestoreSessionService,
+    service: SessionService,
+    other: SessionService,
     initial: dict[str, Any],
     steps: list[Any],
 ) -> None:
@@ -101,7 +101,7 @@ async def a_session_is_its_model(
     await the_document_is_right(service, who, model)
 
 
-async def the_document_is_right(service: FirestoreSessionService, who: dict[str, Any], model: Model) -> None:
+async def the_document_is_right(service: SessionService, who: dict[str, Any], model: Model) -> None:
     """The chain is that of the events, and nothing is stored that is not needed."""
     key = SessionKey(app=who["app_name"], user="u", session="s")
     reader, storage = service._reader, service._storage
@@ -125,7 +125,7 @@ async def the_document_is_right(service: FirestoreSessionService, who: dict[str,
     await only_needed_payloads_are_stored(service, key)
 
 
-async def only_needed_payloads_are_stored(service: FirestoreSessionService, key: SessionKey) -> None:
+async def only_needed_payloads_are_stored(service: SessionService, key: SessionKey) -> None:
     """Restores remove those of what they cut off; values of the state that appends replace leave theirs."""
     storage, collector = service._storage, service._collector
     stored = await service._reader.stored(key)

@@ -32,7 +32,14 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gcp_adk_store import FirestoreSessionService, SessionInfo, SessionLimits, SessionMissingError, Store
+from gcp_adk_store import (
+    FirestoreSessionService,
+    SessionInfo,
+    SessionLimits,
+    SessionMissingError,
+    SessionService,
+    Store,
+)
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError, turn_of
 from tests.support.lengths import at_length
@@ -111,7 +118,7 @@ class SessionsMachine(RuleBasedStateMachine):
 
     def __init__(
         self,
-        service: FirestoreSessionService,
+        service: SessionService,
         runner: asyncio.Runner,
         timing: "Timing",
         *,
@@ -514,7 +521,7 @@ def timing(request: pytest.FixtureRequest) -> Timing:
 
 
 @pytest.fixture
-def service(timing: Timing, runner: asyncio.Runner, tmp_path: Path) -> Iterator[FirestoreSessionService]:
+def service(timing: Timing, runner: asyncio.Runner, tmp_path: Path) -> Iterator[SessionService]:
     """A service that seals every few events."""
     limits = SessionLimits(seal_tail_bytes=700)
     if timing.firestore is None:
@@ -526,7 +533,7 @@ def service(timing: Timing, runner: asyncio.Runner, tmp_path: Path) -> Iterator[
 
 
 def test_sessions_are_what_a_simple_model_says(
-    service: FirestoreSessionService, runner: asyncio.Runner, timing: Timing
+    service: SessionService, runner: asyncio.Runner, timing: Timing
 ) -> None:
     """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
     # Annotated as taking a class; its documentation says: a function that makes one, too.

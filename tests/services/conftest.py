@@ -19,7 +19,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.firestore import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
+from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
 from tests.support.clock import Clock
 from tests.support.folder import read_documents
 from tests.support.stores import sessions_in
@@ -120,7 +120,7 @@ class LosingSession(AuthorizedSession):
         return response
 
 
-Connect = Callable[..., FirestoreSessionService]
+Connect = Callable[..., SessionService]
 
 
 def on_emulators(request: pytest.FixtureRequest) -> bool:
@@ -143,7 +143,7 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
         return
     folder, opened = request.getfixturevalue("folder"), []
 
-    def service(**options: Any) -> FirestoreSessionService:
+    def service(**options: Any) -> SessionService:
         opened.append(sessions_in(folder, **options))
         return opened[-1]
 
@@ -208,12 +208,12 @@ def small_segments() -> SessionLimits:
 
 
 @pytest.fixture
-def sessions(connect: Connect) -> FirestoreSessionService:
+def sessions(connect: Connect) -> SessionService:
     """A session service with the default settings."""
     return connect()
 
 
 @pytest.fixture
-def artifacts(adk_store: Store) -> GcsArtifactService:
+def artifacts(adk_store: Store) -> ArtifactService:
     """The artifact service on a folder, or a bucket, of its own."""
     return adk_store.artifacts

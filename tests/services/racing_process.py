@@ -8,7 +8,7 @@ from typing import Any
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, Point, SessionLimits, Store
+from gcp_adk_store import Point, SessionLimits, SessionService, Store
 from gcp_adk_store.errors import SessionExistsError, StoreError
 from tests.services.conftest import WHO, event
 
@@ -117,7 +117,7 @@ class Racer:
         await store.close()
         return saved
 
-    def _service(self, at: At, on_conflict: Any = "raise") -> FirestoreSessionService:
+    def _service(self, at: At, on_conflict: Any = "raise") -> SessionService:
         if on_conflict not in self._stores:
             self._stores[on_conflict] = open_store(at, on_conflict=on_conflict, session_limits=LIMITS)
         return self._stores[on_conflict].sessions

@@ -13,7 +13,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Bucket, Client
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, InvalidInputError
+from gcp_adk_store import ArtifactService, GcsArtifactService, InvalidInputError
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
@@ -21,12 +21,12 @@ KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 
 
 @pytest.fixture
-def bucket(artifacts: GcsArtifactService) -> Bucket:
+def bucket(artifacts: ArtifactService) -> Bucket:
     """The bucket, seen by Google's own client."""
     return Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
 
 
-async def save_some(artifacts: GcsArtifactService) -> None:
+async def save_some(artifacts: ArtifactService) -> None:
     """Save artifacts of two users, in two sessions and of their own, with several versions."""
     for user in (USER, "other"):
         for session in (SESSION, "second/ü"):
@@ -36,12 +36,12 @@ async def save_some(artifacts: GcsArtifactService) -> None:
                     await artifacts.save_artifact(**where, filename=name, artifact=text(words))
 
 
-async def keys(artifacts: GcsArtifactService, user: str, session: str) -> list[str]:
+async def keys(artifacts: ArtifactService, user: str, session: str) -> list[str]:
     """Return the filenames that a session shows."""
     return await artifacts.list_artifact_keys(app_name=APP, user_id=user, session_id=session)
 
 
-async def test_a_sessions_artifacts_go_without_the_users_own(artifacts: GcsArtifactService) -> None:
+async def test_a_sessions_artifacts_go_without_the_users_own(artifacts: ArtifactService) -> None:
     """Nor do another session's; a dry run removes nothing; numbers start again."""
     await save_some(artifacts)
     told = await artifacts.delete_session_artifacts(**WHO, dry_run=True)
@@ -57,7 +57,7 @@ async def test_a_sessions_artifacts_go_without_the_users_own(artifacts: GcsArtif
     assert 4 == await artifacts.save_artifact(**WHO, filename="user:shared", artifact=text("again"))
 
 
-async def test_a_users_artifacts_go_with_all_sessions(artifacts: GcsArtifactService) -> None:
+async def test_a_users_artifacts_go_with_all_sessions(artifacts: ArtifactService) -> None:
     """Those of another user stay, and objects that are no artifacts."""
     await save_some(artifacts)
     told = await artifacts.delete_user_artifacts(app_name=APP, user_id=USER, dry_run=True)
@@ -73,7 +73,7 @@ async def test_a_users_artifacts_go_with_all_sessions(artifacts: GcsArtifactServ
     assert 0 == await artifacts.save_artifact(**WHO, filename="user:shared", artifact=text("again"))
 
 
-async def test_a_session_called_user_is_not_cleaned_up(artifacts: GcsArtifactService) -> None:
+async def test_a_session_called_user_is_not_cleaned_up(artifacts: ArtifactService) -> None:
     """In its place are the artifacts of the user's own."""
     await artifacts.save_artifact(**WHO, filename="user:kept", artifact=text("kept"))
     with pytest.raises(InvalidInputError, match="reserved value 'user'"):
@@ -84,7 +84,7 @@ async def test_a_session_called_user_is_not_cleaned_up(artifacts: GcsArtifactSer
 
 @pytest.mark.emulators
 async def test_a_packed_object_is_copied_and_unpacked_whole(
-    artifacts: GcsArtifactService, bucket: Bucket
+    artifacts: ArtifactService, bucket: Bucket
 ) -> None:
     """As others may put it there; parts of it cannot be read."""
     blob = bucket.blob(f"{APP}/{USER}/{SESSION}/report.txt/0")
@@ -102,7 +102,7 @@ async def test_a_packed_object_is_copied_and_unpacked_whole(
 
 
 @pytest.mark.emulators
-async def test_what_is_no_artifact_is_not_removed(artifacts: GcsArtifactService, bucket: Bucket) -> None:
+async def test_what_is_no_artifact_is_not_removed(artifacts: ArtifactService, bucket: Bucket) -> None:
     """A neighbour's objects below the same names stay."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
     strays = [f"{APP}/{USER}/{SESSION}/7", f"{APP}/{USER}/{SESSION}/report.txt/readme"]
@@ -123,9 +123,7 @@ async def test_what_is_no_artifact_is_not_removed(artifacts: GcsArtifactService,
     ],
     ids=["text", "bytes", "file"],
 )
-async def test_a_copy_is_the_next_version_of_its_target(
-    artifacts: GcsArtifactService, part: types.Part
-) -> None:
+async def test_a_copy_is_the_next_version_of_its_target(artifacts: ArtifactService, part: types.Part) -> None:
     """With content type, names and metadata, but a save of its own."""
     await artifacts.save_artifact(**REPORT, artifact=part, custom_metadata={"n": [1], "s": "t"})
     await artifacts.save_artifact(**REPORT, artifact=text("newer"))
@@ -147,7 +145,7 @@ async def test_a_copy_is_the_next_version_of_its_target(
     assert {"n": [1], "s": "t"} == described.custom_metadata
 
 
-async def test_what_is_absent_is_not_copied(artifacts: GcsArtifactService) -> None:
+async def test_what_is_absent_is_not_copied(artifacts: ArtifactService) -> None:
     """Nothing is made of nothing; a copy that could not be loaded is refused."""
     uri = f"artifact://apps/{APP}/users/{USER}/sessions/{SESSION}/artifacts/a/versions/0"
     part = types.Part(file_data=types.FileData(file_uri=uri))
@@ -165,7 +163,7 @@ async def test_what_is_absent_is_not_copied(artifacts: GcsArtifactService) -> No
 
 @pytest.mark.emulators
 async def test_concurrent_copies_and_saves_each_get_a_number_of_their_own(
-    artifacts: GcsArtifactService,
+    artifacts: ArtifactService,
 ) -> None:
     """Whichever service they go through."""
     await artifacts.save_artifact(**WHO, filename="source", artifact=text("source"))
@@ -179,7 +177,7 @@ async def test_concurrent_copies_and_saves_each_get_a_number_of_their_own(
 
 
 @pytest.mark.emulators
-async def test_a_version_may_be_kept_for_a_while(artifacts: GcsArtifactService, bucket: Bucket) -> None:
+async def test_a_version_may_be_kept_for_a_while(artifacts: ArtifactService, bucket: Bucket) -> None:
     """Its custom time is for a lifecycle rule of the bucket; until that acts it can be loaded."""
     now = datetime.now(UTC).replace(microsecond=0)
     platform_time.set_time_provider(now.timestamp)
@@ -196,7 +194,7 @@ async def test_a_version_may_be_kept_for_a_while(artifacts: GcsArtifactService, 
 
 
 @pytest.mark.parametrize("lifetime", [timedelta(0), timedelta(days=-1), 60, "1d", timedelta.max])
-async def test_a_lifetime_that_is_none_is_refused(artifacts: GcsArtifactService, lifetime: Any) -> None:
+async def test_a_lifetime_that_is_none_is_refused(artifacts: ArtifactService, lifetime: Any) -> None:
     """Before anything is sent."""
     with pytest.raises(InvalidInputError, match=r"expires_after (is .*, it )?must be a timedelta"):
         await artifacts.save_artifact(**REPORT, artifact=text("x"), expires_after=lifetime)
@@ -205,7 +203,7 @@ async def test_a_lifetime_that_is_none_is_refused(artifacts: GcsArtifactService,
 
 @pytest.mark.emulators
 async def test_key_and_storage_class_go_with_what_is_saved(
-    artifacts: GcsArtifactService, bucket: Bucket
+    artifacts: ArtifactService, bucket: Bucket
 ) -> None:
     """Those of the service, or of one save; in one request, from a file, and in copies."""
     service = GcsArtifactService(artifacts.bucket_name, kms_key_name=KEY, storage_class="NEARLINE")

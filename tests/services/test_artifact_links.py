@@ -22,6 +22,7 @@ from google.oauth2 import service_account
 
 from gcp_adk_store import (
     AccessDeniedError,
+    ArtifactService,
     GcsArtifactService,
     InvalidInputError,
     UnavailableError,
@@ -47,7 +48,7 @@ def signing_credentials() -> service_account.Credentials:
 
 
 @pytest.fixture
-def with_key(artifacts: GcsArtifactService) -> GcsArtifactService:
+def with_key(artifacts: ArtifactService) -> ArtifactService:
     """A service whose credentials have a key."""
     return GcsArtifactService(artifacts.bucket_name, credentials=signing_credentials())
 
@@ -75,7 +76,7 @@ def verify(url: str, *, method: str, headers: Mapping[str, str]) -> None:
     KEY.public_key().verify(signature, message.encode(), padding.PKCS1v15(), hashes.SHA256())
 
 
-async def test_a_signed_url_reads_a_version(with_key: GcsArtifactService) -> None:
+async def test_a_signed_url_reads_a_version(with_key: ArtifactService) -> None:
     """The latest or a given one, for an hour, with a signature that Cloud Storage takes."""
     for words in ("old", "new"):
         await with_key.save_artifact(**REPORT, artifact=text(words))
@@ -97,7 +98,7 @@ async def test_a_signed_url_reads_a_version(with_key: GcsArtifactService) -> Non
     assert "X-Goog-Expires=3600" in latest
 
 
-async def test_what_has_no_bytes_here_has_no_url(artifacts: GcsArtifactService) -> None:
+async def test_what_has_no_bytes_here_has_no_url(artifacts: ArtifactService) -> None:
     """What is absent, and a file elsewhere; a reference leads on to what it names."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
     uri = f"artifact://apps/{APP}/users/{USER}/sessions/{SESSION}/artifacts/{REPORT['filename']}/versions/0"
@@ -116,7 +117,7 @@ async def test_what_has_no_bytes_here_has_no_url(artifacts: GcsArtifactService) 
         ]
 
 
-async def test_an_authenticated_url_is_that_of_the_console(artifacts: GcsArtifactService) -> None:
+async def test_an_authenticated_url_is_that_of_the_console(artifacts: ArtifactService) -> None:
     """As ADK's own service makes it."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
 
@@ -134,9 +135,7 @@ async def test_an_authenticated_url_is_that_of_the_console(artifacts: GcsArtifac
         {"no_such_option": 1},
     ],
 )
-async def test_what_cannot_be_signed_is_refused(
-    artifacts: GcsArtifactService, options: dict[str, Any]
-) -> None:
+async def test_what_cannot_be_signed_is_refused(artifacts: ArtifactService, options: dict[str, Any]) -> None:
     """As input, with the cause."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
     with pytest.raises(InvalidInputError, match="the URL cannot be signed as asked for") as caught:
@@ -153,7 +152,7 @@ async def test_what_cannot_be_signed_is_refused(
     ],
 )
 async def test_options_of_a_wrong_kind_are_refused(
-    artifacts: GcsArtifactService, options: dict[str, Any], message: str
+    artifacts: ArtifactService, options: dict[str, Any], message: str
 ) -> None:
     """By name, before anything is read."""
     with pytest.raises(InvalidInputError, match=message):
@@ -219,13 +218,13 @@ class Iam(Transport):
 
 
 def keyless(
-    artifacts: GcsArtifactService,
+    artifacts: ArtifactService,
     monkeypatch: pytest.MonkeyPatch,
     iam: Iam,
     *,
     email: str | None = EMAIL,
     signer: str | None = None,
-) -> GcsArtifactService:
+) -> ArtifactService:
     """Return a service whose credentials let *iam* sign."""
     monkeypatch.setattr(signing, "Request", lambda: iam)
     return GcsArtifactService(
@@ -243,7 +242,7 @@ def keyless(
     ],
 )
 async def test_without_a_key_iam_signs(
-    artifacts: GcsArtifactService,
+    artifacts: ArtifactService,
     monkeypatch: pytest.MonkeyPatch,
     email: str | None,
     signer: str | None,
@@ -263,7 +262,7 @@ async def test_without_a_key_iam_signs(
 
 
 async def test_who_may_not_sign_is_told_which_permission_is_missing(
-    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its name and the role that has it; what IAM answered stays in the cause."""
     service = keyless(artifacts, monkeypatch, Iam(403))
@@ -279,7 +278,7 @@ async def test_who_may_not_sign_is_told_which_permission_is_missing(
 
 @pytest.mark.usefixtures("passing")
 async def test_a_failure_of_iam_is_one_to_try_again(
-    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a lack of permission."""
     monkeypatch.setattr(signing, "Request", lambda: Iam(400))
@@ -310,7 +309,7 @@ class GarbledIam(Iam):
     "data", [b"<html>content", b'{"signedBl', b"[]", b"{}", b'{"signedBlob": 5}', b'{"signedBlob": "A"}', b""]
 )
 async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
-    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch, data: bytes
+    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
     """Once, it is not noticed; always, it is one to try again: nothing is wrong with what was asked for."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
@@ -327,7 +326,7 @@ async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
 
 
 async def test_credentials_of_nobody_in_particular_sign_nothing(
-    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+    artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as a developer's own: the ways out are named."""
     service = keyless(artifacts, monkeypatch, Iam(), email=None)
@@ -341,7 +340,7 @@ def put(url: str, headers: Mapping[str, str], data: bytes) -> int:
     return requests.put(url, headers=dict(headers), data=data, timeout=60).status_code
 
 
-async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: GcsArtifactService) -> None:
+async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: ArtifactService) -> None:
     """The bytes never pass through the agent, and what waited for it is gone."""
     await with_key.save_artifact(**REPORT, artifact=text("before"))
     upload = await with_key.create_upload(**REPORT, mime_type="text/csv", max_bytes=100)
@@ -364,7 +363,7 @@ async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: GcsArtifac
     assert timedelta(minutes=59) < upload.expires_at - datetime.now(UTC) <= timedelta(hours=1)
 
 
-async def test_finalizing_again_gives_the_same_version(artifacts: GcsArtifactService) -> None:
+async def test_finalizing_again_gives_the_same_version(artifacts: ArtifactService) -> None:
     """However often, and whoever saved since."""
     upload = await artifacts.create_upload(**REPORT)
     put(upload.url, upload.headers, b"once")
@@ -376,7 +375,7 @@ async def test_finalizing_again_gives_the_same_version(artifacts: GcsArtifactSer
     assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
-async def test_finalizing_at_once_gives_one_version(artifacts: GcsArtifactService) -> None:
+async def test_finalizing_at_once_gives_one_version(artifacts: ArtifactService) -> None:
     """A double click, or a request that is sent again to another process."""
     services = [artifacts, *(GcsArtifactService(artifacts.bucket_name) for _ in range(3))]
     for number in range(3):
@@ -394,7 +393,7 @@ async def test_finalizing_at_once_gives_one_version(artifacts: GcsArtifactServic
 
 
 @pytest.mark.parametrize("option", ["credentials", "access_token", "service_account_email", "headers"])
-async def test_who_signs_is_not_the_callers_to_say(artifacts: GcsArtifactService, option: str) -> None:
+async def test_who_signs_is_not_the_callers_to_say(artifacts: ArtifactService, option: str) -> None:
     """An application may hand options on that came with a request."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
 
@@ -404,7 +403,7 @@ async def test_who_signs_is_not_the_callers_to_say(artifacts: GcsArtifactService
         await artifacts.get_signed_url(**REPORT, **options)
 
 
-async def test_a_removed_version_has_no_url(artifacts: GcsArtifactService) -> None:
+async def test_a_removed_version_has_no_url(artifacts: ArtifactService) -> None:
     """Removed by a rewind: it is absent for every method."""
     part = types.Part(inline_data=types.Blob(data=b"", mime_type="application/octet-stream"))
     await artifacts.save_artifact(**REPORT, artifact=part)
@@ -417,7 +416,7 @@ async def test_a_removed_version_has_no_url(artifacts: GcsArtifactService) -> No
     ]
 
 
-async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: GcsArtifactService) -> None:
+async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: ArtifactService) -> None:
     """Whoever else has its id finds nothing."""
     upload = await artifacts.create_upload(**REPORT)
     with pytest.raises(UploadMissingError, match="has no file yet"):
@@ -435,7 +434,7 @@ async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: Gcs
     assert b"first" == loaded.inline_data.data
 
 
-async def test_an_upload_over_its_size_is_refused_by_the_bucket(artifacts: GcsArtifactService) -> None:
+async def test_an_upload_over_its_size_is_refused_by_the_bucket(artifacts: ArtifactService) -> None:
     """As signed: the browser cannot leave the header out."""
     upload = await artifacts.create_upload(**REPORT, max_bytes=3)
     headers = {name: value for name, value in upload.headers.items() if "range" not in name}
@@ -449,7 +448,7 @@ async def test_an_upload_over_its_size_is_refused_by_the_bucket(artifacts: GcsAr
     "change", [{"max_bytes": -1}, {"mime_type": "a\r\nb"}, {"expiration": timedelta(days=8)}]
 )
 async def test_an_upload_that_makes_no_sense_is_refused(
-    artifacts: GcsArtifactService, change: dict[str, Any]
+    artifacts: ArtifactService, change: dict[str, Any]
 ) -> None:
     """Before a URL is made."""
     with pytest.raises(InvalidInputError):

@@ -10,7 +10,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, UnavailableError
+from gcp_adk_store import ArtifactService, GcsArtifactService, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -72,7 +72,7 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     *,
     second: str,
     beside: bool,
-    read: Callable[[GcsArtifactService, dict[str, str]], Awaitable[object]],
+    read: Callable[[ArtifactService, dict[str, str]], Awaitable[object]],
 ) -> None:
     """It reads again until the deadline of its requests, and says so."""
     who = {**WHO, "filename": "shared"}

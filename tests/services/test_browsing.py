@@ -13,11 +13,11 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionEvent,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     StoredDataError,
 )
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
@@ -26,7 +26,7 @@ Order = Literal["newest", "oldest"]
 Direction = Literal["forward", "backward"]
 
 
-async def all_pages(service: FirestoreSessionService, **request: Any) -> tuple[list[Session], int]:
+async def all_pages(service: SessionService, **request: Any) -> tuple[list[Session], int]:
     """Return the sessions of all pages, and how many pages there were."""
     listed: list[Session] = []
     cursor, pages = None, 0
@@ -38,7 +38,7 @@ async def all_pages(service: FirestoreSessionService, **request: Any) -> tuple[l
 
 
 @pytest.fixture
-async def shop(sessions: FirestoreSessionService) -> FirestoreSessionService:
+async def shop(sessions: SessionService) -> SessionService:
     """A service whose app has seven sessions of three users, one of them with the empty id."""
     for number in range(7):
         user = ("u", "", "a/b")[number % 3]
@@ -52,7 +52,7 @@ async def shop(sessions: FirestoreSessionService) -> FirestoreSessionService:
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 async def test_pages_list_a_users_sessions_by_last_update(
-    sessions: FirestoreSessionService, order: Literal["newest", "oldest"]
+    sessions: SessionService, order: Literal["newest", "oldest"]
 ) -> None:
     """Each once, equal times by name, with merged state and without events."""
     for number in range(7):
@@ -75,7 +75,7 @@ async def test_pages_list_a_users_sessions_by_last_update(
     assert (expected if order == "oldest" else expected[::-1]) == listed
 
 
-async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionService) -> None:
+async def test_a_page_that_makes_no_sense_is_refused(sessions: SessionService) -> None:
     """With what was given, and what may be."""
     user = {"app_name": APP, "user_id": USER}
     for change, message in (
@@ -96,7 +96,7 @@ async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionS
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 async def test_pages_list_the_sessions_of_all_users_of_an_app_by_last_update(
-    shop: FirestoreSessionService, order: Order
+    shop: SessionService, order: Order
 ) -> None:
     """Each once, with the state of its own user, and as the whole listing has it."""
     listed, pages = await all_pages(shop, app_name=APP, page_size=3, order=order)
@@ -109,9 +109,7 @@ async def test_pages_list_the_sessions_of_all_users_of_an_app_by_last_update(
 
 
 @pytest.mark.parametrize("user", ["u", None])
-async def test_pages_without_state_show_the_same_sessions(
-    shop: FirestoreSessionService, user: str | None
-) -> None:
+async def test_pages_without_state_show_the_same_sessions(shop: SessionService, user: str | None) -> None:
     """With times and markers, so that a handle from one may append; its state is empty until it does."""
     plain, _ = await all_pages(shop, app_name=APP, user_id=user, page_size=2, include_state=False)
     full, _ = await all_pages(shop, app_name=APP, user_id=user, page_size=2)
@@ -129,9 +127,7 @@ async def test_pages_without_state_show_the_same_sessions(
 @pytest.mark.parametrize(
     "change", [{"user_id": ""}, {"user_id": None}, {"app_name": f"{APP}2"}, {"order": "oldest"}]
 )
-async def test_a_cursor_of_other_pages_is_refused(
-    shop: FirestoreSessionService, change: dict[str, Any]
-) -> None:
+async def test_a_cursor_of_other_pages_is_refused(shop: SessionService, change: dict[str, Any]) -> None:
     """It would skip sessions in silence."""
     request: dict[str, Any] = {"app_name": APP, "user_id": "u", "order": "newest"}
     page = await shop.list_sessions_page(**request, page_size=1)
@@ -152,7 +148,7 @@ async def test_listings_fetch_large_values_of_many_sessions(connect: Connect) ->
 
 
 @pytest.fixture
-async def long(connect: Connect, small_segments: SessionLimits) -> FirestoreSessionService:
+async def long(connect: Connect, small_segments: SessionLimits) -> SessionService:
     """A service that holds one session with 40 events, in segments and a tail."""
     service = connect(limits=small_segments)
     held = await service.create_session(**WHO)
@@ -172,9 +168,7 @@ def events_of(found: list[SessionEvent]) -> list[Event]:
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-async def test_events_come_one_by_one_in_both_directions(
-    long: FirestoreSessionService, direction: Direction
-) -> None:
+async def test_events_come_one_by_one_in_both_directions(long: SessionService, direction: Direction) -> None:
     """Equal to those of the whole session."""
     whole = await long.get_session(**WHO)
     found = await collect(long.iter_events(**WHO, direction=direction))
@@ -186,7 +180,7 @@ async def test_events_come_one_by_one_in_both_directions(
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("limit", [1, 7, 40, 41])
 async def test_a_history_is_read_part_by_part_while_it_grows_and_is_sealed(
-    long: FirestoreSessionService, direction: Direction, limit: int
+    long: SessionService, direction: Direction, limit: int
 ) -> None:
     """Every event is met once, wherever a part ended; what is appended meanwhile comes last."""
     held = await long.get_session(**WHO)
@@ -204,7 +198,7 @@ async def test_a_history_is_read_part_by_part_while_it_grows_and_is_sealed(
     assert (expected if direction == "forward" else expected[::-1]) == texts(met)
 
 
-async def test_a_cursor_leads_back_too(long: FirestoreSessionService) -> None:
+async def test_a_cursor_leads_back_too(long: SessionService) -> None:
     """It is a place between two events."""
     forward = await collect(long.iter_events(**WHO, limit=5))
     back = await collect(long.iter_events(**WHO, cursor=forward[-1].cursor, direction="backward"))
@@ -225,7 +219,7 @@ async def test_events_are_read_with_their_payloads(connect: Connect) -> None:
     assert held.events == events_of(await collect(service.iter_events(**WHO)))
 
 
-async def test_an_empty_session_has_no_events(sessions: FirestoreSessionService) -> None:
+async def test_an_empty_session_has_no_events(sessions: SessionService) -> None:
     """In both directions."""
     await sessions.create_session(**WHO)
 
@@ -233,7 +227,7 @@ async def test_an_empty_session_has_no_events(sessions: FirestoreSessionService)
     assert [] == await collect(sessions.iter_events(**WHO, direction="backward"))
 
 
-async def test_events_of_a_missing_session_are_an_error(long: FirestoreSessionService) -> None:
+async def test_events_of_a_missing_session_are_an_error(long: SessionService) -> None:
     """Also where a cursor is of an earlier session with the id; the error names call and session."""
     (first,) = await collect(long.iter_events(**WHO, limit=1))
     await long.delete_session(**WHO)
@@ -268,7 +262,7 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
 
 @pytest.mark.emulators
 async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
-    connect: Connect, long: FirestoreSessionService, raw_documents: Any, project: str
+    connect: Connect, long: SessionService, raw_documents: Any, project: str
 ) -> None:
     """The events of a damaged session are never silently fewer."""
     await long.close()
@@ -281,7 +275,7 @@ async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
 
 
 async def test_what_makes_no_sense_to_an_iteration_is_refused(
-    sessions: FirestoreSessionService, long: FirestoreSessionService
+    sessions: SessionService, long: SessionService
 ) -> None:
     """With what was given, and what may be."""
     (last,) = await collect(long.iter_events(**WHO, limit=1, direction="backward"))
@@ -306,7 +300,7 @@ def beyond(cursor: str, **change: int) -> str:
     return base64.urlsafe_b64encode(json.dumps([epoch, *place.values()]).encode()).decode()
 
 
-async def test_iterations_run_side_by_side(long: FirestoreSessionService) -> None:
+async def test_iterations_run_side_by_side(long: SessionService) -> None:
     """Each with a place of its own."""
     found = await asyncio.gather(*(collect(long.iter_events(**WHO, limit=n)) for n in (1, 20, 40)))
 

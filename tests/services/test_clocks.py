@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store import FirestoreSessionService, SessionExistsError, SessionLimits
+from gcp_adk_store import SessionExistsError, SessionLimits, SessionService
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 pytestmark = pytest.mark.emulators
@@ -41,7 +41,7 @@ def ends_in(fields: dict[str, Any]) -> float:
     return expire_at.timestamp() - time.time()
 
 
-async def seen(service: FirestoreSessionService) -> list[list[str]]:
+async def seen(service: SessionService) -> list[list[str]]:
     """Return the ids that each way to read shows."""
     found = await service.get_session(**WHO)
     listed = [

@@ -15,12 +15,12 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionConflictError,
     SessionExistsError,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     StoredDataError,
 )
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
@@ -51,7 +51,7 @@ def ends_at(fields: dict[str, Any]) -> float:
     return expire_at.timestamp()
 
 
-async def listed(service: FirestoreSessionService) -> list[list[str]]:
+async def listed(service: SessionService) -> list[list[str]]:
     """Return the ids that each way of listing shows."""
     found = [
         (await service.list_sessions(app_name=APP, user_id=USER)).sessions,
@@ -64,7 +64,7 @@ async def listed(service: FirestoreSessionService) -> list[list[str]]:
 
 async def test_a_session_ends_its_time_to_live_after_its_last_append(
     clock: Clock,
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """For readers, listings and writers, while Firestore still has it; shared state stays."""
     held = await sessions.create_session(**WHO, state={"user:kept": 1}, ttl_seconds=TTL)
@@ -92,7 +92,7 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
 @pytest.mark.emulators
 async def test_an_expired_event_delivered_again_is_refused_like_any_other(
     clock: Clock,
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """That it is stored still is Firestore's matter."""
     held = await sessions.create_session(**WHO, ttl_seconds=TTL)
@@ -117,7 +117,7 @@ async def test_what_comes_too_late_leaves_nothing_behind(
 
 
 async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
-    clock: Clock, sessions: FirestoreSessionService, raw_documents: Any
+    clock: Clock, sessions: SessionService, raw_documents: Any
 ) -> None:
     """A handle and a reader agree on it to the second."""
     clock.after(0.25)
@@ -133,7 +133,7 @@ async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
 
 @pytest.mark.parametrize("ttl", [0, -1, True, "60", float("nan"), float("inf"), 1e12])
 async def test_what_is_no_time_to_live_is_refused_before_anything_is_written(
-    sessions: FirestoreSessionService, raw_documents: Any, ttl: Any
+    sessions: SessionService, raw_documents: Any, ttl: Any
 ) -> None:
     """By the name of the argument, with what it may be."""
     with pytest.raises(
@@ -211,9 +211,7 @@ async def test_of_many_creates_of_an_expired_id_exactly_one_wins(clock: Clock, c
         await services[0].delete_session(**WHO)
 
 
-async def test_a_handle_without_a_marker_moves_the_end_too(
-    clock: Clock, sessions: FirestoreSessionService
-) -> None:
+async def test_a_handle_without_a_marker_moves_the_end_too(clock: Clock, sessions: SessionService) -> None:
     """Such as one that travelled as JSON; after the end it finds nothing."""
     made = await sessions.create_session(**WHO, ttl_seconds=TTL)
     travelled = Session.model_validate_json(made.model_dump_json())
@@ -269,7 +267,7 @@ async def test_a_merging_handle_moves_the_end_too(clock: Clock, connect: Connect
 
 async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(
     clock: Clock,
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """What it remembers of the end is not the truth."""
     await sessions.create_session(**WHO, ttl_seconds=TTL)

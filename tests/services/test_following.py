@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     Point,
     SessionConflictError,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     Store,
     StoreError,
     UnavailableError,
@@ -38,7 +38,7 @@ from tests.support.stores import STORES
 
 _SOON_S = 60
 
-Another = Callable[..., FirestoreSessionService]
+Another = Callable[..., SessionService]
 
 
 @pytest.fixture(params=STORES)
@@ -55,7 +55,7 @@ async def another(at: At) -> AsyncIterator[Another]:
     """Make a service of a store of its own, as another process has it."""
     opened: list[Store] = []
 
-    def make(limits: SessionLimits | None = None) -> FirestoreSessionService:
+    def make(limits: SessionLimits | None = None) -> SessionService:
         opened.append(open_store(at, session_limits=limits or SessionLimits()))
         return opened[-1].sessions
 
@@ -65,13 +65,13 @@ async def another(at: At) -> AsyncIterator[Another]:
 
 
 @pytest.fixture
-def writer(another: Another) -> FirestoreSessionService:
+def writer(another: Another) -> SessionService:
     """The service that appends, and seals after every few events."""
     return another(SessionLimits(seal_tail_bytes=1000, inline_bytes=500, event_text_bytes=3000))
 
 
 @pytest.fixture
-def reader(another: Another) -> FirestoreSessionService:
+def reader(another: Another) -> SessionService:
     """The service that follows."""
     return another()
 
@@ -88,7 +88,7 @@ async def soon(events: Any) -> Any:
 
 
 async def test_events_of_others_come_once_and_in_order(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
+    writer: SessionService, reader: SessionService
 ) -> None:
     """What the session has comes first, then what another process appends, also while it seals."""
     held = await writer.create_session(**WHO)
@@ -104,7 +104,7 @@ async def test_events_of_others_come_once_and_in_order(
 
 
 async def test_a_burst_that_is_sealed_meanwhile_comes_whole(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
+    writer: SessionService, reader: SessionService
 ) -> None:
     """A follower that is slow reads the segments that it missed."""
     held = await writer.create_session(**WHO)
@@ -118,9 +118,7 @@ async def test_a_burst_that_is_sealed_meanwhile_comes_whole(
     assert [f"{number}" for number in range(20)] == seen
 
 
-async def test_a_cursor_resumes_after_its_event(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
-) -> None:
+async def test_a_cursor_resumes_after_its_event(writer: SessionService, reader: SessionService) -> None:
     """So does the cursor of a backward iteration, which begins with its event."""
     held = await writer.create_session(**WHO)
     for number in range(8):
@@ -139,9 +137,7 @@ async def test_a_cursor_resumes_after_its_event(
     assert ["7", "8"] == newest
 
 
-async def test_large_content_comes_whole(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
-) -> None:
+async def test_large_content_comes_whole(writer: SessionService, reader: SessionService) -> None:
     """Payloads are fetched for the follower as for any reader."""
     held = await writer.create_session(**WHO)
     async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
@@ -158,8 +154,8 @@ async def test_large_content_comes_whole(
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_a_deleted_session_ends_it(
-    writer: FirestoreSessionService,
-    reader: FirestoreSessionService,
+    writer: SessionService,
+    reader: SessionService,
     again: bool,  # noqa: FBT001  # a case
 ) -> None:
     """Also if another session takes its id at once."""
@@ -175,9 +171,7 @@ async def test_a_deleted_session_ends_it(
         await soon(events)
 
 
-async def test_a_restore_ends_it_with_a_conflict(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
-) -> None:
+async def test_a_restore_ends_it_with_a_conflict(writer: SessionService, reader: SessionService) -> None:
     """What was yielded may be gone, so the caller must read again."""
     held = await writer.create_session(**WHO)
     for number in range(3):
@@ -193,7 +187,7 @@ async def test_a_restore_ends_it_with_a_conflict(
     assert ["0"] == anew
 
 
-async def test_what_cannot_be_followed_is_refused(reader: FirestoreSessionService) -> None:
+async def test_what_cannot_be_followed_is_refused(reader: SessionService) -> None:
     """A missing session, and the wrong direction."""
     with pytest.raises(SessionMissingError):
         await soon(reader.iter_events(**WHO, follow=True))
@@ -201,9 +195,7 @@ async def test_what_cannot_be_followed_is_refused(reader: FirestoreSessionServic
         await soon(reader.iter_events(**WHO, follow=True, direction="backward"))
 
 
-async def test_a_session_that_expires_ends_it(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
-) -> None:
+async def test_a_session_that_expires_ends_it(writer: SessionService, reader: SessionService) -> None:
     """Nobody writes at that time, so nothing but the time tells it."""
     held = await writer.create_session(**WHO, ttl_seconds=1)
     await writer.append_event(held, event("0"))
@@ -229,7 +221,7 @@ async def test_a_store_that_is_closed_ends_it(at: At) -> None:
 
 
 async def test_a_caller_that_stops_leaves_nothing_running(
-    writer: FirestoreSessionService, reader: FirestoreSessionService
+    writer: SessionService, reader: SessionService
 ) -> None:
     """Neither if it leaves the loop, nor if it is cancelled while it waits."""
     held = await writer.create_session(**WHO)
@@ -247,7 +239,7 @@ async def test_a_caller_that_stops_leaves_nothing_running(
 
 
 @pytest.mark.processes
-async def test_a_writer_that_is_killed_leaves_no_gap(at: At, reader: FirestoreSessionService) -> None:
+async def test_a_writer_that_is_killed_leaves_no_gap(at: At, reader: SessionService) -> None:
     """The follower yields what is stored: each acknowledged event, and none twice."""
     await reader.create_session(**WHO)
     writer = ReadyProcess(append, at)

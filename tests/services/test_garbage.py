@@ -13,7 +13,7 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
+    ArtifactService,
     Garbage,
     GarbageKind,
     GcsArtifactService,
@@ -21,6 +21,7 @@ from gcp_adk_store import (
     OutcomeUnknownError,
     SessionConflictError,
     SessionLimits,
+    SessionService,
     Store,
 )
 from gcp_adk_store.cli.command import command
@@ -41,7 +42,7 @@ def picture(data: bytes) -> Event:
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
 
 
-async def found_by(service: FirestoreSessionService | GcsArtifactService | Store) -> list[Garbage]:
+async def found_by(service: SessionService | ArtifactService | Store) -> list[Garbage]:
     """Return what the collector finds in two days."""
     with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
@@ -54,9 +55,7 @@ def place(request: pytest.FixtureRequest, adk_store_bucket: str) -> dict[str, An
 
 
 @pytest.fixture
-def service(
-    connect: Connect, place: dict[str, Any], firestore_proxy: FirestoreProxy
-) -> FirestoreSessionService:
+def service(connect: Connect, place: dict[str, Any], firestore_proxy: FirestoreProxy) -> SessionService:
     """A service for which everything is large, through what tells the time that the test lets pass."""
     assert firestore_proxy.address
     return connect(**place)
@@ -80,7 +79,7 @@ async def test_what_a_session_was_created_with_stays(
     assert [] == await found_by(service)
 
 
-async def test_what_is_in_use_is_never_found(service: FirestoreSessionService) -> None:
+async def test_what_is_in_use_is_never_found(service: SessionService) -> None:
     """Payloads of events in tail and segments, of texts, of events as a whole, of state in every scope."""
     large = {"mine": "m" * 50, "user:mine": "u" * 50, "app:mine": "a" * 50}
     held = await service.create_session(**WHO, state={"first": "f" * 50, "user:first": "g" * 50})
@@ -96,7 +95,7 @@ async def test_what_is_in_use_is_never_found(service: FirestoreSessionService) -
 
 
 async def test_payloads_of_values_that_were_replaced_are_removed(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+    service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """One of each scope; what replaced them stays."""
     names = ("mine", "user:mine", "app:mine")
@@ -112,7 +111,7 @@ async def test_payloads_of_values_that_were_replaced_are_removed(
 
 
 async def test_payloads_of_an_append_in_vain_are_removed(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+    service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """A conflict after the payload was written leaves it to nobody."""
     held = await service.create_session(**WHO)
@@ -129,7 +128,7 @@ async def test_payloads_of_an_append_in_vain_are_removed(
 
 
 async def test_what_a_session_left_that_firestore_removed_is_found(
-    service: FirestoreSessionService, project: str
+    service: SessionService, project: str
 ) -> None:
     """A TTL policy, or somebody's hand, takes the document and leaves what belongs to it."""
     held = await service.create_session(**WHO)
@@ -146,7 +145,7 @@ async def test_what_a_session_left_that_firestore_removed_is_found(
 
 @pytest.mark.usefixtures("passing")
 async def test_an_interrupted_deletion_is_completed(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
+    service: SessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
 ) -> None:
     """With segments and payloads, even where a new session has the id."""
     held = await service.create_session(**WHO)
@@ -182,7 +181,7 @@ class LosesAfter(LostAnswers):
         return await super().intercept_unary_unary(continuation, details, request)
 
 
-async def test_what_is_young_is_left_to_its_writer(service: FirestoreSessionService) -> None:
+async def test_what_is_young_is_left_to_its_writer(service: SessionService) -> None:
     """A payload is written before what refers to it."""
     held = await service.create_session(**WHO)
     stale = held.model_copy(deep=True)
@@ -196,7 +195,7 @@ async def test_what_is_young_is_left_to_its_writer(service: FirestoreSessionServ
 
 
 async def test_what_comes_into_use_again_stays(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+    service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """The same picture is sent again between finding and removing."""
     held = await service.create_session(**WHO)
@@ -213,7 +212,7 @@ async def test_what_comes_into_use_again_stays(
 
 
 async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+    service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """Its old payload went after the collector found it; the append that follows has its own."""
     held = await service.create_session(**WHO)
@@ -233,7 +232,7 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
     "damage", [{"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
 )
 async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
-    service: FirestoreSessionService, project: str, damage: dict[str, Any]
+    service: SessionService, project: str, damage: dict[str, Any]
 ) -> None:
     """A newer release's, or a damaged one: what it refers to cannot be told."""
     held = await service.create_session(**WHO)
@@ -278,7 +277,7 @@ async def test_a_foreign_object_among_payloads_is_left_alone(
 
 
 async def test_stores_of_other_prefixes_are_not_looked_at(
-    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+    service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """Each collects its own."""
     other = connect(**place, prefix="other")
@@ -321,7 +320,7 @@ async def test_more_than_a_page_of_payloads_is_scanned_whole(
 
 @pytest.mark.parametrize("age_s", [0, 3599, -1, float("nan")])
 async def test_an_age_at_which_a_payload_may_be_wanted_is_refused(
-    service: FirestoreSessionService, age_s: float
+    service: SessionService, age_s: float
 ) -> None:
     """Before anything is read."""
     with pytest.raises(InvalidInputError, match="older_than_s"):
@@ -356,7 +355,7 @@ class TestCommand:
     @pytest.fixture
     async def replaced(
         self, connect: Connect, adk_store_bucket: str, firestore_proxy: FirestoreProxy
-    ) -> FirestoreSessionService:
+    ) -> SessionService:
         """A store with one payload that nothing refers to."""
         assert firestore_proxy.address
         service = connect(bucket=adk_store_bucket, limits=SMALL)

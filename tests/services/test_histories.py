@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionMissingError
+from gcp_adk_store import SessionLimits, SessionMissingError, SessionService
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
 from tests.support.clock import Clock
 
@@ -46,9 +46,7 @@ async def test_a_session_is_counted_and_read_from_firestore_as_it_is_elsewhere(
     assert found[5:] == rest
 
 
-async def test_an_expired_session_has_no_usage_and_no_events(
-    clock: Clock, sessions: FirestoreSessionService
-) -> None:
+async def test_an_expired_session_has_no_usage_and_no_events(clock: Clock, sessions: SessionService) -> None:
     """Even while Firestore still has it, and after a cursor in it."""
     owner: dict[str, Any] = {"app_name": APP, "user_id": USER}
     short = await sessions.create_session(**WHO, ttl_seconds=100)

@@ -5,7 +5,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, NotProvisionedError
+from gcp_adk_store import NotProvisionedError, SessionService
 from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from tests.services.conftest import APP, Connect
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
@@ -22,12 +22,12 @@ def queries() -> Queries:
 
 
 @pytest.fixture
-def watched(connect: Connect, queries: Queries) -> FirestoreSessionService:
+def watched(connect: Connect, queries: Queries) -> SessionService:
     """A service whose queries are kept, with everything in it that leads to one."""
     return connect(interceptors=[queries], limits=LIMITS)
 
 
-async def test_every_query_has_its_index(watched: FirestoreSessionService, queries: Queries) -> None:
+async def test_every_query_has_its_index(watched: SessionService, queries: Queries) -> None:
     """Those of listings, of pages in both orders, of deletions, of payloads and of the collector."""
     await send_every_query(watched)
     needed = [index_of(query) for query in queries.sent]

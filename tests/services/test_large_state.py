@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, InvalidInputError, machine
+from gcp_adk_store import InvalidInputError, SessionService, machine
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.loop_work import LoopWork, counted_steps
 
@@ -37,7 +37,7 @@ LARGE = pytest.mark.parametrize(
 
 @LARGE
 async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
-    sessions: FirestoreSessionService, state: dict[str, Any]
+    sessions: SessionService, state: dict[str, Any]
 ) -> None:
     """Made, read, and listed; all that is returned is equal."""
     with counted_steps() as work:
@@ -53,7 +53,7 @@ async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
 
 @LARGE
 async def test_an_append_of_large_state_leaves_the_loop_to_others(
-    sessions: FirestoreSessionService, state: dict[str, Any]
+    sessions: SessionService, state: dict[str, Any]
 ) -> None:
     """Stored in the event, too; the next reader has what the caller holds."""
     held = await sessions.create_session(**WHO)
@@ -66,7 +66,7 @@ async def test_an_append_of_large_state_leaves_the_loop_to_others(
     assert held == read
 
 
-async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: FirestoreSessionService) -> None:
+async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: SessionService) -> None:
     """Beyond its change of state."""
     held = await sessions.create_session(**WHO)
     said = event("large")
@@ -82,7 +82,7 @@ async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: Fir
 
 
 async def test_many_sessions_are_listed_beside_others(
-    sessions: FirestoreSessionService, monkeypatch: pytest.MonkeyPatch
+    sessions: SessionService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a machine that takes its whole share of time for each of them, others run between any two."""
     half = SESSIONS // 2
@@ -121,7 +121,7 @@ async def test_many_sessions_are_listed_beside_others(
 
 
 async def test_more_small_values_than_a_document_takes_are_refused_before_anything_is_sent(
-    sessions: FirestoreSessionService, raw_documents: Any
+    sessions: SessionService, raw_documents: Any
 ) -> None:
     """With the scope, the size and Firestore's limit."""
     held = await sessions.create_session(**WHO)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import SessionLimits, SessionService
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event, texts
@@ -39,7 +39,7 @@ async def test_cost_does_not_grow_with_the_history(
 
     Times are given, so that every event is as long each time and the same appends seal.
     """
-    service: FirestoreSessionService = connect(limits=LIMITS)
+    service: SessionService = connect(limits=LIMITS)
     held = await service.create_session(**WHO)
     meter.take()
     await service.append_event(held, event(f"{0:06}", at=1e6, delta={"n": 0, "user:n": 0, "app:n": 0}))

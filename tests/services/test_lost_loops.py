@@ -179,12 +179,12 @@ def leftovers(place: Place, passing: PassingTime) -> tuple[int, int]:
     passing.after(1)  # what nobody asks for is looked at once a second
     asyncio.run(place.all_work())
     limiters = [
-        sessions._limiter,
-        sessions.bounds._limiter,
+        sessions._appender.permits,
+        sessions._bounds._limiter,
         cast("Objects", artifacts._objects)._calls._limiter,
         artifacts._versions._limiter,
     ]
-    return sum(len(one._queues) for one in limiters if one is not None), len(sessions._under_way)
+    return sum(len(one._queues) for one in limiters if one is not None), len(sessions._appender._under_way)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -238,7 +238,7 @@ def test_loops_that_nobody_runs_or_closes_take_nothing_with_them(
     place: Place, way: str, passing: PassingTime
 ) -> None:
     """As many as may be under way; what they had comes back within the deadline."""
-    limiter = cast("Limiter", place.store.sessions.bounds._limiter)
+    limiter = cast("Limiter", place.store.sessions._bounds._limiter)
     kept: list[asyncio.AbstractEventLoop] = []
 
     def leave_one() -> None:

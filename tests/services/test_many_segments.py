@@ -4,7 +4,7 @@ import pytest
 from google.adk.sessions import Session
 from google.cloud.firestore import AsyncClient
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import SessionLimits, SessionService
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.sessions import reader
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
@@ -16,13 +16,13 @@ EVENTS = [f"{number}" for number in range(7)]
 
 
 @pytest.fixture
-async def service(connect: Connect) -> FirestoreSessionService:
+async def service(connect: Connect) -> SessionService:
     """A service that seals every event, and remembers no segment."""
     return connect(limits=SessionLimits(seal_tail_bytes=1, segment_cache_bytes=0))
 
 
 @pytest.fixture
-async def held(service: FirestoreSessionService) -> Session:
+async def held(service: SessionService) -> Session:
     """A session of seven segments."""
     held = await service.create_session(**WHO)
     for number, words in enumerate(EVENTS):
@@ -31,7 +31,7 @@ async def held(service: FirestoreSessionService) -> Session:
 
 
 async def test_many_segments_are_read_some_at_a_time(
-    service: FirestoreSessionService, held: Session, project: str, monkeypatch: pytest.MonkeyPatch
+    service: SessionService, held: Session, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of them in order; one that is missing is missed wherever it was."""
     monkeypatch.setattr(reader, "_SEGMENTS_PER_READ", 3)
@@ -48,7 +48,7 @@ async def test_many_segments_are_read_some_at_a_time(
 
 @pytest.mark.usefixtures("held")
 async def test_a_session_that_counts_fewer_segments_than_it_has_is_damaged(
-    service: FirestoreSessionService, project: str
+    service: SessionService, project: str
 ) -> None:
     """Its newest events would be left out; however it is read."""
     client = AsyncClient(project=project)

@@ -13,10 +13,10 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     PayloadMissingError,
     SessionLimits,
+    SessionService,
     StoredDataError,
 )
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
@@ -32,12 +32,12 @@ def picture(data: bytes) -> Event:
 
 
 @pytest.fixture(params=["chunks", "files"])
-def service(request: pytest.FixtureRequest, connect: Connect) -> FirestoreSessionService:
+def service(request: pytest.FixtureRequest, connect: Connect) -> SessionService:
     """A service that keeps payloads in its database, then one that keeps them in files."""
     return connect(bucket=request.param if request.param == "files" else None)
 
 
-async def test_a_picture_of_5_mib_comes_back(service: FirestoreSessionService) -> None:
+async def test_a_picture_of_5_mib_comes_back(service: SessionService) -> None:
     """Equal for the handle and for every reader, beside ordinary events."""
     data = os.urandom(5 * MIB)
     held = await service.create_session(**WHO)
@@ -53,7 +53,7 @@ async def test_a_picture_of_5_mib_comes_back(service: FirestoreSessionService) -
     assert data == held.events[1].content.parts[0].inline_data.data
 
 
-async def test_a_long_text_and_large_state_of_every_scope_come_back(service: FirestoreSessionService) -> None:
+async def test_a_long_text_and_large_state_of_every_scope_come_back(service: SessionService) -> None:
     """In events, in initial state and in listings."""
     long, rows = "ünï" * 400_000, [["cell" * 10] * 10] * 2000
     held = await service.create_session(**WHO, state={"first": rows, "user:first": long})
@@ -69,7 +69,7 @@ async def test_a_long_text_and_large_state_of_every_scope_come_back(service: Fir
     assert [long] == texts(held.events)
 
 
-async def test_a_handle_without_a_marker_may_append_large_content(service: FirestoreSessionService) -> None:
+async def test_a_handle_without_a_marker_may_append_large_content(service: SessionService) -> None:
     """It looks up which session it is first."""
     held = await service.create_session(**WHO)
     bare = Session.model_validate_json(held.model_dump_json())

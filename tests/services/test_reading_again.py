@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import SessionService
 from tests.services.conftest import APP, USER, WHO, Connect, event
 
 EVENTS = 300
 
 
 @pytest.fixture
-async def reader(connect: Connect) -> FirestoreSessionService:
+async def reader(connect: Connect) -> SessionService:
     """A service with an open connection, and a long session that it has not read."""
     writer = connect()
     held = await writer.create_session(**WHO)
@@ -44,7 +44,7 @@ async def steps(work: Awaitable[object]) -> int:
     return count
 
 
-async def test_no_read_costs_more_than_the_first(reader: FirestoreSessionService) -> None:
+async def test_no_read_costs_more_than_the_first(reader: SessionService) -> None:
     """The second one, and those after it."""
     first, *later = [await steps(reader.get_session(**WHO)) for _ in range(4)]
 
@@ -59,7 +59,7 @@ def models() -> int:
 
 
 async def test_what_is_remembered_of_a_history_is_nothing_for_the_collector_to_look_through(
-    reader: FirestoreSessionService,
+    reader: SessionService,
 ) -> None:
     """It looks through every object that lives: what a process keeps is texts, which are not among them."""
     before = models()

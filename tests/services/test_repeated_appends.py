@@ -14,7 +14,7 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
+from gcp_adk_store import SessionLimits, SessionService, Store
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.handle import marker_of
@@ -176,7 +176,7 @@ async def test_tails_that_are_forgotten_are_unknown() -> None:
 async def test_a_tail_is_known_by_the_digests_alone(tmp_path: Path) -> None:
     """A read without events takes the digests, so a new event needs no read more."""
     async with Store.local(tmp_path) as other:
-        service: FirestoreSessionService = other.sessions
+        service: SessionService = other.sessions
         held = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
         assert held is not None
         base = marker_of(held)

@@ -20,6 +20,7 @@ from gcp_adk_store import (
     Point,
     SessionConflictError,
     SessionLimits,
+    SessionService,
     Store,
 )
 from gcp_adk_store.codec.documents import Layout
@@ -48,7 +49,7 @@ def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture
-async def service(meter: FirestoreMeter, project: str) -> FirestoreSessionService:
+async def service(meter: FirestoreMeter, project: str) -> SessionService:
     """A service whose user and app have state already."""
     service = FirestoreSessionService(project=project, limits=SessionLimits(seal_tail_bytes=4000))
     await service.create_session(
@@ -63,9 +64,7 @@ def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
     return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
 
 
-async def test_create_is_one_commit_beside_one_read(
-    service: FirestoreSessionService, meter: FirestoreMeter
-) -> None:
+async def test_create_is_one_commit_beside_one_read(service: SessionService, meter: FirestoreMeter) -> None:
     """1 write and the 2 reads of shared state; each touched scope adds a write, no RPC."""
     await service.create_session(**WHO)
     plain = meter.take()
@@ -87,7 +86,7 @@ async def test_create_is_one_commit_beside_one_read(
     ],
 )
 async def test_append_is_one_commit(
-    service: FirestoreSessionService, meter: FirestoreMeter, delta: dict[str, int], writes: int
+    service: SessionService, meter: FirestoreMeter, delta: dict[str, int], writes: int
 ) -> None:
     """No read; 1 write, and 1 for each shared scope that it touches."""
     held = await service.create_session(**WHO)
@@ -97,9 +96,7 @@ async def test_append_is_one_commit(
     assert ({"Commit": 1}, 0, writes, 0) == cost(meter.take())
 
 
-async def test_get_of_a_short_session_is_one_read(
-    service: FirestoreSessionService, meter: FirestoreMeter
-) -> None:
+async def test_get_of_a_short_session_is_one_read(service: SessionService, meter: FirestoreMeter) -> None:
     """Session, user and app in one RPC, however many events."""
     held = await service.create_session(**WHO)
     for number in range(5):
@@ -111,7 +108,7 @@ async def test_get_of_a_short_session_is_one_read(
 
 
 async def test_a_point_costs_what_the_session_costs(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """Of a long session too, by a process that knows no segment yet, wherever the point is."""
     held = await service.create_session(**WHO, state={"mine": "initial"})
@@ -130,7 +127,7 @@ async def test_a_point_costs_what_the_session_costs(
 
 
 async def test_a_restore_writes_the_session_and_a_note(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """However many events it cuts off; it reads them all once, and deletes their segments and the note."""
     held = await service.create_session(**WHO)
@@ -167,7 +164,7 @@ async def test_a_restore_writes_the_session_and_a_note(
 
 
 async def test_a_redaction_reads_the_session_once_and_rewrites_what_holds_the_event(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """By a process that knows no segment yet; the store also looks for the memory of the event."""
     held = await service.create_session(**WHO)
@@ -194,7 +191,7 @@ async def test_a_redaction_reads_the_session_once_and_rewrites_what_holds_the_ev
 
 
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """40 events take 40 commits, and 3 more calls' worth for each of their segments."""
     held = await service.create_session(**WHO)
@@ -212,7 +209,7 @@ async def test_sealing_costs_a_read_and_two_writes_a_segment(
 
 
 async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """All of them in one more RPC, or just the newest, or none; by a process that knows none yet."""
     held = await service.create_session(**WHO)
@@ -242,7 +239,7 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
 
 
 async def test_a_long_session_is_read_from_storage_once(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """Then its segments are known: however long it is, a read costs what a short one does."""
     held = await service.create_session(**WHO)
@@ -264,7 +261,7 @@ async def test_a_long_session_is_read_from_storage_once(
 
 
 async def test_listing_a_user_is_one_query_beside_one_read(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """One billed read a session, and the shared state."""
     for number in range(5):
@@ -275,7 +272,7 @@ async def test_listing_a_user_is_one_query_beside_one_read(
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 6 + 2, 0, 0) == cost(meter.take())
 
 
-async def test_a_page_costs_what_it_shows(service: FirestoreSessionService, meter: FirestoreMeter) -> None:
+async def test_a_page_costs_what_it_shows(service: SessionService, meter: FirestoreMeter) -> None:
     """However many sessions the user has."""
     for number in range(9):
         await service.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
@@ -286,7 +283,7 @@ async def test_a_page_costs_what_it_shows(service: FirestoreSessionService, mete
 
 
 async def test_a_page_by_labels_costs_what_a_page_does(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """What is told of a session costs nothing more; sessions without a further label are read, too."""
     for number in range(6):
@@ -308,7 +305,7 @@ async def test_a_page_by_labels_costs_what_a_page_does(
 
 
 async def test_a_description_is_one_commit_after_one_read(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """Without a change it is the read alone; the next append through a handle from before is sent again."""
     held = await service.create_session(**WHO)
@@ -333,7 +330,7 @@ async def test_a_description_is_one_commit_after_one_read(
 
 
 async def test_listing_an_app_reads_each_users_state_once(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """One query, then one read of the app and its users."""
     for number in range(6):
@@ -344,9 +341,7 @@ async def test_listing_an_app_reads_each_users_state_once(
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 7 + 1 + 3, 0, 0) == cost(meter.take())
 
 
-async def test_a_page_of_an_app_costs_what_it_shows(
-    service: FirestoreSessionService, meter: FirestoreMeter
-) -> None:
+async def test_a_page_of_an_app_costs_what_it_shows(service: SessionService, meter: FirestoreMeter) -> None:
     """Its sessions, then the app and the users on it; without state nothing but its sessions."""
     for number in range(9):
         await service.create_session(app_name=APP, user_id=f"u{number}", session_id=f"{number}")
@@ -360,7 +355,7 @@ async def test_a_page_of_an_app_costs_what_it_shows(
 
 
 async def test_large_app_state_is_read_once_for_a_listing(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """However many users are on it."""
     for number in range(4):
@@ -372,7 +367,7 @@ async def test_large_app_state_is_read_once_for_a_listing(
 
 
 async def test_an_iteration_reads_the_segments_that_it_comes_to(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """1 read of the session, then 1, 2, 4 segments at a time, and none that is not asked for."""
     held = await service.create_session(**WHO)
@@ -397,7 +392,7 @@ async def test_an_iteration_reads_the_segments_that_it_comes_to(
 
 
 async def test_the_usage_of_a_session_costs_what_an_iteration_over_it_does(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """No payload is read, except one that is a whole event; what is known is not read again."""
     held = await service.create_session(**WHO)
@@ -426,7 +421,7 @@ async def test_the_usage_of_a_session_costs_what_an_iteration_over_it_does(
 
 
 async def test_events_of_a_user_cost_a_query_for_16_updated_sessions(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """However many events they have, and however many sessions were not updated since."""
     for number in range(20):
@@ -449,7 +444,7 @@ async def test_events_of_a_user_cost_a_query_for_16_updated_sessions(
 
 
 async def test_later_events_of_a_long_session_cost_the_segments_that_hold_them(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """And those that the search for the first one reads; a cursor costs 1 read of its session."""
     held = await service.create_session(app_name=APP, user_id="u", session_id="long")
@@ -480,7 +475,7 @@ async def test_later_events_of_a_long_session_cost_the_segments_that_hold_them(
 
 
 async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
-    clock: Clock, service: FirestoreSessionService, meter: FirestoreMeter
+    clock: Clock, service: SessionService, meter: FirestoreMeter
 ) -> None:
     """Then, once in a time to live, a read and a write for each part, and a read of the session."""
     held = await service.create_session(**WHO, ttl_seconds=1000)
@@ -502,7 +497,7 @@ async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
 
 
 async def test_parts_are_renewed_once_however_an_append_ends(
-    clock: Clock, service: FirestoreSessionService, meter: FirestoreMeter
+    clock: Clock, service: SessionService, meter: FirestoreMeter
 ) -> None:
     """With a payload too; and not at all by a writer that comes too late."""
     held = await service.create_session(**WHO, ttl_seconds=1000)
@@ -526,9 +521,7 @@ async def test_parts_are_renewed_once_however_an_append_ends(
     assert 0 == late.writes
 
 
-async def test_a_handle_without_a_marker_looks_first(
-    service: FirestoreSessionService, meter: FirestoreMeter
-) -> None:
+async def test_a_handle_without_a_marker_looks_first(service: SessionService, meter: FirestoreMeter) -> None:
     """1 read before its commit: only the document says whether the session ends by itself."""
     held = await service.create_session(**WHO)
     travelled = Session.model_validate_json(held.model_dump_json())
@@ -540,7 +533,7 @@ async def test_a_handle_without_a_marker_looks_first(
 
 @pytest.mark.parametrize("recent", [None, 3, 0])
 async def test_an_append_after_a_filtered_read_needs_no_look(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str, recent: int | None
+    service: SessionService, meter: FirestoreMeter, project: str, recent: int | None
 ) -> None:
     """The read takes what tells the events of the tail, also of those that it does not return."""
     held = await service.create_session(**WHO)
@@ -558,7 +551,7 @@ async def test_an_append_after_a_filtered_read_needs_no_look(
 
 
 async def test_a_handle_of_another_process_looks_first(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """1 read before its first commit: nothing in this process tells which events the tail holds."""
     held = await service.create_session(**WHO)
@@ -574,7 +567,7 @@ async def test_a_handle_of_another_process_looks_first(
     assert ({"Commit": 1}, 0, 1, 0) == cost(meter.take())
 
 
-async def test_delete_and_user_state(service: FirestoreSessionService, meter: FirestoreMeter) -> None:
+async def test_delete_and_user_state(service: SessionService, meter: FirestoreMeter) -> None:
     """A session is one read beside a look for unfinished deletions, then a commit; user state is one read."""
     await service.create_session(**WHO)
     meter.take()
@@ -586,7 +579,7 @@ async def test_delete_and_user_state(service: FirestoreSessionService, meter: Fi
     assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(meter.take())
 
 
-async def a_thousand_events(service: FirestoreSessionService) -> int:
+async def a_thousand_events(service: SessionService) -> int:
     """Store a session of a thousand events of 600 bytes; return the number of its segments."""
     async with Store.local(":memory:") as local:
         held = await local.sessions.create_session(**WHO, state={"mine": "initial"})
@@ -743,7 +736,7 @@ def test_the_meter_counts_what_google_bills(meter: FirestoreMeter, project: str)
 
 
 async def test_an_append_that_merges_after_another_is_two_commits_and_two_reads(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+    service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
     """Refused, settled by a read, sent again; then one read tells its handle what others wrote."""
     merging = FirestoreSessionService(project=project, on_conflict="merge")
@@ -792,7 +785,7 @@ async def test_a_payload_that_is_put_again_is_marked(
 
 
 async def test_a_turn_is_two_writes_beside_its_appends(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: SessionService, meter: FirestoreMeter
 ) -> None:
     """And 1 read, unless this process had the session's last turn; a heartbeat is 1 write."""
     held = await service.create_session(**WHO)
@@ -825,7 +818,7 @@ async def test_a_turn_is_two_writes_beside_its_appends(
 
 
 async def test_waiting_for_a_turn_is_a_read_for_each_change(
-    service: FirestoreSessionService, meter: FirestoreMeter, project: str, monkeypatch: pytest.MonkeyPatch
+    service: SessionService, meter: FirestoreMeter, project: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 to find it busy, 1 as the stream opens, 1 for each append and the end; then 1 write, and no poll."""
     held = await service.create_session(**WHO)

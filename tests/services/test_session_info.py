@@ -10,13 +10,13 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionConflictError,
     SessionExistsError,
     SessionInfo,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     Store,
 )
 from gcp_adk_store.model.summaries import Summary
@@ -24,7 +24,7 @@ from tests.support.stores import STORES
 
 APP, USER = "app", "user"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
-Connect = Callable[..., FirestoreSessionService]
+Connect = Callable[..., SessionService]
 
 
 @pytest.fixture(params=STORES)
@@ -33,7 +33,7 @@ async def connect(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     opened: list[Store] = []
     project = request.getfixturevalue("project") if request.param == "emulators" else None
 
-    def open_service(**options: Any) -> FirestoreSessionService:
+    def open_service(**options: Any) -> SessionService:
         if project is not None:
             opened.append(Store.connect(project=project, **options))
         else:
@@ -51,14 +51,14 @@ def said(text: str, turn: str = "t", author: str = "user", **more: Any) -> Event
     return Event(author=author, invocation_id=turn, content=content, **more)
 
 
-async def dumped(service: FirestoreSessionService) -> dict[str, Any]:
+async def dumped(service: SessionService) -> dict[str, Any]:
     """Return the stored session as ADK's callers see it."""
     found = await service.get_session(**WHO)
     assert found is not None
     return found.model_dump()
 
 
-async def info_of(service: FirestoreSessionService, session_id: str = "s") -> SessionInfo:
+async def info_of(service: SessionService, session_id: str = "s") -> SessionInfo:
     """Return what is told of a session, by itself and in a page alike."""
     info = await service.get_session_info(app_name=APP, user_id=USER, session_id=session_id)
     page = await service.list_sessions_page(app_name=APP, user_id=USER)
@@ -128,7 +128,7 @@ async def test_the_turns_of_several_writers_are_exact(connect: Connect, on_confl
     ]
     await makers[0].create_session(**WHO)
 
-    async def write(name: int, service: FirestoreSessionService) -> None:
+    async def write(name: int, service: SessionService) -> None:
         for number in range(8):
             while True:
                 held = await service.get_session(**WHO)
@@ -296,7 +296,7 @@ async def test_the_largest_description_is_stored(connect: Connect) -> None:
 
 
 @pytest.fixture
-async def shop(connect: Connect) -> FirestoreSessionService:
+async def shop(connect: Connect) -> SessionService:
     """A service with sessions of two users, of which labels tell the teams and the parity."""
     service = connect()
     for number in range(8):
@@ -309,7 +309,7 @@ async def shop(connect: Connect) -> FirestoreSessionService:
     return service
 
 
-async def listed(service: FirestoreSessionService, **request: Any) -> list[str]:
+async def listed(service: SessionService, **request: Any) -> list[str]:
     """Return the ids on all pages."""
     found: list[str] = []
     cursor = None
@@ -339,7 +339,7 @@ async def listed(service: FirestoreSessionService, **request: Any) -> list[str]:
     ],
 )
 async def test_pages_hold_sessions_with_all_labels_that_were_updated_later(
-    shop: FirestoreSessionService,
+    shop: SessionService,
     request_: dict[str, Any],
     expected: list[int],
     order: Literal["newest", "oldest"],
@@ -354,9 +354,7 @@ async def test_pages_hold_sessions_with_all_labels_that_were_updated_later(
 
 
 @pytest.mark.parametrize("change", [{"labels": {"team": "y"}}, {"labels": None}, {"updated_after": 1.0}])
-async def test_a_cursor_of_another_filter_is_refused(
-    shop: FirestoreSessionService, change: dict[str, Any]
-) -> None:
+async def test_a_cursor_of_another_filter_is_refused(shop: SessionService, change: dict[str, Any]) -> None:
     """It would skip sessions in silence; the same labels in another order are the same filter."""
     request: dict[str, Any] = {"app_name": APP, "labels": {"team": "x", "three": "0"}, "page_size": 1}
     page = await shop.list_sessions_page(**request)
@@ -367,7 +365,7 @@ async def test_a_cursor_of_another_filter_is_refused(
     assert await shop.list_sessions_page(**turned, cursor=page.next_cursor) is not None
 
 
-async def test_a_filter_that_makes_no_sense_is_refused(shop: FirestoreSessionService) -> None:
+async def test_a_filter_that_makes_no_sense_is_refused(shop: SessionService) -> None:
     """With what was given."""
     for change, message in (
         ({"updated_after": "5"}, "updated_after must be a number or None, not str"),

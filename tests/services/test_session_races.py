@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import SessionService
 from gcp_adk_store.codec.names import escape_name
 from tests.services.conftest import SESSION, USER, WHO, event, texts
 from tests.services.racing import RacingProcess, race, racing_processes
@@ -62,7 +62,7 @@ def place(at: At) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def reader(at: At) -> AsyncIterator[FirestoreSessionService]:
+async def reader(at: At) -> AsyncIterator[SessionService]:
     """A service that takes no part."""
     async with open_store(at, session_limits=LIMITS) as store:
         yield store.sessions
@@ -75,7 +75,7 @@ def below(documents: dict[str, dict[str, Any]], place: dict[str, Any]) -> dict[s
 
 
 async def test_of_processes_that_append_at_once_one_wins_each_round(
-    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+    racers: list[RacingProcess], place: dict[str, Any], reader: SessionService
 ) -> None:
     """The others are told, and go on after a reload; storage has the winners in their order."""
     await reader.create_session(**place["who"])
@@ -105,7 +105,7 @@ async def test_of_processes_that_append_at_once_one_wins_each_round(
 async def test_of_processes_that_make_one_session_one_does_each_round(
     racers: list[RacingProcess],
     place: dict[str, Any],
-    reader: FirestoreSessionService,
+    reader: SessionService,
     stored: Stored,
 ) -> None:
     """The others are told; the initial state of every scope is the winner's alone."""
@@ -143,7 +143,7 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
 
 
 async def test_of_processes_that_fork_to_one_id_exactly_one_does(
-    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+    racers: list[RacingProcess], place: dict[str, Any], reader: SessionService
 ) -> None:
     """While another one appends to the source; the fork is a beginning of it, with the state of there."""
     appender, *forkers = racers
@@ -169,7 +169,7 @@ async def test_of_processes_that_fork_to_one_id_exactly_one_does(
 async def test_an_append_comes_before_a_deletion_or_is_told(
     racers: list[RacingProcess],
     place: dict[str, Any],
-    reader: FirestoreSessionService,
+    reader: SessionService,
     stored: Stored,
     size: int,
 ) -> None:
@@ -205,7 +205,7 @@ async def test_an_append_comes_before_a_deletion_or_is_told(
 async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_one(
     racers: list[RacingProcess],
     place: dict[str, Any],
-    reader: FirestoreSessionService,
+    reader: SessionService,
     stored: Stored,
 ) -> None:
     """Nor does the deletion take anything of it, or an append to the old one reach it."""
@@ -245,7 +245,7 @@ async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_o
 
 
 async def test_processes_that_describe_a_session_disturb_no_append(
-    racers: list[RacingProcess], reader: FirestoreSessionService, place: dict[str, Any]
+    racers: list[RacingProcess], reader: SessionService, place: dict[str, Any]
 ) -> None:
     """Two label it while one appends through its handle: that one meets no conflict, and no label is lost."""
     writer, *others = racers
@@ -264,7 +264,7 @@ async def test_processes_that_describe_a_session_disturb_no_append(
 
 
 async def test_processes_that_restore_and_append_leave_one_history(
-    racers: list[RacingProcess], at: At, place: dict[str, Any], reader: FirestoreSessionService
+    racers: list[RacingProcess], at: At, place: dict[str, Any], reader: SessionService
 ) -> None:
     """Two take the session back while one appends: it begins with what all of them keep, and has no fault."""
     made = await reader.create_session(**place["who"], state={"k": 0})

@@ -15,12 +15,12 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     InvalidInputError,
     SessionConflictError,
     SessionExistsError,
     SessionLimits,
     SessionMissingError,
+    SessionService,
 )
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
@@ -29,7 +29,7 @@ STORED = {"mine": 1, "user:name": "Ada", "app:motto": ["a", ["b"]]}
 
 
 async def test_a_session_comes_back_equal_to_the_one_that_create_returned(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """State of all stored scopes, times and marker are those that the maker holds."""
     made = await sessions.create_session(**WHO, state=SCOPED)
@@ -41,7 +41,7 @@ async def test_a_session_comes_back_equal_to_the_one_that_create_returned(
 
 
 async def test_state_that_json_cannot_hold_is_logged_by_its_key(
-    sessions: FirestoreSessionService, caplog: pytest.LogCaptureFixture
+    sessions: SessionService, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On creation and on an append; the text of such a value is stored."""
     held = await sessions.create_session(**WHO, state={"made": Client})
@@ -56,7 +56,7 @@ async def test_state_that_json_cannot_hold_is_logged_by_its_key(
 
 @pytest.mark.emulators
 async def test_keys_of_a_newer_adk_are_logged(
-    sessions: FirestoreSessionService, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
+    sessions: SessionService, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rest of the event is read."""
     await sessions.append_event(await sessions.create_session(**WHO), event("kept"))
@@ -74,7 +74,7 @@ async def test_keys_of_a_newer_adk_are_logged(
 
 
 async def test_a_session_comes_back_equal_to_the_one_that_appends_left(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """The appending process holds exactly what any other reads, marker and times included."""
     held = await sessions.create_session(**WHO)
@@ -93,7 +93,7 @@ async def test_a_session_comes_back_equal_to_the_one_that_appends_left(
     assert held.events[1].timestamp == found.last_update_time
 
 
-async def test_a_returned_session_is_the_callers_own(sessions: FirestoreSessionService) -> None:
+async def test_a_returned_session_is_the_callers_own(sessions: SessionService) -> None:
     """What a caller does to it reaches neither storage nor the next reader."""
     made = await sessions.create_session(**WHO, state={"list": [1]})
     made.state["list"].append(2)
@@ -104,14 +104,14 @@ async def test_a_returned_session_is_the_callers_own(sessions: FirestoreSessionS
     assert {"list": [1]} == found.state
 
 
-async def test_a_missing_session_is_none(sessions: FirestoreSessionService) -> None:
+async def test_a_missing_session_is_none(sessions: SessionService) -> None:
     """An unknown or blank id is no error."""
     assert await sessions.get_session(**WHO) is None
     assert await sessions.get_session(app_name=APP, user_id=USER, session_id=" ") is None
 
 
 async def test_a_second_session_of_one_id_is_refused_and_changes_nothing(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """Padding does not make another id, and the loser's shared state is not applied."""
     await sessions.create_session(**WHO, state={"user:kept": 1})
@@ -126,7 +126,7 @@ async def test_a_second_session_of_one_id_is_refused_and_changes_nothing(
     assert {"user:kept": 1} == found.state
 
 
-async def test_of_many_creates_of_one_id_exactly_one_wins(sessions: FirestoreSessionService) -> None:
+async def test_of_many_creates_of_one_id_exactly_one_wins(sessions: SessionService) -> None:
     """The others are told that it exists."""
     outcomes = await asyncio.gather(
         *(sessions.create_session(**WHO, state={"n": n}) for n in range(8)), return_exceptions=True
@@ -139,7 +139,7 @@ async def test_of_many_creates_of_one_id_exactly_one_wins(sessions: FirestoreSes
     assert 7 == sum(isinstance(outcome, SessionExistsError) for outcome in outcomes)
 
 
-async def test_a_session_without_an_id_draws_one(sessions: FirestoreSessionService) -> None:
+async def test_a_session_without_an_id_draws_one(sessions: SessionService) -> None:
     """None and blanks alike; no two are the same."""
     drawn = [
         (await sessions.create_session(app_name=APP, user_id=USER, session_id=given)).id
@@ -168,9 +168,7 @@ async def test_a_session_without_an_id_draws_one(sessions: FirestoreSessionServi
         "\x00",
     ],
 )
-async def test_any_text_is_an_id_and_never_meets_another(
-    sessions: FirestoreSessionService, hostile: str
-) -> None:
+async def test_any_text_is_an_id_and_never_meets_another(sessions: SessionService, hostile: str) -> None:
     """It is stored and found again, in every place of the key, beside its neighbours."""
     keys = [(hostile, "u", "s"), ("a", hostile, "s"), ("a", "u", hostile), ("a", "u", "s")]
     for app, user, session in keys:
@@ -183,15 +181,13 @@ async def test_any_text_is_an_id_and_never_meets_another(
 
 
 @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
-async def test_an_id_that_is_too_long_is_refused_by_name(
-    sessions: FirestoreSessionService, field: str
-) -> None:
+async def test_an_id_that_is_too_long_is_refused_by_name(sessions: SessionService, field: str) -> None:
     """The error names the field, the size and the limit."""
     with pytest.raises(InvalidInputError, match=f"{field} takes 1501 bytes.*1500"):
         await sessions.create_session(**{**WHO, field: "x" * 1501})
 
 
-async def test_the_empty_user_is_a_user(sessions: FirestoreSessionService) -> None:
+async def test_the_empty_user_is_a_user(sessions: SessionService) -> None:
     """It lists its own sessions, not everyone's."""
     await sessions.create_session(app_name=APP, user_id="", session_id="of-nobody")
     await sessions.create_session(**WHO)
@@ -200,7 +196,7 @@ async def test_the_empty_user_is_a_user(sessions: FirestoreSessionService) -> No
     assert ["of-nobody"] == [session.id for session in listed.sessions]
 
 
-async def test_temp_state_lives_in_the_invocation_only(sessions: FirestoreSessionService) -> None:
+async def test_temp_state_lives_in_the_invocation_only(sessions: SessionService) -> None:
     """It is in the caller's session, not in the event, not in storage."""
     held = await sessions.create_session(**WHO)
     stored = await sessions.append_event(held, event(delta={"temp:mood": "busy", "kept": 1}))
@@ -212,7 +208,7 @@ async def test_temp_state_lives_in_the_invocation_only(sessions: FirestoreSessio
     assert {"kept": 1} == found.state
 
 
-async def test_none_is_a_value_and_a_dict_replaces(sessions: FirestoreSessionService) -> None:
+async def test_none_is_a_value_and_a_dict_replaces(sessions: SessionService) -> None:
     """In every scope, as ADK's other services have it."""
     scopes = ("", "user:", "app:")
     held = await sessions.create_session(**WHO, state={f"{s}d": {"old": 1} for s in scopes})
@@ -230,9 +226,7 @@ async def test_none_is_a_value_and_a_dict_replaces(sessions: FirestoreSessionSer
     [True, 0.1 + 0.2, 1727500000.1234567, -0.0, 2**63 - 1, 2**63, -(2**200), "", "nul\x00", "\ud800",
      [[[1]], {}], {"__x__": {"": 1}}, {"a.b`c": None}, {"json": "text"}],
 )  # fmt: skip
-async def test_any_json_value_keeps_its_type_in_every_scope(
-    sessions: FirestoreSessionService, value: Any
-) -> None:
+async def test_any_json_value_keeps_its_type_in_every_scope(sessions: SessionService, value: Any) -> None:
     """Across create, append and reads, beside an unrelated change."""
     state = {"v": value, "user:v": value, "app:v": value}
     await sessions.create_session(**WHO, state=state)
@@ -245,7 +239,7 @@ async def test_any_json_value_keeps_its_type_in_every_scope(
     assert [repr(value)] * 3 == [repr(found.state[key]) for key in state]
 
 
-async def test_only_what_an_event_changes_is_stored(sessions: FirestoreSessionService) -> None:
+async def test_only_what_an_event_changes_is_stored(sessions: SessionService) -> None:
     """A key that was put into the session without an event stays with the caller."""
     held = await sessions.create_session(**WHO)
     held.state["uncommitted"] = 1
@@ -257,7 +251,7 @@ async def test_only_what_an_event_changes_is_stored(sessions: FirestoreSessionSe
 
 
 async def test_app_and_user_state_written_from_many_sessions_lose_no_key(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """Writers of different keys are never in each other's way."""
     held = [await sessions.create_session(app_name=APP, user_id=USER, session_id=f"s{n}") for n in range(10)]
@@ -275,7 +269,7 @@ async def test_app_and_user_state_written_from_many_sessions_lose_no_key(
     assert {f"app:{n}": n for n in range(10)} == fresh.state
 
 
-async def test_events_come_back_in_the_order_of_their_appends(sessions: FirestoreSessionService) -> None:
+async def test_events_come_back_in_the_order_of_their_appends(sessions: SessionService) -> None:
     """Whatever their timestamps say."""
     held = await sessions.create_session(**WHO)
     for text, at in (("z", 5.0), ("m", 5.0), ("a", 5.0), ("earlier", 1.0)):
@@ -287,7 +281,7 @@ async def test_events_come_back_in_the_order_of_their_appends(sessions: Firestor
     assert 1.0 == found.last_update_time
 
 
-async def test_a_partial_event_is_not_stored(sessions: FirestoreSessionService) -> None:
+async def test_a_partial_event_is_not_stored(sessions: SessionService) -> None:
     """Nor is its change of state applied."""
     held = await sessions.create_session(**WHO)
     partial = event(delta={"mine": 1})
@@ -299,7 +293,7 @@ async def test_a_partial_event_is_not_stored(sessions: FirestoreSessionService) 
     assert held == await sessions.get_session(**WHO)
 
 
-async def test_an_equal_event_delivered_again_is_stored_once(sessions: FirestoreSessionService) -> None:
+async def test_an_equal_event_delivered_again_is_stored_once(sessions: SessionService) -> None:
     """From the same handle and from one that was read anew."""
     held = await sessions.create_session(**WHO)
     first = event("once", delta={"mine": 1})
@@ -316,7 +310,7 @@ async def test_an_equal_event_delivered_again_is_stored_once(sessions: Firestore
 
 
 async def test_an_event_that_only_the_caller_put_into_its_list_is_stored(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """What a handle holds is no proof of storage: ADK itself keeps unsaved events there for a while."""
     held = await sessions.create_session(**WHO)
@@ -345,7 +339,7 @@ async def test_a_redelivery_is_recognised_in_a_sealed_segment(
     assert 13 == len(held.events)
 
 
-async def test_different_events_with_one_id_are_both_stored(sessions: FirestoreSessionService) -> None:
+async def test_different_events_with_one_id_are_both_stored(sessions: SessionService) -> None:
     """An id is not what makes an event."""
     held = await sessions.create_session(**WHO)
     for text in ("one", "two"):
@@ -359,7 +353,7 @@ async def test_different_events_with_one_id_are_both_stored(sessions: FirestoreS
 
 
 async def test_the_second_writer_of_two_is_told_and_changes_nothing(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """Neither storage nor its own session, which it can reload and append to."""
     await sessions.create_session(**WHO)
@@ -442,7 +436,7 @@ async def test_of_many_merging_writers_all_land(connect: Connect) -> None:
     assert {f"k{number}": 3 for number in range(5)} == found.state
 
 
-async def test_of_two_racing_handles_exactly_one_wins_each_round(sessions: FirestoreSessionService) -> None:
+async def test_of_two_racing_handles_exactly_one_wins_each_round(sessions: SessionService) -> None:
     """Eight rounds, each from fresh handles."""
     await sessions.create_session(**WHO)
     for number in range(8):
@@ -458,7 +452,7 @@ async def test_of_two_racing_handles_exactly_one_wins_each_round(sessions: Fires
     assert [str(number) for number in range(8)] == texts(found.events)
 
 
-async def test_tasks_that_share_one_handle_all_land(sessions: FirestoreSessionService) -> None:
+async def test_tasks_that_share_one_handle_all_land(sessions: SessionService) -> None:
     """Parallel branches append to one session object; it equals storage afterwards."""
     held = await sessions.create_session(**WHO)
     await asyncio.gather(*(sessions.append_event(held, event(f"{n}", delta={f"k{n}": n})) for n in range(20)))
@@ -469,7 +463,7 @@ async def test_tasks_that_share_one_handle_all_land(sessions: FirestoreSessionSe
 
 
 async def test_a_handle_without_a_marker_merges_and_never_overwrites(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """Such as one that travelled as JSON: its keys are added to what others stored."""
     held = await sessions.create_session(**WHO, state={"a": 1})
@@ -483,7 +477,7 @@ async def test_a_handle_without_a_marker_merges_and_never_overwrites(
     assert ["one", "two"] == texts(found.events)
 
 
-async def test_a_handle_from_a_listing_appends_like_any_other(sessions: FirestoreSessionService) -> None:
+async def test_a_handle_from_a_listing_appends_like_any_other(sessions: SessionService) -> None:
     """It carries a marker, so a later writer is told too."""
     held = await sessions.create_session(**WHO)
     (listed,) = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
@@ -496,7 +490,7 @@ async def test_a_handle_from_a_listing_appends_like_any_other(sessions: Firestor
     assert ["from the listing"] == texts(found.events)
 
 
-async def test_the_sessions_of_a_listing_share_nothing(sessions: FirestoreSessionService) -> None:
+async def test_the_sessions_of_a_listing_share_nothing(sessions: SessionService) -> None:
     """What a caller does to one of them, the others do not show; app and user state are read once for all."""
     for number in range(2):
         await sessions.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
@@ -513,7 +507,7 @@ async def test_the_sessions_of_a_listing_share_nothing(sessions: FirestoreSessio
 
 
 async def test_listings_are_ordered_by_last_update_and_merge_state(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """Least recently updated first, without events, for a user and for the whole app."""
     for name, at in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
@@ -536,7 +530,7 @@ async def test_listings_are_ordered_by_last_update_and_merge_state(
     assert [] == (await sessions.list_sessions(app_name="unknown")).sessions
 
 
-async def test_a_deleted_session_is_gone_for_readers_and_writers(sessions: FirestoreSessionService) -> None:
+async def test_a_deleted_session_is_gone_for_readers_and_writers(sessions: SessionService) -> None:
     """Shared state stays, deleting again is no error, a new session of that id starts empty."""
     held = await sessions.create_session(**WHO, state={"mine": 1, "user:kept": 1})
     await sessions.append_event(held, event("gone"))
@@ -557,7 +551,7 @@ HALF, PAIR = "\ud83d", "\ud83d\ude00"
 
 
 @pytest.mark.parametrize("length", [1, 100_000])
-async def test_halves_of_surrogate_pairs_come_back(sessions: FirestoreSessionService, length: int) -> None:
+async def test_halves_of_surrogate_pairs_come_back(sessions: SessionService, length: int) -> None:
     """In keys and values of every scope, in every place of an event; small, and as payloads."""
     state = {
         f"{scope}{half}": {half: [half * length, {PAIR: 1, "\U0001f600": 2}]}
@@ -590,7 +584,7 @@ for _ in range(24):
 
 @pytest.mark.parametrize("key", ["k", "user:k", "app:k"])
 async def test_what_shares_its_parts_a_million_times_is_refused_before_anything_is_written(
-    sessions: FirestoreSessionService, raw_documents: Any, key: str
+    sessions: SessionService, raw_documents: Any, key: str
 ) -> None:
     """In a new session, in a change of state, in an event; the session goes on."""
     held = await sessions.create_session(**WHO)
@@ -609,7 +603,7 @@ async def test_what_shares_its_parts_a_million_times_is_refused_before_anything_
     assert held == await sessions.get_session(**WHO)
 
 
-async def test_an_append_to_a_session_that_never_was_is_refused(sessions: FirestoreSessionService) -> None:
+async def test_an_append_to_a_session_that_never_was_is_refused(sessions: SessionService) -> None:
     """Nothing is written, shared state included."""
     never = Session(id=SESSION, app_name=APP, user_id=USER)
     with pytest.raises(SessionMissingError):
@@ -655,7 +649,7 @@ async def test_a_document_that_is_full_makes_room_by_sealing(connect: Connect) -
 
 @pytest.mark.emulators
 async def test_state_over_firestores_document_limit_is_a_typed_error(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
 ) -> None:
     """What the server refuses names the limit and leaves the session as it was."""
     held = await sessions.create_session(**WHO, state={f"k{n}": "x" * 60_000 for n in range(16)})
@@ -667,7 +661,7 @@ async def test_state_over_firestores_document_limit_is_a_typed_error(
     assert held == await sessions.get_session(**WHO)
 
 
-async def test_a_handle_holds_what_json_made_of_an_event(sessions: FirestoreSessionService) -> None:
+async def test_a_handle_holds_what_json_made_of_an_event(sessions: SessionService) -> None:
     """Tuples and times in a tool's answer are what every reader will see."""
     held = await sessions.create_session(**WHO)
     answer = {"pair": (1, 2), "at": datetime(2026, 10, 23, tzinfo=UTC)}
@@ -679,7 +673,7 @@ async def test_a_handle_holds_what_json_made_of_an_event(sessions: FirestoreSess
 
 @pytest.mark.parametrize("delta", [{"temp:x": 1, "a": 1}, {"a": (1, 2)}])
 async def test_a_copy_delivered_again_is_recognised_whatever_it_carries(
-    sessions: FirestoreSessionService, delta: dict[str, Any]
+    sessions: SessionService, delta: dict[str, Any]
 ) -> None:
     """Temporary keys, and values that JSON changes."""
     held = await sessions.create_session(**WHO)
@@ -695,7 +689,7 @@ async def test_a_copy_delivered_again_is_recognised_whatever_it_carries(
 
 @pytest.mark.emulators
 async def test_a_field_that_a_deployment_adds_does_not_disturb(
-    sessions: FirestoreSessionService, project: str
+    sessions: SessionService, project: str
 ) -> None:
     """Such as the time of its own TTL policy."""
     held = await sessions.create_session(**WHO)
@@ -715,10 +709,10 @@ class TestSealing:
     """Long sessions leave the session document in immutable segments."""
 
     @pytest.fixture
-    def sealing(self, connect: Connect, small_segments: SessionLimits) -> FirestoreSessionService:
+    def sealing(self, connect: Connect, small_segments: SessionLimits) -> SessionService:
         return connect(limits=small_segments)
 
-    async def test_a_sealed_session_reads_as_if_it_were_whole(self, sealing: FirestoreSessionService) -> None:
+    async def test_a_sealed_session_reads_as_if_it_were_whole(self, sealing: SessionService) -> None:
         """The appending handle stays current through every seal."""
         held = await sealing.create_session(**WHO)
         for number in range(40):
@@ -731,7 +725,7 @@ class TestSealing:
     @pytest.mark.parametrize("recent", [0, 1, 3, 7, 39, 40, 41, None])
     @pytest.mark.parametrize("after", [None, 0.0, 12.0, 30.0, 99.0])
     async def test_filters_read_exactly_what_they_ask_for(
-        self, sealing: FirestoreSessionService, recent: int | None, after: float | None
+        self, sealing: SessionService, recent: int | None, after: float | None
     ) -> None:
         """Also where timestamps are not in order, and across segments."""
         held = await sealing.create_session(**WHO)
@@ -746,7 +740,7 @@ class TestSealing:
         assert found is not None
         assert expected == texts(found.events)
 
-    async def test_a_filtered_handle_may_append(self, sealing: FirestoreSessionService) -> None:
+    async def test_a_filtered_handle_may_append(self, sealing: SessionService) -> None:
         """It knows the session's revision though not its events."""
         held = await sealing.create_session(**WHO)
         for number in range(10):
@@ -783,7 +777,7 @@ class TestSealing:
         assert [str(number) for number in range(7)] == texts(found.events)
 
     async def test_deleting_removes_the_segments_too(
-        self, sealing: FirestoreSessionService, raw_documents: Any
+        self, sealing: SessionService, raw_documents: Any
     ) -> None:
         """Nothing of the session is left in the database."""
         held = await sealing.create_session(**WHO)

@@ -396,8 +396,8 @@ DEFECTS: Final = (
     ),
     Defect(
         "a session is added in part after another process forgot its user",
-        "Memories", "memory/service.py",
-        "            if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):\n", "            if True:\n",
+        "Memories", "memory/additions.py",
+        "        if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):\n", "        if True:\n",
         ("forgetting",),
         "a session is added whole after another process removed its user's memories",
     ),
@@ -532,8 +532,8 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/appending.py",
-        "        if known and await self._recorder.holds(key, spelled.append):\n            return self._trim_temp_delta_state(first.event)\n        if first.is_rewind",
-        "        if known:\n            return self._trim_temp_delta_state(first.event)\n        if first.is_rewind",
+        "        if known and await self._recorder.holds(key, spelled.append):\n            return without_temporary(first.event)\n        if first.is_rewind",
+        "        if known:\n            return without_temporary(first.event)\n        if first.is_rewind",
         ("redelivering",),
         "only storage's word counts for a redelivery",
     ),

@@ -20,7 +20,6 @@ _INTERNAL: Final = frozenset(
     {
         "copies_of",
         "delete_push_configs",
-        "delete_session_if",
         "delete_task",
         "encrypted",
         "get_task",

@@ -6,7 +6,7 @@ import grpc
 from google.adk.events import Event
 from google.cloud.firestore_v1.types import StructuredQuery
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import SessionLimits, SessionService
 from gcp_adk_store.codec.indexes import CompositeIndex
 
 LIMITS = SessionLimits(seal_tail_bytes=1, state_value_bytes=10)
@@ -70,7 +70,7 @@ def _conditions(query: StructuredQuery) -> list[Any]:
     return [query.where.field_filter] if "field_filter" in query.where else []
 
 
-async def send_every_query(service: FirestoreSessionService) -> None:
+async def send_every_query(service: SessionService) -> None:
     """Let *service*, which has :data:`LIMITS`, list, page in both orders, renew, delete and collect."""
     held = await service.create_session(
         **_WHO, session_id="session", state={"large": "x" * 100}, ttl_seconds=1000

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from gcp_adk_store import ArtifactLimits, FirestoreSessionService, SessionLimits
+from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -22,9 +22,9 @@ def sessions_in(
     limits: SessionLimits | None = None,
     prefix: str = "adk",
     **options: Any,
-) -> FirestoreSessionService:
+) -> SessionService:
     """Return a service on *folder*, which keeps large content in files if it is given a *bucket*."""
     backend, layout = open_backend(f"{folder}", limits or SessionLimits(), ArtifactLimits()), Layout(prefix)
     documents: Any = backend.documents
     payloads = Payloads(documents, backend.objects if bucket else None, layout)
-    return FirestoreSessionService.over(SessionStorage(documents, payloads, layout), limits=limits, **options)
+    return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)

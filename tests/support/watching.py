@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Final, TypeVar
 
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import SessionService
 from gcp_adk_store.model.keys import SessionKey
 
 T = TypeVar("T")
@@ -14,7 +14,7 @@ HANGS_S: Final = 60.0
 
 
 async def once(
-    sessions: FirestoreSessionService,
+    sessions: SessionService,
     look: Callable[[], Awaitable[T]],
     is_so: Callable[[T], object],
     *,

@@ -28,7 +28,7 @@ from google.adk.cli.service_registry import ServiceRegistry, load_services_modul
 import gcp_adk_store
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.adk_server.services import close_services, task_store
-from gcp_adk_store.tasks import FirestoreTaskStore
+from gcp_adk_store.tasks import FirestoreTaskStore, TaskStore
 from tests.adk_server.conftest import AGENTS, registry  # noqa: F401  # a fixture
 from tests.support.documents import blocks
 from tests.tasks.agent_server import Notes
@@ -60,7 +60,7 @@ async def test_registered_uris_lead_to_task_stores(
         found = await other.tasks.get("t1", ANN)
         await other.close()
 
-        assert isinstance(made, FirestoreTaskStore)
+        assert isinstance(made, TaskStore)
         assert made is registry._create_task_store_service(uri)
         assert task() == found
 

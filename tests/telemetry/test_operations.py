@@ -17,12 +17,12 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
-    FirestoreMemoryService,
-    FirestoreSessionService,
+    ArtifactService,
     Garbage,
-    GcsArtifactService,
+    MemoryService,
     Point,
     SessionLimits,
+    SessionService,
     Store,
 )
 from gcp_adk_store.model.artifact_points import ArtifactsAt
@@ -126,7 +126,7 @@ class Tour:
         yield "list_memories", lambda: memory.list_memories(**OWNER)
         changed = types.Content(parts=[types.Part(text="likes coffee")])
         yield "update_memory", lambda: memory.update_memory(**OWNER, memory_id="fact", content=changed)
-        source, another = said("source"), FirestoreMemoryService(self.store.sessions.storage)
+        source, another = said("source"), MemoryService(self.store.sessions.storage)
         yield "select_new_events", lambda: another.select_new_events(**OWNER, events=[said()])
         yield (
             "add_extracted",
@@ -134,7 +134,7 @@ class Tour:
                 **WHO, events=[source], memories=[entry.model_copy(update={"id": None})]
             ),
         )
-        embedding = FirestoreMemoryService(self.store.sessions.storage, embedder=PartsEmbedder(2))
+        embedding = MemoryService(self.store.sessions.storage, embedder=PartsEmbedder(2))
         yield "reindex_memories", lambda: embedding.reindex_memories(**OWNER)
         yield "has_memory", lambda: memory.has_memory(**OWNER, memory_id="fact")
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
@@ -230,19 +230,19 @@ async def test_every_operation_has_a_span_with_the_counts_of_the_meters(
         if not sent.total():
             assert figures.sent_bytes == counts["sent.bytes"]
             assert figures.received_bytes == counts["received.bytes"]
-        services = (FirestoreSessionService, FirestoreMemoryService)
+        services = (SessionService, MemoryService)
         is_of_documents = operation != "find_garbage" and any(hasattr(each, operation) for each in services)
         system = "gcp.firestore" if is_of_documents else "gcp.storage"
         assert (operation, system) == (operation, attributes_of(span)["db.system.name"])
         assert (None if operation == "find_garbage" else "app") == counts.get("app")
 
-    kinds = (FirestoreSessionService, FirestoreMemoryService, GcsArtifactService)
+    kinds = (SessionService, MemoryService, ArtifactService)
     theirs = {name for kind in kinds for name in operations_of(kind)}
     assert theirs == seen | {"remove_garbage", "repair"}
 
 
 async def test_what_a_collector_does_is_measured(
-    watched: Watched, connect: Callable[..., FirestoreSessionService], meter: FirestoreMeter
+    watched: Watched, connect: Callable[..., SessionService], meter: FirestoreMeter
 ) -> None:
     """It has no app."""
     service = connect(limits=SessionLimits(state_value_bytes=10))

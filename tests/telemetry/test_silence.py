@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
+    ArtifactService,
     FirestoreSessionService,
     GcsArtifactService,
     SessionLimits,
+    SessionService,
     StoreError,
 )
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -69,7 +71,7 @@ def heard() -> Iterator[Heard]:
 
 
 async def talk(
-    sessions: FirestoreSessionService, artifacts: GcsArtifactService, number: int, said: list[Any], words: str
+    sessions: SessionService, artifacts: ArtifactService, number: int, said: list[Any], words: str
 ) -> None:
     """Say things in a session of this *number*, and read them again; each call may fail."""
     who = {**OWNER, "session_id": f"{WHOSE} session {number}"}

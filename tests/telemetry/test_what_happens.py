@@ -21,12 +21,12 @@ from opentelemetry.trace import StatusCode
 from gcp_adk_store import (
     ArtifactConflictError,
     ArtifactLimits,
-    FirestoreSessionService,
     GcsArtifactService,
     OutcomeUnknownError,
     SessionConflictError,
     SessionLimits,
     SessionMissingError,
+    SessionService,
     Store,
     UnavailableError,
 )
@@ -39,7 +39,7 @@ from tests.telemetry.watched import Watched, attributes_of, own
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
-Connect = Callable[..., FirestoreSessionService]
+Connect = Callable[..., SessionService]
 
 
 def said(text: str = "hello") -> Event:
@@ -138,7 +138,7 @@ async def test_a_conflict_is_told_of_the_writer_who_lost(watched: Watched, conne
     await merging.close()
 
 
-async def got(service: FirestoreSessionService) -> Session:
+async def got(service: SessionService) -> Session:
     """Return the session."""
     found = await service.get_session(**WHO)
     assert found is not None

@@ -10,7 +10,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Bucket, Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store, StoreSettings
+from gcp_adk_store import GcsArtifactService, SessionService, Store, StoreSettings
 from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
@@ -129,7 +129,7 @@ def test_the_indexes_are_those_that_the_code_declares(declared: Declared) -> Non
 
 
 async def test_the_indexes_are_those_that_queries_need(
-    declared: Declared, connect: Callable[..., FirestoreSessionService]
+    declared: Declared, connect: Callable[..., SessionService]
 ) -> None:
     """Of every query that is sent: the emulator needs none, production refuses without."""
     queries = Queries()

@@ -16,12 +16,12 @@ from google.genai import types
 from gcp_adk_store import (
     ArtifactLimits,
     ArtifactReader,
+    ArtifactService,
     DlpRedactor,
     Erasure,
     ErasureProgress,
     ErasureReceipt,
     Fault,
-    FirestoreMemoryService,
     FirestoreSessionService,
     FoundMemory,
     FunctionEmbedder,
@@ -33,6 +33,7 @@ from gcp_adk_store import (
     LocalKeyWrapper,
     MemoryLimits,
     MemoryPage,
+    MemoryService,
     Point,
     PruneReport,
     RedactedCallWarning,
@@ -43,6 +44,7 @@ from gcp_adk_store import (
     SessionInfo,
     SessionLimits,
     SessionPage,
+    SessionService,
     SessionUsage,
     SignedUpload,
     Store,
@@ -72,9 +74,9 @@ async def stores_are_made_in_three_ways() -> None:
     assert_type(Store.from_env(), Store)
     async with Store.local(":memory:") as store:
         assert_type(store, Store)
-        assert_type(store.sessions, FirestoreSessionService)
-        assert_type(store.artifacts, GcsArtifactService)
-        assert_type(store.memory, FirestoreMemoryService)
+        assert_type(store.sessions, SessionService)
+        assert_type(store.artifacts, ArtifactService)
+        assert_type(store.memory, MemoryService)
         assert_type(store.turns, Turns)
         assert_type(store.has_artifacts, bool)
     assert_type(StoreSettings.from_env(), StoreSettings)
@@ -88,7 +90,14 @@ def the_services_are_adks(store: Store) -> None:
     Runner(app_name="support", session_service=sessions, artifact_service=artifacts, memory_service=memory)
 
 
-async def sessions_are_adks(sessions: FirestoreSessionService) -> None:
+def services_of_the_cloud_are_those_of_any_storage() -> None:
+    sessions: SessionService = FirestoreSessionService(project="my-project", on_conflict="merge")
+    assert_type(sessions.limits, SessionLimits)
+    artifacts: ArtifactService = GcsArtifactService("my-bucket")
+    assert_type(artifacts.bucket_name, str)
+
+
+async def sessions_are_adks(sessions: SessionService) -> None:
     made = await sessions.create_session(app_name="a", user_id="u", state={"x": 1}, ttl_seconds=60)
     assert_type(made, Session)
     assert_type(await sessions.get_session(app_name="a", user_id="u", session_id="s"), Session | None)
@@ -103,7 +112,7 @@ async def sessions_are_adks(sessions: FirestoreSessionService) -> None:
     assert_type(page.next_cursor, str | None)
 
 
-async def histories_have_types_of_their_own(sessions: FirestoreSessionService) -> None:
+async def histories_have_types_of_their_own(sessions: SessionService) -> None:
     events = sessions.iter_events(app_name="a", user_id="u", session_id="s", direction="backward")
     assert_type(events, AsyncGenerator[SessionEvent, None])
     async for each in events:
@@ -130,7 +139,7 @@ async def histories_have_types_of_their_own(sessions: FirestoreSessionService) -
     assert_type(await sessions.verify_session(**who), HistoryProof)
 
 
-async def artifacts_are_adks_and_more(artifacts: GcsArtifactService) -> None:
+async def artifacts_are_adks_and_more(artifacts: ArtifactService) -> None:
     part = types.Part(text="notes")
     assert_type(await artifacts.save_artifact(app_name="a", user_id="u", filename="f", artifact=part), int)
     assert_type(await artifacts.load_artifact(app_name="a", user_id="u", filename="f"), types.Part | None)
@@ -155,7 +164,7 @@ async def artifacts_are_adks_and_more(artifacts: GcsArtifactService) -> None:
     assert_type(await artifacts.delete_user_artifacts(app_name="a", user_id="u", dry_run=True), list[str])
 
 
-async def memories_are_found_with_scores(memory: FirestoreMemoryService) -> None:
+async def memories_are_found_with_scores(memory: MemoryService) -> None:
     found = await memory.search_memories(app_name="a", user_id="u", query="window seat")
     assert_type(found, list[FoundMemory])
     assert_type(found[0].score, float)

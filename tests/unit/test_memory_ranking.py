@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.memory import similarity
 from gcp_adk_store.memory.embedders import GenaiEmbedder
 from gcp_adk_store.memory.ranking import Ranking
@@ -184,4 +184,4 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch:
         store = Store.local(":memory:", embedder=GenaiEmbedder())
         with pytest.raises(ModuleNotFoundError, match=r"\[vectors\]"):
             _ = store.memory
-    assert isinstance(store.memory, FirestoreMemoryService)
+    assert isinstance(store.memory, MemoryService)

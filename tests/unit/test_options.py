@@ -13,12 +13,13 @@ from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import (
     ArtifactLimits,
-    FirestoreMemoryService,
     FirestoreSessionService,
     InvalidInputError,
     KmsEnvelope,
     MemoryLimits,
+    MemoryService,
     SessionLimits,
+    SessionService,
     Store,
     StoreSettings,
 )
@@ -56,9 +57,7 @@ WAYS: Mapping[str, Callable[..., object]] = {
     "Store.from_settings": lambda **given: Store.from_settings(StoreSettings(), **given),
     "Store.from_clients": lambda **given: Store.from_clients(firestore=lent(), **given),
     "FirestoreSessionService": FirestoreSessionService,
-    "FirestoreSessionService.over": lambda **given: FirestoreSessionService.over(
-        a_store().sessions.storage, **given
-    ),
+    "SessionService": lambda **given: SessionService(a_store().sessions.storage, **given),
 }
 
 
@@ -162,7 +161,7 @@ def test_limits_of_another_kind_are_refused(limits: Any) -> None:
         lambda: Store.connect(bucket="a-bucket", artifact_limits=limits),
         lambda: Store.local(":memory:", memory_limits=limits),
         lambda: FirestoreSessionService(limits=limits),
-        lambda: FirestoreMemoryService(a_store().sessions.storage, limits=limits),
+        lambda: MemoryService(a_store().sessions.storage, limits=limits),
     ):
         with pytest.raises(InvalidInputError, match=told):
             make()

@@ -11,7 +11,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, Store
+from gcp_adk_store import SessionService, Store
 from gcp_adk_store.cli.ces.options import _is_loopback
 from gcp_adk_store.cli.command import command
 
@@ -149,7 +149,7 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
 def test_a_stored_session_keeps_what_changes(
     folder: Path,
     project: str,
-    connect: Callable[..., FirestoreSessionService],
+    connect: Callable[..., SessionService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Made by the first command, read by the second, found by this process."""
@@ -238,7 +238,7 @@ SEES = """def sees() -> dict:
 def test_a_copy_has_what_the_session_has(
     folder: Path,
     project: str,
-    connect: Callable[..., FirestoreSessionService],
+    connect: Callable[..., SessionService],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its events, its variables, and those that it shares as they are now, not as they were in its events."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, SessionConflictError
+from gcp_adk_store import FirestoreSessionService, SessionConflictError, SessionService
 from gcp_adk_store.ces import HttpPolicy, MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import (
     BubblewrapSandbox,
@@ -27,7 +27,7 @@ LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
 
 
 @pytest.fixture(scope="module")
-def make_sessions(firestore_emulator: Emulator) -> Callable[..., FirestoreSessionService]:
+def make_sessions(firestore_emulator: Emulator) -> Callable[..., SessionService]:
     """Make services of one database, as processes would."""
     assert firestore_emulator.address
     project = f"demo-{uuid.uuid4().hex[:20]}"
@@ -35,7 +35,7 @@ def make_sessions(firestore_emulator: Emulator) -> Callable[..., FirestoreSessio
 
 
 @pytest.fixture
-async def key(make_sessions: Callable[..., FirestoreSessionService]) -> str:
+async def key(make_sessions: Callable[..., SessionService]) -> str:
     """A session of a user of the test's own."""
     user = uuid.uuid4().hex
     sessions = make_sessions()
@@ -49,10 +49,10 @@ Started = Callable[..., PythonRuntime]
 
 @pytest.fixture
 async def start(
-    make_sessions: Callable[..., FirestoreSessionService], bubblewrap: BubblewrapSandbox
+    make_sessions: Callable[..., SessionService], bubblewrap: BubblewrapSandbox
 ) -> AsyncIterator[Started]:
     """Make runtimes, each with a service of its own."""
-    services: list[FirestoreSessionService] = []
+    services: list[SessionService] = []
 
     def started(on_conflict: Any = "raise", **options: Any) -> PythonRuntime:
         services.append(make_sessions(on_conflict=on_conflict))
@@ -65,7 +65,7 @@ async def start(
 
 
 async def test_what_a_run_changed_is_there_for_the_next_process(
-    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+    key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """Removals, None and numbers included; tools that it called changed the same event."""
     count = PythonTool(
@@ -122,7 +122,7 @@ async def test_a_called_tool_whose_process_ends_is_an_error_for_its_caller(key: 
 
 
 async def test_many_runs_that_call_tools_do_not_wait_for_each_other_forever(
-    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+    key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """More at once than may run, each with tools that call tools."""
     inner = PythonTool(name="inner", code=tool("return 1", name="inner"))
@@ -158,7 +158,7 @@ async def test_the_code_reaches_the_web_through_the_host_alone(key: str, start: 
 
 
 async def test_a_writer_between_read_and_append_is_a_conflict(
-    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+    key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """Of which the caller is told, that a setting lets run again, or that a merging service settles."""
     others = start()
@@ -193,7 +193,7 @@ async def test_a_writer_between_read_and_append_is_a_conflict(
 
 
 async def test_a_late_response_is_stored_on_what_is_there_then(
-    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+    key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """Beside what was stored meanwhile."""
     gate = asyncio.Event()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService, InvalidInputError, StoredDataError
+from gcp_adk_store import ArtifactLimits, ArtifactService, InvalidInputError, StoredDataError
 from gcp_adk_store.local.objects import LocalSigner
 from tests.local.objects.conftest import Kept
 
@@ -19,9 +19,9 @@ WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id"
 
 
 @pytest.fixture
-async def artifact_service(kept: Kept) -> AsyncIterator[GcsArtifactService]:
+async def artifact_service(kept: Kept) -> AsyncIterator[ArtifactService]:
     """The service over a new store of each kind."""
-    service = GcsArtifactService.over(kept.objects, kept.uploads, LocalSigner(), ArtifactLimits())
+    service = ArtifactService(kept.objects, kept.uploads, LocalSigner(), ArtifactLimits())
     yield service
     await service.close()
 
@@ -30,7 +30,7 @@ class TestFilesOfArtifacts:
     """What ADK's interface lacks."""
 
     async def test_a_large_file_is_saved_and_loaded_in_pieces(
-        self, artifact_service: GcsArtifactService
+        self, artifact_service: ArtifactService
     ) -> None:
         data = os.urandom(1024) * (20 * 1024 + 1)
         assert 0 == await artifact_service.save_artifact_file(**WHO, source=io.BytesIO(data))
@@ -41,7 +41,7 @@ class TestFilesOfArtifacts:
     async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
         self, on_disk: Kept, folder: Path
     ) -> None:
-        service = GcsArtifactService.over(on_disk.objects, on_disk.uploads, LocalSigner(), ArtifactLimits())
+        service = ArtifactService(on_disk.objects, on_disk.uploads, LocalSigner(), ArtifactLimits())
         await service.save_artifact_file(**WHO, source=io.BytesIO(bytes(20 * 1024 * 1024)))
         (path,) = [path for path in (folder / "objects").rglob("*") if path.is_file()]
         with path.open("r+b") as file:
@@ -53,7 +53,7 @@ class TestFilesOfArtifacts:
             await service.load_artifact(**WHO)
 
     async def test_concurrent_saves_take_consecutive_versions(
-        self, artifact_service: GcsArtifactService
+        self, artifact_service: ArtifactService
     ) -> None:
         saves = [
             artifact_service.save_artifact(**WHO, artifact=types.Part(text=f"{number}"))
@@ -61,7 +61,7 @@ class TestFilesOfArtifacts:
         ]
         assert list(range(20)) == sorted(await asyncio.gather(*saves))
 
-    async def test_a_signed_url_is_refused(self, artifact_service: GcsArtifactService) -> None:
+    async def test_a_signed_url_is_refused(self, artifact_service: ArtifactService) -> None:
         await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
         with pytest.raises(InvalidInputError, match="no URLs"):
             await artifact_service.get_signed_url(**WHO)
@@ -71,7 +71,7 @@ class TestFilesOfArtifacts:
             await artifact_service.get_authenticated_url(**WHO)
 
     async def test_a_version_is_described_by_a_uri_of_its_own_store(
-        self, artifact_service: GcsArtifactService, kept: Kept
+        self, artifact_service: ArtifactService, kept: Kept
     ) -> None:
         await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
         found = await artifact_service.get_artifact_version(**WHO)

@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, PayloadMissingError, SessionLimits
+from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper
@@ -23,13 +23,13 @@ WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id"
 DATA: Final = os.urandom(1024 * 1024)
 
 
-def over(kept: Kept, **options: Any) -> FirestoreSessionService:
+def over(kept: Kept, **options: Any) -> SessionService:
     """Return sessions over a local store's documents and objects."""
     documents: Any = LocalDocuments(kept.database, SessionLimits())
     objects: Any = kept.objects
     layout = Layout("adk")
     storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
-    return FirestoreSessionService.over(storage, **options)
+    return SessionService(storage, **options)
 
 
 def picture() -> Event:
@@ -54,7 +54,7 @@ class TestSessionsWithPayloads(SessionServiceConformance):
     """The shipped suite, with each value of more than some bytes in an object."""
 
     @pytest.fixture
-    async def session_service(self, kept: Kept) -> AsyncIterator[FirestoreSessionService]:
+    async def session_service(self, kept: Kept) -> AsyncIterator[SessionService]:
         service = over(kept, limits=SessionLimits(inline_bytes=16))
         yield service
         await service.close()

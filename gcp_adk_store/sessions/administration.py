@@ -1,0 +1,450 @@
+"""Give operators and applications what goes beyond ADK's interface: histories, proofs, and upkeep."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Literal
+
+from google.adk.sessions import Session
+
+from gcp_adk_store.errors import OutcomeUnknownError, SessionMissingError, StoreError
+from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, require_age
+from gcp_adk_store.model.history import Point, require_point
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.proofs import HistoryProof
+from gcp_adk_store.model.redactions import Redaction, require_reason
+from gcp_adk_store.model.usage import SessionUsage
+from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.operations.kinds import checks_kinds
+from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.checks import Checker, OnProgress, scope_of
+from gcp_adk_store.sessions.forking import ArtifactCopies, SessionForks, fork_key
+from gcp_adk_store.sessions.garbage import Collector
+from gcp_adk_store.sessions.handle import to_session
+from gcp_adk_store.sessions.histories import UserEvent, UserEvents, usage_of
+from gcp_adk_store.sessions.iterations import SessionEvents
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.redacting import Redactor
+from gcp_adk_store.sessions.restores import PutBack, Restorer
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.verification import AnchorsOf, verify
+from gcp_adk_store.settings import SessionLimits
+
+
+@checks_kinds
+class SessionAdministration(Closing):
+    """The methods of the session service beyond ADK's interface: histories, proofs, and upkeep."""
+
+    def __init__(
+        self,
+        storage: SessionStorage,
+        limits: SessionLimits,
+        *,
+        default_ttl_seconds: float | None,
+        skip_missing: bool,
+    ) -> None:
+        """Prepare; with *skip_missing*, a read replaces payloads that are gone, and a fork omits them."""
+        self._storage = storage
+        self._limits = limits
+        self._default_ttl_s = default_ttl_seconds
+        self._spelling = Spelling(limits, storage.payloads.place)
+        self._reader = SessionReader(
+            storage, cache_bytes=limits.segment_cache_bytes, placeholders=skip_missing
+        )
+        self._lifecycle = SessionLifecycle(storage, self._reader)
+        self._events = SessionEvents(storage, self._reader)
+        self._user_events = UserEvents(storage, self._reader, self._events)
+        self._restorer = Restorer(storage, self._reader, self._spelling, limits)
+        self._redactor = Redactor(storage, self._reader, self._spelling, limits)
+        self._forks = SessionForks(storage, self._reader, self._lifecycle, limits, skip_missing=skip_missing)
+        self._collector = Collector(storage, self._reader, self._lifecycle, self._restorer)
+
+    @property
+    def storage(self) -> SessionStorage:
+        """Where the sessions are stored, for the other services of one store."""
+        return self._storage
+
+    @property
+    def limits(self) -> SessionLimits:
+        """The limits of the service."""
+        return self._limits
+
+    @property
+    def default_ttl_seconds(self) -> float | None:
+        """Seconds after the last append at which its new sessions end; ``None`` for never."""
+        return self._default_ttl_s
+
+    @operation
+    async def get_session_at(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point,
+        unknown_initial: Literal["raise", "omit"] = "raise",
+    ) -> Session | None:
+        """Return a session as it was at a point, or ``None``; it costs what :meth:`get_session` does.
+
+        The events and the session's own state are exactly those of the point. The state of the user and the
+        app is today's. An initial state over 64 KiB, and events over 256 KiB after the point, are payloads
+        that are read too. An append to the returned session conflicts, as with any handle that others
+        overtook, unless the point keeps all events.
+
+        Args:
+            app_name: As :meth:`create_session` takes it.
+            user_id: As *app_name*.
+            session_id: As *app_name*.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            unknown_initial: What to do about keys of a session from format 1 that events changed first after
+                the point: raise an error, or leave these keys out of the state.
+
+        Raises:
+            PointMissingError: the session does not have the point.
+            InitialStateUnknownError: the session is from format 1, which does not keep the state that it was
+                created with; the error names the keys.
+            InvalidInputError: *at* is not a point.
+            PayloadMissingError: an event that may have changed the state is gone, also with
+                ``on_missing_payload="placeholder"``.
+        """
+        require_either("unknown_initial", unknown_initial, "raise", "omit")
+        require_point(at)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        if not key.session:
+            return None
+        found = await self._reader.find_at(key, at, omit_unknown=unknown_initial == "omit")
+        return None if found is None else to_session(found)
+
+    @operation
+    async def get_session_usage(self, *, app_name: str, user_id: str, session_id: str) -> SessionUsage:
+        """Return the tokens, tool calls and time of a session, by turn and by model.
+
+        They come from all events that the session has when the call begins. Turns that ADK's rewind undid
+        count too: their tokens were used. Takes 1 read, and 1 for the next one to eight segments that this
+        process does not know; payloads are not read, except those that are a whole event. A history of any
+        length takes the memory of a few segments and of its turns.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+
+        Raises:
+            SessionMissingError: the session does not exist, or was deleted during the read.
+            SessionConflictError: another call restored the session during the read.
+            PayloadMissingError: an event is a payload that is gone; with
+                ``on_missing_payload="placeholder"`` the event counts without tokens, in no turn.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await usage_of(key, self._reader, self._events)
+
+    @operation
+    async def iter_user_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        after: float | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[UserEvent]:
+        """Yield the events of all sessions of a user, with payloads, session by session.
+
+        The least recently updated session comes first: one that is updated meanwhile moves to the end, so
+        the iteration still comes to it, and yields its new events there. Within a session, events come in
+        append order. Each event comes once, if the user has at most 1,000 sessions; beyond that, a session
+        that is updated meanwhile may come as a whole again, and so does one that is restored. Sessions that
+        have expired or are deleted meanwhile are left out, or end early.
+
+        Takes 1 query for every 16 sessions, which bills 1 read for each; then, for a session with segments,
+        1 read for the next one to eight segments that hold later events and that this process does not know.
+        Finding the first of them takes 1 read each of about twice the binary logarithm of their number. At
+        most 16 session documents and 8 segments are in memory.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            after: Unix time in seconds: yields events with a later timestamp, and reads only sessions whose
+                last event is later; ``None`` for all. An event is missed if it is later by its writer's clock
+                than *after*, and the last event of its session is not: subtract what clocks may differ.
+            cursor: ``cursor`` of an event, to continue after it, with the same user and *after*. If its
+                session is gone, continues with the next one. Another session that was updated since comes
+                with all its events after *after*, so a session may come as a whole again.
+            limit: The most events; ``None`` for all.
+
+        Raises:
+            InvalidInputError: *after*, *cursor* or *limit* is invalid.
+            SessionConflictError: another call restored a session while its events were read; go on from the
+                last cursor.
+            StoredDataError: a session is damaged, or lacks a part; the error comes after the events of all
+                others.
+        """
+        user = UserKey(app=app_name, user=user_id)
+        events = self._user_events.iterate(user, after=after, cursor=cursor, limit=limit)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    @operation
+    async def fork_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point | None = None,
+        to_session_id: str | None = None,
+        to_user_id: str | None = None,
+        unknown_initial: Literal["raise", "omit"] = "raise",
+        artifacts: ArtifactCopies | None = None,
+    ) -> Session:
+        """Fork a session without its artifacts; :meth:`gcp_adk_store.Store.fork_session` copies them, too.
+
+        The arguments and errors are those of that method; it passes what copies *artifacts*.
+        """
+        require_either("unknown_initial", unknown_initial, "raise", "omit")
+        if at is not None:
+            require_point(at)
+        source = SessionKey(app=app_name, user=user_id, session=session_id)
+        if not source.session:
+            raise SessionMissingError(NOT_FOUND)
+        return await self._forks.fork(
+            source,
+            fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id),
+            at,
+            ttl_seconds=self._default_ttl_s,
+            omit_unknown=unknown_initial == "omit",
+            artifacts=artifacts,
+        )
+
+    @operation
+    async def restore_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point,
+        put_back: PutBack | None = None,
+        only_of_events: int | None = None,
+    ) -> Session:
+        """Take a session back to a point, in one atomic step, and return it.
+
+        Its events and its own state are then exactly those that :meth:`get_session_at` returns. The state of
+        the user and the app stays as it is. Handles that were read before conflict at their next append, also
+        with ``on_conflict="merge"``: read the session again. The events after the point are lost. A point
+        that keeps all events changes nothing, and handles stay valid. The call also finishes restores of the
+        session that were interrupted.
+
+        Artifacts stay as they are; ``Store.restore_session`` takes them back, too.
+
+        Takes 1 read beside 1 query, 1 more read for segments that this process does not know, and 1 commit of
+        1 or 2 writes; then deletes what was cut off, and reads the session.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            put_back: Puts back artifacts.
+            only_of_events: Restores only if the session has so many events; by default any number.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            PointMissingError: the session does not have this point, perhaps because another call restored it
+                to an earlier one; nothing was written.
+            InitialStateUnknownError: the session is from format 1, and the state at the point is unknown;
+                nothing was written.
+            SessionConflictError: the session has another number of events than *only_of_events*; nothing was
+                written.
+            InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.
+            OutcomeUnknownError: not answered, or restored but not read or not finished. Read the session
+                before repeating the call.
+        """
+        require_point(at)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._restorer.restore(key, at, put_back, only_of_events=only_of_events)
+        try:
+            found = await self._reader.find(key, None)
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is restored, but could not be read; get it again: {exc}"
+            ) from exc
+        if found is None:
+            raise SessionMissingError("the session was restored, and another call deleted it since")
+        return to_session(found)
+
+    @operation
+    async def redact_event(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        event_id: str,
+        reason: str,
+        state: bool = False,
+        dry_run: bool = False,
+    ) -> Redaction:
+        """Replace an event's content by a marker with the hash of what stood there, for good.
+
+        One commit changes the session document and the segments that hold the event, and appends an event
+        that tells of it; :meth:`verify_session` still proves the history. All events with this id are
+        replaced. Then payloads that nothing else refers to are removed. Handles that were read before keep
+        the content in memory, and conflict at their next append, as after any other writer.
+
+        The marker keeps ids, author, times, branch, token counts, and the names of state keys, tools and
+        artifacts. A title that repeats a text of the event goes, too. Forks, artifacts, memories and backups
+        stay: docs/erasure.md says what to do about them. ``Store.redact_event`` also names memories.
+
+        Reads the whole session; takes 1 commit. An event that was redacted before is not redacted again, and
+        what an interrupted call left is removed.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            event_id: The event's id.
+            reason: Why, in one line of at most 500 characters; it is stored.
+            state: Also set the keys of state to ``None`` that still have the value that the event gave them,
+                those of the user and the app too; by default the state stays as it is.
+            dry_run: Only say what would be replaced and removed.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            PointMissingError: none of its events has this id; nothing was written.
+            InvalidInputError: *reason* is not one line, or the session's document would exceed Firestore's
+                limits.
+            PayloadMissingError: an event that is a payload as a whole is gone.
+            OutcomeUnknownError: not answered, or redacted and something may be left. Call again.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await self._redactor.redact(
+            key, event_id, reason=require_reason(reason), state=state, dry_run=dry_run
+        )
+
+    @operation
+    async def verify_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        known_events: int | None = None,
+        known_head: str | None = None,
+        anchors_of: AnchorsOf | None = None,
+    ) -> HistoryProof:
+        """Check that the events of a session were neither changed, dropped, swapped nor cut off.
+
+        A break names the first event that is not the one that was appended in its place; all events before it
+        are proven. If the digests of its document were changed, too, it names the events of that document.
+        A redacted event is proven by the hash in its marker, if a later event of the chain tells of the
+        redaction and has the hash of the marker.
+
+        Whoever can write the database can write a whole new chain, too: against that, keep ``events`` and
+        ``head`` of an earlier proof elsewhere, and pass them, or let ``Store.anchor`` keep heads. Reads the
+        session document and its segments, past all caches.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            known_events: Number of events of an earlier proof of the session.
+            known_head: Head of the same proof.
+            anchors_of: Returns anchors to compare the history with; ``Store.verify_session`` passes it.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+            InvalidInputError: only one of *known_events* and *known_head* is given, or it is malformed.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await verify(
+            self._storage, key, known_events=known_events, known_head=known_head, anchors_of=anchors_of
+        )
+
+    @operation
+    async def check(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        full: bool = False,
+        older_than_s: float = DEFAULT_AGE_S,
+        on_progress: OnProgress | None = None,
+    ) -> AsyncIterator[Fault]:
+        """Yield what contradicts the invariants of docs/data-model.md, below the service's prefix.
+
+        Writers may run at the same time: two looks at a session must find the same fault. Faults name ids,
+        counts, sizes and hashes, never content. Sessions that have expired are not looked at. Reads each
+        session document once, each segment twice, of each chunk the name and the times, and of the bucket
+        the names; memory holds 16 documents and the names of one session's parts. It also
+        reads all documents of users' memories, unless *session_id* is given.
+
+        Args:
+            app_name: Only this app; by default all.
+            user_id: Only this user of it.
+            session_id: Only this session of the user.
+            full: Also read all payloads, and compare their sizes and hashes.
+            older_than_s: Seconds after which a payload without a reference, or a deletion that is not
+                complete, is a fault; an hour at least, a day by default.
+            on_progress: Called after each session, with counts of what was looked at so far.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour, or an id comes without the one above it.
+        """
+        require_age(older_than_s)
+        scope = scope_of(app_name, user_id, session_id)
+        async for fault in Checker(self._storage).find(
+            scope, full=full, older_than_s=older_than_s, on_progress=on_progress
+        ):
+            yield fault
+
+    @operation
+    async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Mend *faults* of :meth:`check` that have a ``repair``; return those that were mended.
+
+        Each document changes in one commit, and only if no one has written it since it was looked at. Pass
+        all faults of a session in one call: the first commit changes the time of its document.
+
+        Raises:
+            OutcomeUnknownError: not answered; check again.
+        """
+        return await Checker(self._storage).repair(faults)
+
+    @operation
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
+
+        These are interrupted deletions, restores and forks, and payloads without a reference: of failed
+        appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
+        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads,
+        and the documents that old payloads belong to.
+
+        Args:
+            older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
+                time between writing a payload and the commit that refers to it.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._collector.find(older_than_s=older_than_s):
+            yield garbage
+
+    @operation
+    async def remove_garbage(
+        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
+    ) -> bool:
+        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
+
+        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
+        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
+        ``Store.remove_garbage`` calls this with both.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        return await self._collector.remove(garbage, put_back, remove_copies)
