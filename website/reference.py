@@ -167,7 +167,7 @@ def _options() -> str:
         Store.from_env,
         Store.from_settings,
         Store.from_clients,
-        Store.over,
+        Store.from_backend,
         Store,
     ]
     ways = {way.__qualname__: options.options_of(way) for way in (*made_by, SessionService)}

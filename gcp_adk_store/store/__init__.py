@@ -3,30 +3,26 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from google.auth.credentials import Credentials
 
-from gcp_adk_store.artifacts.gcs import GcsArtifactService
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
-from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.doctor.recovery import recoverable
-from gcp_adk_store.erasure.eraser import RecoveryOf
+from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.model.proofs import AnchorReport, HistoryProof
+from gcp_adk_store.model.rotation import RotationReport
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
-from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import (
     ServiceOptions,
@@ -36,9 +32,13 @@ from gcp_adk_store.settings.options import (
     of_sessions,
     require_options,
 )
-from gcp_adk_store.store.methods import StoreMethods
-from gcp_adk_store.store.other_places import another_bucket, kept_nowhere, kept_where_unknown
-from gcp_adk_store.store.proofs import OpenObjects, ProofMethods
+from gcp_adk_store.store.opening import open_in_cloud, storage_over
+from gcp_adk_store.store.operations import StoreOperations
+from gcp_adk_store.store.other_places import (
+    OtherPlaces,
+    beside_a_folder,
+    beside_a_project,
+)
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @checks_kinds
-class Store(StoreMethods, ProofMethods, Closing):
+class Store(StoreOperations):
     """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
@@ -73,17 +73,13 @@ class Store(StoreMethods, ProofMethods, Closing):
         task_ttl_s = options.get("task_ttl_seconds")
         if task_ttl_s is not None:
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
-        self._sessions = sessions
         encryption = sessions.storage.encryption
         if artifacts is not None and encryption is not None and encryption.envelope.artifacts:
             artifacts = artifacts.encrypted(encryption)
-        self._artifacts = artifacts
+        super().__init__(sessions, artifacts)
         self._turns = Turns(sessions)
         self._options = options
         self._session_options: SessionOptions = {}
-        self._recovery: RecoveryOf = kept_where_unknown
-        self._recovery_of_keys: RecoveryOf = kept_where_unknown
-        self._open_objects: OpenObjects | None = None
         extract = options.get("extract")
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # where it is used
@@ -125,7 +121,9 @@ class Store(StoreMethods, ProofMethods, Closing):
             credentials = StoreCredentials(
                 credentials, impersonate_service_account=impersonate_service_account
             )
-        return cls._over_cloud(place, credentials=StoreCredentials.of(credentials), **options)
+        shared = StoreCredentials.of(credentials)
+        services = open_in_cloud(place, options, credentials=shared)
+        return cls._made(*services, options, beside_a_project(place, options, credentials=shared))
 
     @classmethod
     def local(
@@ -148,18 +146,17 @@ class Store(StoreMethods, ProofMethods, Closing):
         place = StoreSettings(local=os.fspath(path), prefix=prefix)
         session_limits = options.get("session_limits") or SessionLimits()
         artifact_limits = options.get("artifact_limits") or ArtifactLimits()
-        store = cls.over(
+        store = cls.from_backend(
             open_backend(os.fspath(path), session_limits, artifact_limits),
             open_keys=lambda _: open_keys(os.fspath(path), session_limits),
             prefix=place.prefix,
             **options,
         )
-        store._recovery = store._recovery_of_keys = kept_nowhere  # noqa: SLF001  # its own class
-        store._open_objects = lambda name: open_backend(name, session_limits, artifact_limits).objects  # noqa: SLF001
+        store._beside = beside_a_folder(session_limits, artifact_limits)  # noqa: SLF001  # its own class
         return store
 
     @classmethod
-    def over(
+    def from_backend(
         cls,
         backend: Backend,
         *,
@@ -178,25 +175,11 @@ class Store(StoreMethods, ProofMethods, Closing):
         Raises:
             InvalidInputError: an option is unknown or malformed.
         """
-        _require(options, Store.over)
-        layout = Layout(prefix)
-        envelope = options.get("encryption")
-        if envelope is None:
-            payloads = Payloads(backend.documents, backend.objects, layout)
-            storage = SessionStorage(backend.documents, payloads, layout)
-        else:
-            from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
-
-            storage = encrypted_storage(
-                backend.documents, backend.objects, layout, envelope, open_keys=open_keys
-            )
+        _require(options, Store.from_backend)
+        storage = storage_over(backend, prefix, options.get("encryption"), open_keys)
         limits = options.get("artifact_limits") or ArtifactLimits()
-        session_options = of_sessions(options)
         artifacts = ArtifactService(backend.objects, backend.uploads, backend.signer, limits)
-        sessions = SessionService(storage, **session_options)
-        store = cls(sessions=sessions, artifacts=artifacts, **of_services(options))
-        store._session_options = session_options
-        return store
+        return cls._made(SessionService(storage, **of_sessions(options)), artifacts, options)
 
     @classmethod
     def from_env(
@@ -263,51 +246,35 @@ class Store(StoreMethods, ProofMethods, Closing):
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
         place = StoreSettings(bucket=bucket, prefix=prefix)
-        return cls._over_cloud(place, firestore=firestore, storage=storage, **options)
+        services = open_in_cloud(place, options, firestore=firestore, storage=storage)
+        return cls._made(*services, options, beside_a_project(place, options, storage=storage))
 
     @classmethod
-    def _over_cloud(
+    def _made(
         cls,
-        place: StoreSettings,
-        *,
-        credentials: StoreCredentials | None = None,
-        firestore: FirestoreClient | None = None,
-        storage: StorageClient | None = None,
-        **options: Unpack[StoreOptions],
+        sessions: SessionService,
+        artifacts: ArtifactService | None,
+        options: StoreOptions,
+        beside: OtherPlaces | None = None,
     ) -> Self:
-        session_options = of_sessions(options)
-        sessions = FirestoreSessionService(
-            project=place.project,
-            database=place.database,
-            prefix=place.prefix,
-            bucket=place.bucket,
-            client=firestore,
-            storage=storage,
-            credentials=credentials,
-            **session_options,
-        )
-        artifacts = place.bucket and GcsArtifactService(
-            place.bucket,
-            project=place.project,
-            client=storage,
-            credentials=credentials,
-            limits=options.get("artifact_limits"),
-        )
-        store = cls(sessions=sessions, artifacts=artifacts or None, **of_services(options))
-        store._session_options = session_options
-        store._recovery = partial(recoverable, place, credentials)
-        if (envelope := options.get("encryption")) is not None:
-            of_keys = replace(place, database=envelope.keys_database, bucket=None)
-            store._recovery_of_keys = partial(recoverable, of_keys, credentials)
-        store._open_objects = partial(
-            another_bucket, place, storage, credentials, options.get("artifact_limits") or ArtifactLimits()
-        )
+        store = cls(sessions=sessions, artifacts=artifacts, **of_services(options))
+        store._session_options = of_sessions(options)
+        if beside is not None:
+            store._beside = beside
         return store
 
     def through(self, documents: Callable[[Documents], Documents]) -> Self:
-        """Return this store with other documents between its services and the database.
+        """Return this store with something between its services and the database: a proxy of the documents.
 
-        *documents* makes them, such as ones that wait or count. Closing either store closes both.
+        A test, a meter or a simulation stands here: it sees each read and each commit, and may count, delay
+        or refuse it. docs/concepts/architecture.md has the port.
+
+        Args:
+            documents: Makes the proxy of the documents that it gets; called once, and once more for the
+                documents as they are stored if the store encrypts.
+
+        Returns:
+            A store over the same connections; closing either closes both.
         """
         storage = self._sessions.storage
         made = documents(storage.documents)
@@ -317,9 +284,7 @@ class Store(StoreMethods, ProofMethods, Closing):
         sessions = SessionService(over, **self._session_options)
         store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
         store._session_options = self._session_options  # noqa: SLF001  # its own class
-        store._recovery = self._recovery  # noqa: SLF001
-        store._recovery_of_keys = self._recovery_of_keys  # noqa: SLF001
-        store._open_objects = self._open_objects  # noqa: SLF001
+        store._beside = self._beside  # noqa: SLF001
         return store
 
     @property
@@ -379,6 +344,105 @@ class Store(StoreMethods, ProofMethods, Closing):
             "limits": self._sessions.limits,
             **chosen,
         }
+
+    async def rotate_keys(
+        self, *, on_progress: Callable[[RotationReport], None] | None = None
+    ) -> RotationReport:
+        """Wrap all data keys with the newest version of the key that wraps them; return a report.
+
+        Interrupted calls leave nothing to mend: call it again. Content stays as it is. Takes 1 read a data
+        key, and 2 operations of the wrapping key and 1 write for each that is wrapped anew.
+
+        Raises:
+            InvalidInputError: the store has no encryption.
+        """
+        encryption = self._sessions.storage.encryption
+        if encryption is None:
+            raise InvalidInputError(
+                "this store has no encryption, so it has no keys to rotate: pass encryption=, or set "
+                "ADK_STORE_ENCRYPTION_KEY"
+            )
+        from gcp_adk_store.encryption.rotation import rotate  # noqa: PLC0415  # with its ciphers
+
+        return await rotate(encryption.keys, on_progress)
+
+    async def verify_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        known_events: int | None = None,
+        known_head: str | None = None,
+        anchors: str | None = None,
+    ) -> HistoryProof:
+        """Check a history as the session service's ``verify_session``, and against the bucket *anchors*.
+
+        An anchor proves the events up to it, even against whoever can write the database. The proof's
+        ``anchors`` is 0 if the bucket has none of this session: it is new, or another one than was anchored.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            known_events: Number of events of an earlier proof of the session.
+            known_head: Head of the same proof.
+            anchors: Name of the bucket; of a local store, the folder.
+
+        Raises:
+            SessionMissingError, InvalidInputError: as the session service's ``verify_session``.
+            NotProvisionedError, AccessDeniedError, UnavailableError: the bucket cannot be read.
+        """
+        ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        if anchors is None:
+            return await self._sessions.verify_session(
+                **ids, known_events=known_events, known_head=known_head
+            )
+        async with self._beside.bucket(anchors) as objects:
+            return await self._sessions.verify_session(
+                **ids,
+                known_events=known_events,
+                known_head=known_head,
+                anchors_of=Anchors(self._sessions, objects).of,
+            )
+
+    async def anchor(
+        self,
+        *,
+        app_name: str,
+        anchors: str,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        on_progress: OnAnchored | None = None,
+    ) -> AnchorReport:
+        """Keep the heads of sessions in the bucket *anchors*, one object for each head that is new.
+
+        Give the bucket a locked retention policy, and let another identity than the store's write it: then
+        nobody who can write the database can rewrite what was anchored unnoticed. An anchor has the random
+        epoch of its session, ``rev`` and the head: it names nobody, so an erasure need not remove it.
+
+        It keeps the head that the document has, and verifies nothing: verify sessions after it, not before.
+        Takes 1 read for each session, and 1 write of an object for each that changed. Call it again after a
+        failure.
+
+        Args:
+            app_name: The app.
+            anchors: Name of the bucket; of a local store, a folder, which is made.
+            user_id: Only sessions of this user; by default of all.
+            session_id: Only this session of the user.
+            on_progress: Called with the counts so far.
+
+        Raises:
+            SessionMissingError: *session_id* is given and missing.
+            InvalidInputError: a session is given without its user, or the name is malformed.
+            NotProvisionedError, AccessDeniedError, UnavailableError: the bucket cannot be written.
+        """
+        if session_id is not None and user_id is None:
+            raise InvalidInputError("session_id needs user_id")
+        async with self._beside.bucket(anchors) as objects:
+            return await Anchors(self._sessions, objects).anchor(
+                app_name=app_name, user_id=user_id, session_id=session_id, on_progress=on_progress
+            )
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""

@@ -120,8 +120,7 @@ async def test_anchors_of_an_earlier_release_do_not_say_whose_they_are(world: Wo
 
 async def _make_unbound(world: World) -> None:
     """Give the anchors the names that release 0.1 gave them."""
-    async with world.open() as store, store._anchors_in(world.anchors) as anchors:
-        objects = anchors._objects
+    async with world.open() as store, store._beside.bucket(world.anchors) as objects:
         for name in await objects.names("adk-anchors/", delimiter=None):
             await objects.create(name.rpartition("-")[0], ANCHOR)
             await objects.delete(name, generation=None)

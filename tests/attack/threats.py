@@ -623,9 +623,9 @@ async def _(world: World) -> None:
 
 async def _add_anchor(world: World, name: str) -> None:
     epoch = (await world.raw())[path_of(ADA)]["epoch"]
-    async with world.open() as store, store._anchors_in(world.anchors) as anchors:
+    async with world.open() as store, store._beside.bucket(world.anchors) as objects:
         fields = ObjectFields(content_type="application/json", metadata={}, data=b"{}")
-        await anchors._objects.create(f"adk-anchors/{epoch}/{name}", fields)
+        await objects.create(f"adk-anchors/{epoch}/{name}", fields)
 
 
 @threat(
@@ -646,9 +646,9 @@ async def _(world: World) -> None:
     async with world.open() as store:
         await store.anchor(**ADA, anchors=world.anchors)
         epoch = (await world.raw())[path_of(ADA)]["epoch"]
-        async with store._anchors_in(world.anchors) as anchors:
-            newest = max(await anchors._objects.names(f"adk-anchors/{epoch}/", delimiter=None))
-            await anchors._objects.delete(newest, generation=None)
+        async with store._beside.bucket(world.anchors) as objects:
+            newest = max(await objects.names(f"adk-anchors/{epoch}/", delimiter=None))
+            await objects.delete(newest, generation=None)
         await store.restore_session(**ADA, at=Point.position(13))
 
 

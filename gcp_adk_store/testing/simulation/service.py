@@ -50,7 +50,7 @@ class Service:
 
     def beside(self, **options: Unpack[StoreOptions]) -> Store:
         """Return a store without a network before it, also to look at what is stored."""
-        return Store.over(self.backend, open_keys=lambda _: self._keys, **options)
+        return Store.from_backend(self.backend, open_keys=lambda _: self._keys, **options)
 
     def store_of(self, process: Process, **options: Unpack[StoreOptions]) -> Store:
         """Return a store as *process* has it in the cloud; make one for each process."""
@@ -65,4 +65,4 @@ class Service:
             signer=self.backend.signer,
         )
         keys = SimulatedDocuments(link, self._keys, session_limits)
-        return Store.over(backend, open_keys=lambda _: keys, **options)
+        return Store.from_backend(backend, open_keys=lambda _: keys, **options)

@@ -1,14 +1,16 @@
-"""Do what concerns the sessions and the artifacts of a store together."""
+"""Do what concerns several services of a store together."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Literal
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 from google.adk.sessions import Session
 
 from gcp_adk_store.artifacts.copies import WHICH, Which
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.restores import Restore
-from gcp_adk_store.erasure.eraser import RecoveryOf, UserErasure
+from gcp_adk_store.erasure.eraser import UserErasure
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
@@ -17,26 +19,34 @@ from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.model.redactions import Redaction
 from gcp_adk_store.model.retention import PruneReport, Retention
-from gcp_adk_store.model.rotation import RotationReport
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.forking import fork_key
 from gcp_adk_store.sessions.restores import PutBack
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.store.other_places import OtherPlaces, kept_where_unknown
+
+if TYPE_CHECKING:
+    from gcp_adk_store.memory.service import MemoryService
 
 
 @checks_kinds
-class StoreMethods:
-    """The methods of a store that concern both of its services.
+class StoreOperations(Closing):
+    """The methods of a store that concern its sessions together with their artifacts and memories."""
 
-    The store's constructor sets the attributes.
-    """
+    def __init__(self, sessions: SessionService, artifacts: ArtifactService | None) -> None:
+        """Prepare the operations on these services."""
+        self._sessions = sessions
+        self._artifacts = artifacts
+        self._beside = OtherPlaces(recovery=kept_where_unknown, recovery_of_keys=kept_where_unknown)
 
-    _sessions: SessionService
-    _artifacts: ArtifactService | None
-    _recovery: RecoveryOf
-    _recovery_of_keys: RecoveryOf
+    @property
+    @abstractmethod
+    def memory(self) -> "MemoryService":
+        """The memory service of the store."""
 
     @property
     def sessions(self) -> SessionService:
@@ -130,25 +140,6 @@ class StoreMethods:
             artifacts=copies,
         )
 
-    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
-
-        Raises:
-            InvalidInputError: *older_than_s* is below an hour.
-        """
-        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
-            yield garbage
-        if self._artifacts is not None:
-            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
-                yield garbage
-
-    async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
-        if garbage.kind in (GarbageKind.UPLOAD, GarbageKind.FILE):
-            return await self.artifacts.remove_garbage(garbage)
-        copies = None if self._artifacts is None else self._artifacts.remove_copies
-        return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
-
     async def restore_session(
         self, *, app_name: str, user_id: str, session_id: str, at: Point, keep_as: str | None = None
     ) -> Session:
@@ -201,23 +192,97 @@ class StoreMethods:
             only_of_events=events,
         )
 
-    @property
-    def _putting_back(self) -> PutBack | None:
-        return None if self._artifacts is None else self._put_back
+    async def delete_session(
+        self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = True
+    ) -> None:
+        """Remove a session with its artifacts; a missing session is accepted.
 
-    async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
+        Without *artifacts* they stay, as they do with ``sessions.delete_session``: a new session with this id
+        then has them. Artifacts whose names start with ``user:`` always stay. The session goes first: a
+        repetition removes what an interrupted call left.
+
+        Raises:
+            OutcomeUnknownError: not answered, or something may be left. Calling again is safe.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._sessions.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if not artifacts or self._artifacts is None:
+            return
         try:
             ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
         except InvalidInputError:
             return  # no artifact can be saved in such a session
-        await self.artifacts.restore_session_artifacts(
-            app_name=key.app,
-            user_id=key.user,
-            session_id=key.session,
-            at=at,
-            restored_at=restore.restored_at,
-            restore_id=restore.restore_id,
+        try:
+            await self._artifacts.delete_session_artifacts(
+                app_name=app_name, user_id=user_id, session_id=key.session
+            )
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is gone, but perhaps not all of its artifacts; delete it again: {exc}"
+            ) from exc
+
+    async def redact_event(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        event_id: str,
+        reason: str,
+        state: bool = False,
+        memories: bool = False,
+        dry_run: bool = False,
+    ) -> Redaction:
+        """Replace an event's content by a marker, as the session service's ``redact_event`` describes.
+
+        A memory that was made of the event has its id: the result names it, and *memories* removes it. What
+        a function of ``extract=`` made of the event, and memories that an app wrote itself, have other ids;
+        find them by a search.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            event_id: The event's id.
+            reason: Why, in one line of at most 500 characters; it is stored.
+            state: As the session service takes it.
+            memories: Also remove the memory.
+            dry_run: Only say what would be replaced and removed.
+
+        Raises:
+            SessionMissingError, PointMissingError, InvalidInputError, PayloadMissingError: as the session
+                service's ``redact_event``; nothing was written.
+            OutcomeUnknownError: not answered, or redacted and something may be left. Call again.
+        """
+        redaction = await self._sessions.redact_event(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            event_id=event_id,
+            reason=reason,
+            state=state,
+            dry_run=dry_run,
         )
+        user = {"app_name": app_name, "user_id": user_id}
+        try:
+            memory = self.memory
+        except ModuleNotFoundError:  # without the extra, this process cannot look
+            if not memories:
+                return redaction
+            raise
+        try:
+            if not await memory.has_memory(**user, memory_id=event_id):
+                return redaction
+            if memories and not dry_run:
+                await memory.delete_memory(**user, memory_id=event_id)
+                await self._sessions.storage.documents.scrub()
+        except StoreError as exc:
+            if dry_run:
+                raise
+            raise OutcomeUnknownError.since(
+                exc, f"the event is redacted, but perhaps its memory is left; call again: {exc}"
+            ) from exc
+        return replace(redaction, memories=(event_id,), memories_removed=memories and not dry_run)
 
     def erase_user(
         self,
@@ -263,33 +328,14 @@ class StoreMethods:
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased. Or the user's data is
                 encrypted and the store has no *encryption*; nothing that is encrypted was erased.
         """
-        erasure = UserErasure(self._sessions, self._artifacts, self._recovery, self._recovery_of_keys)
+        erasure = UserErasure(
+            self._sessions, self._artifacts, self._beside.recovery, self._beside.recovery_of_keys
+        )
         return Erasure(
             erasure.erase_user(
                 app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
             )
         )
-
-    async def rotate_keys(
-        self, *, on_progress: Callable[[RotationReport], None] | None = None
-    ) -> RotationReport:
-        """Wrap all data keys with the newest version of the key that wraps them; return a report.
-
-        Interrupted calls leave nothing to mend: call it again. Content stays as it is. Takes 1 read a data
-        key, and 2 operations of the wrapping key and 1 write for each that is wrapped anew.
-
-        Raises:
-            InvalidInputError: the store has no encryption.
-        """
-        encryption = self._sessions.storage.encryption
-        if encryption is None:
-            raise InvalidInputError(
-                "this store has no encryption, so it has no keys to rotate: pass encryption=, or set "
-                "ADK_STORE_ENCRYPTION_KEY"
-            )
-        from gcp_adk_store.encryption.rotation import rotate  # noqa: PLC0415  # with its ciphers
-
-        return await rotate(encryption.keys, on_progress)
 
     async def prune(
         self,
@@ -337,34 +383,24 @@ class StoreMethods:
             app_name=app_name, retention=retention, dry_run=dry_run, on_progress=on_progress
         )
 
-    async def delete_session(
-        self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = True
-    ) -> None:
-        """Remove a session with its artifacts; a missing session is accepted.
-
-        Without *artifacts* they stay, as they do with ``sessions.delete_session``: a new session with this id
-        then has them. Artifacts whose names start with ``user:`` always stay. The session goes first: a
-        repetition removes what an interrupted call left.
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
 
         Raises:
-            OutcomeUnknownError: not answered, or something may be left. Calling again is safe.
+            InvalidInputError: *older_than_s* is below an hour.
         """
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._sessions.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
-        if not artifacts or self._artifacts is None:
-            return
-        try:
-            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
-        except InvalidInputError:
-            return  # no artifact can be saved in such a session
-        try:
-            await self._artifacts.delete_session_artifacts(
-                app_name=app_name, user_id=user_id, session_id=key.session
-            )
-        except StoreError as exc:
-            raise OutcomeUnknownError.since(
-                exc, f"the session is gone, but perhaps not all of its artifacts; delete it again: {exc}"
-            ) from exc
+        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
+            yield garbage
+        if self._artifacts is not None:
+            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
+                yield garbage
+
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
+        if garbage.kind in (GarbageKind.UPLOAD, GarbageKind.FILE):
+            return await self.artifacts.remove_garbage(garbage)
+        copies = None if self._artifacts is None else self._artifacts.remove_copies
+        return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
 
     async def check(
         self,
@@ -397,3 +433,21 @@ class StoreMethods:
         Each document changes in one commit, and only if no one has written it since it was looked at.
         """
         return await self._sessions.repair(faults)
+
+    @property
+    def _putting_back(self) -> PutBack | None:
+        return None if self._artifacts is None else self._put_back
+
+    async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
+        try:
+            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
+        except InvalidInputError:
+            return  # no artifact can be saved in such a session
+        await self.artifacts.restore_session_artifacts(
+            app_name=key.app,
+            user_id=key.user,
+            session_id=key.session,
+            at=at,
+            restored_at=restore.restored_at,
+            restore_id=restore.restore_id,
+        )
