@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from functools import cache
 
-from gcp_adk_store.ports.embedders import EmbeddingKind
+from gcp_adk_store.kernel.ports import EmbeddingKind
 
 
 class PartsEmbedder:

@@ -12,8 +12,8 @@ from typing import Any
 from benchmarks.memory_embedder import PartsEmbedder
 from benchmarks.memory_talk import conversations
 from gcp_adk_store import FunctionEmbedder, Store
+from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory import contents, fusion
-from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
 
 Ranking = Sequence[tuple[float, int]]
 Rule = Callable[[Ranking, Ranking], list[tuple[float, int]]]

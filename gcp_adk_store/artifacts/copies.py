@@ -8,13 +8,12 @@ from typing import Final, Literal
 from gcp_adk_store.codec.object_names import filenames, object_name, scope_prefix, version_of
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_copy
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import beside, fan_out
+from gcp_adk_store.kernel.ports import ObjectExistsError, ObjectGoneError, Objects
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import beside, fan_out
-from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 
 logger = logging.getLogger(__name__)
 

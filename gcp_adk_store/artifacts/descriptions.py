@@ -8,9 +8,9 @@ from pydantic import Field
 
 from gcp_adk_store.codec.object_names import version_of
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact
+from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.model.artifacts import time_after
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.ports.objects import Objects
 
 
 class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be changed, so it has no hash, as ADK's

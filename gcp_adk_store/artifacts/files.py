@@ -17,10 +17,10 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.checksums import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Entered
-from gcp_adk_store.operations.operation import Operation, running
-from gcp_adk_store.ports.objects import CHUNK_BYTES, Objects, Uploads
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.operation import Operation, running
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
 
 logger = logging.getLogger(__name__)
 

@@ -9,13 +9,12 @@ from gcp_adk_store.artifacts.descriptions import is_tombstone
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.codec.object_names import parse_version, scope_prefix
 from gcp_adk_store.codec.objects import StoredObject, encode_artifact
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectGoneError
 
 logger = logging.getLogger(__name__)
 

@@ -29,13 +29,12 @@ from gcp_adk_store.codec.objects import (
 )
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.bounds import operation
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
-from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.kinds import checks_kinds
-from gcp_adk_store.ports.objects import Objects, Signer, Uploads
-from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.codec.object_names import UPLOADS, is_upload_name, object_name, upload_name
 from gcp_adk_store.codec.objects import encode_file
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, LeftFile, require_age
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.ports.objects import Objects, Signer
-from gcp_adk_store.ports.refusals import ObjectGoneError
 
 logger = logging.getLogger(__name__)
 

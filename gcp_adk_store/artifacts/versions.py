@@ -19,8 +19,14 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.fan_out import beside, fan_out
+from gcp_adk_store.kernel.forks import Guard
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.lru import Lru
 from gcp_adk_store.kernel.numbering import create_next
+from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, remove_interrupted
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -28,13 +34,6 @@ from gcp_adk_store.model.artifacts import (
     next_version,
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import beside, fan_out
-from gcp_adk_store.operations.forks import Guard
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.ports.objects import Objects, remove_interrupted
-from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")

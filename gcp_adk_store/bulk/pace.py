@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.ports.around import DocumentsAround, Inner, ReadsAround
-from gcp_adk_store.ports.documents import Documents, Reads
+from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.kernel.ports import Documents, Reads
 
 FIRST_RATE: Final = 500.0
 """Documents in a second, of all processes together."""

@@ -19,7 +19,7 @@ from gcp_adk_store.cli.terminal import in_one_line, moment
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry
 
-    from gcp_adk_store.ports.embedders import Embedder
+    from gcp_adk_store.kernel.ports import Embedder
 
 _SHOWN: Final = 200
 """Characters of a memory in a table; JSON has it whole."""

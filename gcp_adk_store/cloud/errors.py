@@ -35,7 +35,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.ports.refusals import (
+from gcp_adk_store.kernel.ports import (
     ConditionFailedError,
     RefusedError,
     TargetExistsError,

@@ -23,8 +23,8 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.imports import how_to_install
-from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 

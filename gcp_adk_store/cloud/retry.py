@@ -18,9 +18,9 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import at_most, label
-from gcp_adk_store.ports.refusals import RefusedError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import at_most, label
+from gcp_adk_store.kernel.ports import RefusedError
 
 logger = logging.getLogger(__name__)
 

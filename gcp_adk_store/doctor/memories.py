@@ -8,7 +8,7 @@ from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.doctor.findings import Finding, MemoryCounts, ok, skipped, warn
 from gcp_adk_store.errors import StoredDataError, StoreError
-from gcp_adk_store.ports.documents import Reads
+from gcp_adk_store.kernel.ports import Reads
 
 _USERS: Final = 100
 """Users whose memories are looked at: the head of each may have 128 KiB."""

@@ -10,9 +10,7 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.findings import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError
+from gcp_adk_store.kernel.ports import Documents, ObjectExistsError, Objects, RefusedError
 
 _DIFFERS = "what was read is not what was written"
 _NOT_LISTED = "what was written is not in the listing"

@@ -25,10 +25,9 @@ from gcp_adk_store.encryption.streams import (
     stored_size,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, UnavailableError
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.ports.objects import CHUNK_BYTES, Objects, ReadAt, Uploads
-from gcp_adk_store.ports.refusals import ObjectGoneError
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectGoneError, Objects, ReadAt, Uploads
 
 _KNOWN: Final = 10_000
 """Objects whose size and header a process remembers, of about 300 bytes each, for reads of their parts."""

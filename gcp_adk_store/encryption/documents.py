@@ -9,9 +9,9 @@ from gcp_adk_store.encryption.fields import has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import OF_ONE_LIFE, Place, Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey
-from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.ports.around import DocumentsAround, Inner, ReadsAround
-from gcp_adk_store.ports.documents import Documents, Reads
+from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.kernel.pauses import Pauses, apart
+from gcp_adk_store.kernel.ports import Documents, Reads
 
 _EPOCH: Final = "epoch"
 

@@ -12,13 +12,12 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Bounds, operation
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.ports import ObjectExistsError, Objects
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.proofs import Anchor, AnchorReport, binding_of
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectExistsError
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.service import SessionService
 

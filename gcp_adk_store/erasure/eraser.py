@@ -32,7 +32,9 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.bounds import Bounds, operation
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
@@ -46,8 +48,6 @@ from gcp_adk_store.model.erasures import (
 )
 from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.sessions.service import SessionService
 
 MAX_PASSES: Final = 20

@@ -67,7 +67,7 @@ class KeyErasure:
         """Leave nothing of destroyed keys in the files of a database of keys on this machine.
 
         Raises:
-            OutcomeUnknownError, UnavailableError: as :meth:`gcp_adk_store.ports.documents.Documents.scrub`.
+            OutcomeUnknownError, UnavailableError: as :meth:`gcp_adk_store.kernel.ports.Documents.scrub`.
         """
         if self._keys is not None:
             await self._keys.scrub()

@@ -13,14 +13,14 @@ from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Bounds, operation
+from gcp_adk_store.kernel.fan_out import fan_out
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.model.session_info import SessionInfo
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader

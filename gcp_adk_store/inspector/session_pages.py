@@ -13,9 +13,9 @@ from gcp_adk_store.inspector.looking import look, raw
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.inspector.timeline import timeline
+from gcp_adk_store.kernel.fan_out import stepping
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
-from gcp_adk_store.operations.steps import stepping
 
 _MAX_CURSOR: Final = 4_000
 NEWS_S: Final = 20.0

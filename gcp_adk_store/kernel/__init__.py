@@ -1,1 +1,1 @@
-"""Change what is stored while others change it: the one loop of each kind."""
+"""What every feature stands on: ports, the loop of a change, and operations with deadlines and permits."""

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.operations.operation import at_most
+from gcp_adk_store.kernel.operation import at_most
 
 T = TypeVar("T")
 

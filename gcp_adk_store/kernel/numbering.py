@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from gcp_adk_store.kernel.backoff import jitter
-from gcp_adk_store.ports.refusals import ObjectExistsError
+from gcp_adk_store.kernel.ports import ObjectExistsError
 
 
 async def create_next(

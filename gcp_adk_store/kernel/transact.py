@@ -13,8 +13,7 @@ from typing import Final, Generic, Literal, TypeVar
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.backoff import ConflictBackoff
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError
+from gcp_adk_store.kernel.ports import Documents, RefusedError, TargetExistsError
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.content_memory import MemoryContents
 from gcp_adk_store.local.contents import Contents
@@ -10,7 +11,6 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 
 DATABASE: Final = "store.sqlite3"

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.kernel.ports import RefusedError
 from gcp_adk_store.local.contents import Content, Summing
 from gcp_adk_store.local.file_names import PART, FileNames, FoundFile, synchronise, translated
 from gcp_adk_store.local.threads import Threads
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")

@@ -24,15 +24,15 @@ from gcp_adk_store.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
+from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.backoff import jitter
+from gcp_adk_store.kernel.forks import OfOneProcess
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot
 from gcp_adk_store.local.threads import ended
-from gcp_adk_store.operations import forks
-from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.operation import at_most
 
 T = TypeVar("T")
 

@@ -10,6 +10,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write, Written
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local import changes, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
@@ -19,9 +22,6 @@ from gcp_adk_store.local.snapshots import Reading
 from gcp_adk_store.local.spelling import Spelled
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.local.watching import Watchers
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
 from gcp_adk_store.settings import SessionLimits
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class MachineClock:
 
 
 class LocalReads:
-    """Reads of the documents of one local database, as :class:`gcp_adk_store.ports.documents.Reads` says."""
+    """Reads of the documents of one local database, as :class:`gcp_adk_store.kernel.ports.Reads` says."""
 
     def __init__(self, reading: Reading, deadline_s: float) -> None:
         """Prepare reads through *reading*; without I/O."""
@@ -98,7 +98,7 @@ class LocalReads:
 
 
 class LocalDocuments(LocalReads):
-    """The documents of one local database, as :class:`gcp_adk_store.ports.documents.Documents` says.
+    """The documents of one local database, as :class:`gcp_adk_store.kernel.ports.Documents` says.
 
     Any number of processes may have it open.
     """

@@ -9,6 +9,9 @@ from urllib.parse import quote
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError, ObjectGoneError, ReadAt
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Content, Contents
@@ -17,10 +20,6 @@ from gcp_adk_store.local.leftovers import Leftovers
 from gcp_adk_store.local.object_rows import Row
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.model.garbage import LeftFile
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 T = TypeVar("T")
@@ -33,7 +32,7 @@ _WAY_OUT: Final = (
 
 
 class LocalObjects:
-    """The objects of a store on this machine, as :class:`gcp_adk_store.ports.objects.Objects` says.
+    """The objects of a store on this machine, as :class:`gcp_adk_store.kernel.ports.Objects` says.
 
     Any number of processes use them at once.
     """
@@ -295,7 +294,7 @@ class LocalObjects:
 
 
 class LocalUploads:
-    """Uploads into a store on this machine, as :class:`gcp_adk_store.ports.objects.Uploads` says."""
+    """Uploads into a store on this machine, as :class:`gcp_adk_store.kernel.ports.Uploads` says."""
 
     def __init__(self, objects: LocalObjects, contents: Contents) -> None:
         self._objects = objects

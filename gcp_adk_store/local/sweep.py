@@ -13,13 +13,13 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.file_names import ABANDONED_AGE_S
 from gcp_adk_store.local.leftovers import Leftovers
-from gcp_adk_store.operations import telemetry
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.operations import forks
-from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.kernel import forks
+from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.operations import forks
+from gcp_adk_store.kernel import forks
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.5

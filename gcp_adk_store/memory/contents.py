@@ -7,11 +7,11 @@ from typing import Final
 
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.codec.memory_documents import ShardContent
+from gcp_adk_store.kernel.forks import Guard
 from gcp_adk_store.memory.fusion import DEPTH, fuse
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.memory.similarity import Similarity
 from gcp_adk_store.model.memories import Memory, MemoryFilter, MemoryHead, digests_in, row_key
-from gcp_adk_store.operations.forks import Guard
 
 _BYTES_PER_MEMORY: Final = 1200
 """Objects of one memory beside its text, roughly."""

@@ -9,8 +9,8 @@ from google import genai
 from google.genai import types
 
 from gcp_adk_store.errors import EmbedderError
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.embedders import EmbeddingKind
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.ports import EmbeddingKind
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]
 

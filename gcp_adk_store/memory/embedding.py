@@ -8,14 +8,14 @@ from typing import Any, Final
 from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.errors import EmbedderError, InvalidInputError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.memory.similarity import quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
 from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
 
 logger = logging.getLogger(__name__)
 

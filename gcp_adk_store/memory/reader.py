@@ -10,13 +10,13 @@ from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head,
 from gcp_adk_store.codec.memory_vectors import read_vectors
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, VectorPart
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)

@@ -11,11 +11,11 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 
+from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.operation import Operation, enter
 from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.operation import Operation, enter
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.operations.kinds import require_text
 
 USER_NAMESPACE: Final = "user:"
 """Prefix of the filename of an artifact that belongs to the user, not to one session."""
@@ -129,3 +128,19 @@ def _require_path_segment(value: str, field: str) -> None:
         raise InvalidInputError(f"{field} {value!r} must not contain traversal segments.")
     if len(segments) > 1 and not _RESERVED_SEGMENTS.isdisjoint(s.casefold() for s in segments):
         raise InvalidInputError(f"{field} {value!r} must not contain reserved path segments.")
+
+
+def require_text(value: str, field: str) -> None:
+    """Check an id: any Unicode text is one.
+
+    Raises:
+        InvalidInputError: *value* is no string, or half of a surrogate pair is in it.
+    """
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(
+            f"{field} holds half of a surrogate pair at index {exc.start}, which Unicode text cannot hold."
+        ) from exc

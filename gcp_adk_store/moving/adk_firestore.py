@@ -25,12 +25,12 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_services import FIRESTORE, AdkService
 from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
-from gcp_adk_store.ports.documents import Documents, Reads
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 

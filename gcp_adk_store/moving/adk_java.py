@@ -20,11 +20,11 @@ from pydantic import ValidationError
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_firestore import kept, name_of
 from gcp_adk_store.moving.records import Listed, Record, Traits
-from gcp_adk_store.ports.documents import Documents, Reads
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 

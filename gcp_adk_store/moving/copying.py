@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.fan_out import fan_out
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
@@ -19,7 +20,6 @@ from gcp_adk_store.moving.places import open_source, open_target, source_name
 from gcp_adk_store.moving.records import Listed, Source, Target
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.moving.sessions import Did, Outcome, SessionCopies
-from gcp_adk_store.operations.fan_out import fan_out
 
 OnProgress = Callable[[Report], object]
 

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from gcp_adk_store.codec.writes import Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.report import Report
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MemoryPlace = str | BaseMemoryService

@@ -8,15 +8,15 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.errors import OutcomeUnknownError, SessionMissingError, StoreError
 from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.kernel.bounds import operation
+from gcp_adk_store.kernel.forks import Closing
+from gcp_adk_store.kernel.kinds import checks_kinds
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, require_age
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.proofs import HistoryProof
 from gcp_adk_store.model.redactions import Redaction, require_reason
 from gcp_adk_store.model.usage import SessionUsage
-from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.checks import Checker, OnProgress, scope_of

@@ -8,11 +8,11 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.operation import Operation
 from gcp_adk_store.sessions.appends import (
     Follower,
     HeldEvents,

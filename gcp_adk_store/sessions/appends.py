@@ -15,15 +15,15 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
+from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel.limiter import Limiter, Permit
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
 from gcp_adk_store.model.summaries import text_of, turns_of
 from gcp_adk_store.model.weights import is_light
-from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.limiter import Limiter, Permit
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.handle import mark
 from gcp_adk_store.sessions.reader import SessionReader

@@ -13,9 +13,9 @@ from gcp_adk_store.fsck import payloads
 from gcp_adk_store.fsck.faults import Fault, merged
 from gcp_adk_store.fsck.notes import deletion_faults, restore_faults
 from gcp_adk_store.fsck.sessions import Header, read_header
+from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.kernel.transact import commit_once
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
-from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.held import Held, Holdings, Scope
 from gcp_adk_store.sessions.memory_check import memory_faults
 from gcp_adk_store.sessions.references import in_memories

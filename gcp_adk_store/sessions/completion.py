@@ -21,16 +21,16 @@ from gcp_adk_store.errors import (
     StoredDataError,
     StoreError,
 )
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.pauses import Pauses, apart
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
     StoredSession,
 )
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)

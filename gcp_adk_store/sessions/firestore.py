@@ -13,7 +13,7 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.operations.kinds import checks_kinds
+from gcp_adk_store.kernel.kinds import checks_kinds
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.storage import SessionStorage

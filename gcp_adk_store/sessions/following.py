@@ -4,10 +4,10 @@ from collections.abc import AsyncGenerator
 
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import SessionConflictError, SessionMissingError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import stepping
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.steps import stepping
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage

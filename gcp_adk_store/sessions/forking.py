@@ -22,6 +22,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
 )
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.forks import chained, kept_segments, with_texts
@@ -31,7 +32,6 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.completion import Found, refs_in
 from gcp_adk_store.sessions.handle import made_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle

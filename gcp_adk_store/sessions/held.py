@@ -9,8 +9,8 @@ from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.payloads import CHUNK_FIELDS
+from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.parts import pages
 
 _WHOLE_AT_ONCE: Final = 16

@@ -11,12 +11,12 @@ from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import Pauses, apart
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.segment_numbers import is_cut
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.usage import SessionUsage, UsageCounter
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.sessions.arguments import (
     beyond,
     require_limit,

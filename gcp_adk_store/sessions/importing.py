@@ -15,6 +15,7 @@ from gcp_adk_store.codec.segments import segment_write
 from gcp_adk_store.codec.summaries import description_fields
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -23,7 +24,6 @@ from gcp_adk_store.model.session_info import require_described
 from gcp_adk_store.model.sessions import Append, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.model.summaries import Summary, Turns
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.arguments import require_time
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle

@@ -11,9 +11,9 @@ from google.adk.events import Event
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError
+from gcp_adk_store.kernel.pauses import Pauses
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
-from gcp_adk_store.operations.pauses import Pauses
 from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
 from gcp_adk_store.sessions.completion import decode_events
 from gcp_adk_store.sessions.following import end_of, place_after, versions

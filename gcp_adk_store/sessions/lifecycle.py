@@ -20,6 +20,9 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import beside
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis
@@ -27,9 +30,6 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.model.summaries import Turns
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import beside
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.parts import not_provisioned
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage

@@ -26,13 +26,13 @@ from gcp_adk_store.errors import (
     StoredDataError,
 )
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.fan_out import beside, fan_out
+from gcp_adk_store.kernel.pauses import Pauses, apart, paced
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession, require_labels
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
-from gcp_adk_store.operations.fan_out import beside, fan_out
-from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.sessions.arguments import is_count, require_either, require_time
 from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session

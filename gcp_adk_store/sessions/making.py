@@ -11,11 +11,11 @@ from gcp_adk_store.codec.forks import note_removal, note_write
 from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.writes import Delete, Must, Write
 from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError, UnavailableError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.operations import telemetry
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage

@@ -9,8 +9,8 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.fsck import payloads
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.fsck.memories import MemoryCheck
+from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
-from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.held import Held
 from gcp_adk_store.sessions.references import in_texts
 from gcp_adk_store.sessions.session_check import Reading, read_all

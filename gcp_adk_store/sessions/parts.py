@@ -7,8 +7,8 @@ from typing import Final
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import EVERY_NAME, Document, NameRange, Page
 from gcp_adk_store.errors import NotProvisionedError
+from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, transact
-from gcp_adk_store.ports.documents import Documents, Reads
 
 _SCANNED_AT_ONCE: Final = 1000
 """Documents of one page of a scan: names, or small notes."""

@@ -18,15 +18,19 @@ from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, SEALED, ObjectFiel
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.ports import (
+    Documents,
+    ObjectExistsError,
+    ObjectGoneError,
+    Objects,
+    remove_interrupted,
+)
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.objects import Objects, remove_interrupted
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.sessions.parts import not_provisioned, pages, renew
 
 _CHUNKS_PER_COMMIT: Final = 3

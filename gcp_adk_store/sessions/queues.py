@@ -12,8 +12,8 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.kernel import forks
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.operations import forks
 from gcp_adk_store.sessions.appends import SpelledEvent
 from gcp_adk_store.sessions.turn import Hold
 

@@ -19,7 +19,10 @@ from gcp_adk_store.codec.stored import (
 )
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import Pauses, apart
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
@@ -35,9 +38,6 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState, split_scopes
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.sessions.completion import CompletingReader, Found, decode_events, decoded, with_warning
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.sessions.tails import KnownTails

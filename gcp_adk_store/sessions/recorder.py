@@ -15,7 +15,9 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
@@ -28,8 +30,6 @@ from gcp_adk_store.model.sessions import (
     events_to_settle,
     settle,
 )
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing

@@ -31,6 +31,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.garbage import StoredPayload
 from gcp_adk_store.model.keys import SessionKey
@@ -39,7 +40,6 @@ from gcp_adk_store.model.redactions import Redaction, hash_of, repeats, replaced
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import decoded, refs_in
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing

@@ -18,6 +18,9 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.fan_out import beside
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
@@ -28,9 +31,6 @@ from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.restores import behind, rewound
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import beside
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.appends import Spelling
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifetimes import Lifetimes

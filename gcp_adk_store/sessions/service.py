@@ -14,13 +14,13 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 
 from gcp_adk_store import settings
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Bounds, operation
+from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_info import Description, SessionInfo
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.kinds import checks_kinds
-from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.sessions.administration import SessionAdministration
 from gcp_adk_store.sessions.appending import Appender
 from gcp_adk_store.sessions.arguments import require_either

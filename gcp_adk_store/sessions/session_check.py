@@ -17,10 +17,10 @@ from gcp_adk_store.fsck.digests import digest_faults
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.fsck.history import History, Run, digest
 from gcp_adk_store.fsck.sessions import Header
+from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment
-from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.held import Held
 from gcp_adk_store.sessions.storage import SessionStorage
 

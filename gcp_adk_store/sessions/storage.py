@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.spilling import Spilled
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
 
 if TYPE_CHECKING:

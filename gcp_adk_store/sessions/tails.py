@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from gcp_adk_store.kernel.lru import Lru
 from gcp_adk_store.model.redactions import DIGEST_BYTES, digests_of
 from gcp_adk_store.model.sessions import Append, Marker, StoredSession
-from gcp_adk_store.operations.lru import Lru
 
 _CAPACITY_BYTES: Final = 8 * 1024 * 1024
 _ENTRY_BYTES: Final = 400

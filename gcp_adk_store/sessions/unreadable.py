@@ -8,8 +8,8 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.model.session_info import UnreadableSession
-from gcp_adk_store.operations import telemetry
 
 logger = logging.getLogger(__name__)
 

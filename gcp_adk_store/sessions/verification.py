@@ -10,6 +10,7 @@ from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.fsck.history import History, Run
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.proofs import (
@@ -23,7 +24,6 @@ from gcp_adk_store.model.proofs import (
     unfit_anchor,
 )
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.storage import SessionStorage
 
 AnchorsOf = Callable[[str], Awaitable[Sequence[Anchor]]]

@@ -7,8 +7,7 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.ports.backend import Backend
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage

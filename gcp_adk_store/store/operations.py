@@ -14,6 +14,8 @@ from gcp_adk_store.erasure.eraser import UserErasure
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.kernel.forks import Closing
+from gcp_adk_store.kernel.kinds import checks_kinds
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
@@ -21,8 +23,6 @@ from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.model.redactions import Redaction
 from gcp_adk_store.model.retention import PruneReport, Retention
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.kinds import checks_kinds
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.forking import fork_key
 from gcp_adk_store.sessions.restores import PutBack

@@ -11,9 +11,9 @@ from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.doctor.recovery import recoverable
 from gcp_adk_store.erasure.eraser import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.erasures import Recovery
-from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import StoreOptions
 

@@ -7,8 +7,8 @@ from typing import Final
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import Writes, commit_once
-from gcp_adk_store.ports.documents import Documents
 
 _AT_ONCE: Final = 500
 

@@ -4,13 +4,13 @@ from typing import TypedDict, Unpack
 
 from gcp_adk_store import settings
 from gcp_adk_store.codec.tasks import TaskLayout
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Bounds
+from gcp_adk_store.kernel.forks import Closing
+from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.kinds import checks_kinds
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import require_options
 from gcp_adk_store.tasks.sdk import needs_a2a

@@ -19,13 +19,13 @@ from gcp_adk_store.codec.tasks import (
 )
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, Writes, transact
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.tasks.erasure import erase
 
 _LIGHT_BYTES: Final = 128 * 1024

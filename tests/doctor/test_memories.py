@@ -15,7 +15,7 @@ from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor.findings import MemoryCounts
 from gcp_adk_store.doctor.memories import count_memories, vectors
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.kernel.ports import Documents
 
 
 class Weak:

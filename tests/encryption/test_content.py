@@ -17,7 +17,7 @@ from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import opened
 from gcp_adk_store.encryption.places import CLEAR, CONTENT, OF_ONE_LIFE, Form, Places
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope
 from tests.erasure.conftest import APP, FILLED, OTHER, PLACES, USER, canary, erase, fill, said

@@ -24,9 +24,9 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
+from gcp_adk_store.kernel.around import DocumentsAround
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys
-from gcp_adk_store.ports.around import DocumentsAround
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope

@@ -8,8 +8,8 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import Counts
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import Counts
 from tests.erasure.conftest import APP, LIMITS, erase, said
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}

@@ -19,12 +19,12 @@ from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, Sessio
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.object_names import UPLOADS
 from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import DATABASE, contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import sweep_objects
-from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
 from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning

@@ -28,10 +28,10 @@ from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.object_names import upload_name
 from gcp_adk_store.codec.turns import WaitingMessage
+from gcp_adk_store.kernel.bounds import operation
+from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gcp_adk_store.codec.writes import Must, Write
+from gcp_adk_store.kernel.ports import RefusedError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import SessionLimits
 
 FIRST = "games/first"

@@ -14,11 +14,11 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
+from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper, sweep_documents
-from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from tests.local.documents_process import FIRST, win, write_pairs
 from tests.support.ready_processes import ReadyProcess, elsewhere

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import EmbedderError, FunctionEmbedder, GenaiEmbedder, Store
+from gcp_adk_store.kernel.ports import EmbeddingKind
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.fusion import VECTORS, fuse
 from gcp_adk_store.memory.similarity import Similarity, quantized
-from gcp_adk_store.ports.embedders import EmbeddingKind
 from tests.memory.test_vectors import add, said, search, service
 
 

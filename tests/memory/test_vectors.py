@@ -26,10 +26,10 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
-from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
 from tests.support.clock import PassingTime, in_days
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}

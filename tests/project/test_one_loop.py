@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "gcp_adk_store"
 REFUSALS = {"RefusedError", "ConditionFailedError", "TargetExistsError", "TargetMissingError"}
 
 # The doctor shows what a backend answers to a probe, refusals included.
-ALLOWED = ("kernel/", "cloud/", "local/", "ports/", "testing/", "ces/http/", "doctor/probes.py")
+ALLOWED = ("kernel/", "cloud/", "local/", "testing/", "ces/http/", "doctor/probes.py")
 
 
 def features() -> Iterator[tuple[str, ast.Module]]:

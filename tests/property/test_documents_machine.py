@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from gcp_adk_store import StoreError
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
+from gcp_adk_store.kernel.ports import Documents, RefusedError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import SessionLimits
 from tests.support.lengths import at_length
 

@@ -24,10 +24,10 @@ from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_vectors import rows_in
+from gcp_adk_store.kernel.ports import EmbeddingKind
 from gcp_adk_store.memory import changes, embedding, vectors
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
-from gcp_adk_store.ports.embedders import EmbeddingKind
 
 T = TypeVar("T")
 

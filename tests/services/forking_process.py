@@ -21,7 +21,7 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import Store, StoreError
-from gcp_adk_store.operations import forks
+from gcp_adk_store.kernel import forks
 
 LONGEST_S = 120.0
 ENDS_LATE_S = 0.5

@@ -22,7 +22,7 @@ STILL = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
 """Keeps gRPC from going on in a child with the calls that were under way in its parent, which may crash."""
 
 FREED = """
-from gcp_adk_store.operations import forks
+from gcp_adk_store.kernel import forks
 
 class Channel:
     def __del__(self):

@@ -25,7 +25,7 @@ from gcp_adk_store import (
 from gcp_adk_store.cloud.firestore.channels import Connection, connect
 from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.kernel.operation import part_of
 from tests.services.conftest import WHO, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2

@@ -11,8 +11,8 @@ import pytest
 from gcp_adk_store import ArtifactLimits, SessionLimits, StoreError
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import MEMORY
 from tests.support.clock import in_days
 from tests.support.stores import STORES

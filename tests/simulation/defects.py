@@ -565,19 +565,19 @@ DEFECTS: Final = (
     ),
     Defect(
         "a call that gives up its wait keeps its permit",
-        "Under load", "operations/limiter.py",
+        "Under load", "kernel/limiter.py",
         "            self.release(mine)  # also a permit that was granted at the moment of the cancellation\n", "",
         ("load",),
     ),
     Defect(
         "any number of calls may wait",
-        "Under load", "operations/limiter.py",
+        "Under load", "kernel/limiter.py",
         "            if self._waiting >= self._max_waiting:\n", "            if False:\n",
         ("load",),
     ),
     Defect(
         "a call that waits has no deadline",
-        "Under load", "operations/limiter.py",
+        "Under load", "kernel/limiter.py",
         "await self._until(granted, at_most(self._longest_wait_s))", "await self._until(granted, 10**6)",
         ("load",),
     ),

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from gcp_adk_store.codec import packing
-from gcp_adk_store.operations import pauses
+from gcp_adk_store.kernel import pauses
 
 _ON_TEXTS: Final = (
     (hashlib, "sha256", 10),

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gcp_adk_store import FirestoreSessionService
-from gcp_adk_store.operations import telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.testing.emulators import firestore_emulator
 
 ROUNDS = 1500

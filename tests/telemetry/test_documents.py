@@ -13,9 +13,9 @@ from typing import Any, get_args
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Entered
-from gcp_adk_store.operations.operation import Operation
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.testing.emulators import Emulator
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 

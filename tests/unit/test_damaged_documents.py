@@ -22,11 +22,11 @@ from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, re
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.pauses import Pauses
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.weights import is_unicode
-from gcp_adk_store.operations.pauses import Pauses
 from gcp_adk_store.sessions.completion import decode_events
 from tests.support import damage
 from tests.support.damage import HUSH, damaged

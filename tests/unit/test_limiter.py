@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.errors import OverloadedError, UnavailableError
-from gcp_adk_store.operations.limiter import Limiter, Permit
-from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.kernel.limiter import Limiter, Permit
+from gcp_adk_store.kernel.operation import part_of
 from tests.support.quick_time import QuickTime
 
 HANGS_S = 60.0

@@ -17,8 +17,8 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.ports.refusals import ConditionFailedError
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.ports import ConditionFailedError
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 60.0

@@ -7,10 +7,10 @@ import pytest
 from opentelemetry import trace
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Entered
-from gcp_adk_store.operations.operation import Operation, part_of, running
-from gcp_adk_store.operations.telemetry import error_type, log_fields, shown
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.operation import Operation, part_of, running
+from gcp_adk_store.kernel.telemetry import error_type, log_fields, shown
 
 
 class ForeignError(Exception):

@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.operations import forks
-from gcp_adk_store.operations.limiter import Permit
+from gcp_adk_store.kernel import forks
+from gcp_adk_store.kernel.limiter import Permit
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Entered while a run waits for a sandbox."""

@@ -16,8 +16,8 @@ from gcp_adk_store import machine
 from gcp_adk_store.cloud.auth import token_errors
 from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.operation import at_most
+from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel.operation import at_most
 
 logger = logging.getLogger(__name__)
 

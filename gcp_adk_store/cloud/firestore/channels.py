@@ -20,7 +20,7 @@ from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.reaching import reached
 from gcp_adk_store.errors import ForkedProcessError
-from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.kernel import forks, telemetry
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"

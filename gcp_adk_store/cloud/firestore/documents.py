@@ -39,9 +39,9 @@ from gcp_adk_store.codec.writes import (
     in_order_of_names,
 )
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.operations.pauses import Pauses, apart
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.pauses import Pauses, apart
 from gcp_adk_store.settings import SessionLimits
 
 _WRITES_PER_COMMIT: Final = 500
@@ -77,7 +77,7 @@ class ServerClock:
 
 
 class Reads:
-    """Reads of the documents of a database, as :class:`gcp_adk_store.ports.documents.Reads` says."""
+    """Reads of the documents of a database, as :class:`gcp_adk_store.kernel.ports.Reads` says."""
 
     def __init__(
         self, connects: Channels | BorrowedChannel, policy: retry.RetryPolicy, clock: ServerClock
@@ -167,7 +167,7 @@ class Reads:
 
 
 class Documents(Reads):
-    """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
+    """The documents of a Firestore database, as :class:`gcp_adk_store.kernel.ports.Documents` says."""
 
     def __init__(self, connects: Channels | BorrowedChannel, limits: SessionLimits) -> None:
         policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)

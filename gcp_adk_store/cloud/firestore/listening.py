@@ -20,9 +20,9 @@ from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Co
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import label, part_of
-from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.operation import label, part_of
+from gcp_adk_store.kernel.pauses import apart
 
 logger = logging.getLogger(__name__)
 

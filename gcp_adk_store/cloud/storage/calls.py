@@ -26,9 +26,9 @@ from gcp_adk_store.cloud.errors import (
 )
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
-from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.operation import at_most, part_of
+from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.operation import at_most, part_of
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")

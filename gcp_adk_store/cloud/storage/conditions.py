@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from gcp_adk_store.cloud.errors import unexplained
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
+from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectExistsError, RefusedError
 from gcp_adk_store.kernel.transact import resolving
-from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectExistsError, RefusedError
 
 T = TypeVar("T")
 

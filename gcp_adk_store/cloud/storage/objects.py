@@ -22,11 +22,11 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectGoneError, RefusedError
 from gcp_adk_store.model.garbage import LeftFile
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError, RefusedError
 
 OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
 
@@ -43,7 +43,7 @@ _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
 
 
 class Objects:
-    """The objects of a bucket in Cloud Storage, as :class:`gcp_adk_store.ports.objects.Objects` says."""
+    """The objects of a bucket in Cloud Storage, as :class:`gcp_adk_store.kernel.ports.Objects` says."""
 
     def __init__(self, calls: StorageCalls, *, kms_key_name: str | None = None) -> None:
         self.bucket = calls.bucket

@@ -13,14 +13,14 @@ from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, OTHER_BYTES, Obje
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, ReadAt
 
 _RANGE: Final = re.compile(r"bytes=0-(\d+)")
 
 
 class ResumableUploads:
-    """Uploads into one bucket, as :class:`gcp_adk_store.ports.objects.Uploads` says."""
+    """Uploads into one bucket, as :class:`gcp_adk_store.kernel.ports.Uploads` says."""
 
     def __init__(self, calls: StorageCalls, objects: Objects) -> None:
         self._calls = calls

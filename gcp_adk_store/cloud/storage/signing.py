@@ -16,7 +16,7 @@ from gcp_adk_store.cloud.auth.token_errors import NO_TOKEN, Exchange
 from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
-from gcp_adk_store.operations import forks
+from gcp_adk_store.kernel import forks
 
 _OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
 _FORBIDDEN: Final = frozenset({401, 403, 404})
@@ -24,7 +24,7 @@ _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
 
 
 class UrlSigner:
-    """Signs URLs of the objects of a bucket, as :class:`gcp_adk_store.ports.objects.Signer` says.
+    """Signs URLs of the objects of a bucket, as :class:`gcp_adk_store.kernel.ports.Signer` says.
 
     A service account's key signs locally. Credentials without a key, such as those of Cloud Run and GKE, let
     IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself. Impersonating

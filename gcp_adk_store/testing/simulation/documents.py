@@ -13,8 +13,8 @@ from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.firestore.documents import ServerClock
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.ports.documents import Documents, Reads
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.testing.simulation.network import Link
 
@@ -99,7 +99,7 @@ class SimulatedReads:
 
 
 class SimulatedDocuments(SimulatedReads):
-    """The service's documents, as :class:`gcp_adk_store.ports.documents.Documents` says."""
+    """The service's documents, as :class:`gcp_adk_store.kernel.ports.Documents` says."""
 
     def __init__(self, link: Link, served: Documents, limits: SessionLimits) -> None:
         policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from gcp_adk_store.errors import StoreError, UnavailableError
-from gcp_adk_store.operations import telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.testing.simulation.faults import Fate
 from gcp_adk_store.testing.simulation.world import Process, World
 

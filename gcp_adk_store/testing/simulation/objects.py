@@ -7,10 +7,9 @@ from typing import Final, TypeVar
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.ports import Backend, ReadAt
 from gcp_adk_store.model.garbage import LeftFile
-from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.ports.backend import Backend
-from gcp_adk_store.ports.objects import ReadAt
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.testing.simulation.network import Link
 
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 class SimulatedObjects:
-    """The service's objects, as :class:`gcp_adk_store.ports.objects.Objects` says."""
+    """The service's objects, as :class:`gcp_adk_store.kernel.ports.Objects` says."""
 
     kms_key_name: Final = None
 
@@ -142,7 +141,7 @@ class SimulatedObjects:
 
 
 class SimulatedUploads:
-    """Uploads to the service, as :class:`gcp_adk_store.ports.objects.Uploads` says."""
+    """Uploads to the service, as :class:`gcp_adk_store.kernel.ports.Uploads` says."""
 
     def __init__(self, objects: SimulatedObjects, backend: Backend) -> None:
         self._objects = objects

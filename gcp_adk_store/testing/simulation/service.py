@@ -4,12 +4,12 @@ from typing import Unpack
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import contents_of, open_keys
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import sweep_documents, sweep_objects
-from gcp_adk_store.ports.backend import Backend
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.options import StoreOptions
 from gcp_adk_store.store import Store

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.ports.refusals import ObjectExistsError
+from gcp_adk_store.kernel.ports import ObjectExistsError
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
 from gcp_adk_store.local.sweep import sweep_objects
-from gcp_adk_store.ports.objects import CHUNK_BYTES
-from gcp_adk_store.ports.refusals import ObjectExistsError
 from tests.local.objects.conftest import Kept, kept_at
 from tests.local.objects.object_process import (
     CALLS,

@@ -16,10 +16,9 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError, ObjectGoneError
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.objects import LocalSigner
-from gcp_adk_store.ports.objects import CHUNK_BYTES
-from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})

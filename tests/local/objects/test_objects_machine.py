@@ -17,8 +17,7 @@ from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.ports.objects import Objects, Uploads
-from gcp_adk_store.ports.refusals import RefusedError
+from gcp_adk_store.kernel.ports import Objects, RefusedError, Uploads
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import kept_at
 from tests.support.lengths import at_length

@@ -4,7 +4,9 @@ import ctypes
 import os
 import threading
 import weakref
-from typing import Any, Final, NoReturn, Protocol
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Any, Final, NoReturn, Protocol, Self
 
 _POLLS: Final = "_poll_wrapper"
 """Part of the name of a thread that lives while gRPC has asynchronous channels; gRPC tells it nowhere else.
@@ -57,6 +59,22 @@ class OfOneProcess:
             f"a {name} cannot be pickled or copied: its connections and threads belong to this process; "
             f"pass its settings, and make a {name} of them in each process"
         )
+
+
+class Closing(OfOneProcess, ABC):
+    """Closes at the end of an ``async with`` block, and belongs to one process."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connections that this object opened."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
 
 
 def begin(part: BeginsAnew) -> None:

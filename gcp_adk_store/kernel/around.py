@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Generic, TypeVar
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.ports.documents import Clock, Documents, Reads
+from gcp_adk_store.kernel.ports import Clock, Documents, Reads
 
 Inner = TypeVar("Inner", bound=Reads)
 

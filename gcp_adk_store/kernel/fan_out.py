@@ -1,7 +1,8 @@
-"""Run calls concurrently: the first failure cancels the rest and is raised as it is."""
+"""Run calls concurrently, and wait for items of a generator for a time."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -41,3 +42,36 @@ async def beside(
     """Return both results, as :func:`fan_out` for two calls of different types."""
     results: list[Any] = await fan_out((first, second))
     return results[0], results[1]
+
+
+@asynccontextmanager
+async def stepping(
+    items: AsyncGenerator[T],
+) -> AsyncIterator[Callable[[float | None], Awaitable[tuple[T] | None]]]:
+    """Give a function that waits so many seconds for the next of *items*, which are closed at the end.
+
+    It returns the item in a tuple, or ``None`` if the time is over: its next call goes on with the wait.
+    """
+    pending: asyncio.Task[T] | None = None
+
+    async def following() -> T:
+        return await anext(items)
+
+    async def step(timeout_s: float | None) -> tuple[T] | None:
+        nonlocal pending
+        pending = pending or asyncio.create_task(following())
+        done, _ = await asyncio.wait({pending}, timeout=timeout_s)
+        if not done:
+            return None
+        come, pending = pending, None
+        return (come.result(),)
+
+    async with aclosing(items):
+        try:
+            yield step
+        finally:
+            if pending is not None:
+                pending.cancel()
+                await asyncio.wait({pending})
+                if not pending.cancelled():
+                    pending.exception()  # nobody asks for it any more

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.kernel.forks import Guard
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

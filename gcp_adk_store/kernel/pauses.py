@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.operations import forks
+from gcp_adk_store.kernel import forks
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ from typing import (
 )
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import require_text
 
 T = TypeVar("T")
 
@@ -83,22 +84,6 @@ def require_kinds(method: Callable[..., object], args: Sequence[object], given: 
     for name, value in given.items():
         if name in kinds:
             _require(kinds[name], value)
-
-
-def require_text(value: str, field: str) -> None:
-    """Check an id: any Unicode text is one.
-
-    Raises:
-        InvalidInputError: *value* is no string, or half of a surrogate pair is in it.
-    """
-    if not isinstance(value, str):
-        raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")
-    try:
-        value.encode()
-    except UnicodeEncodeError as exc:
-        raise InvalidInputError(
-            f"{field} holds half of a surrogate pair at index {exc.start}, which Unicode text cannot hold."
-        ) from exc
 
 
 def checks_kinds(service: type[T]) -> type[T]:

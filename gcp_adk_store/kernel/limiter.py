@@ -12,8 +12,8 @@ from typing import Final
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import OverloadedError
-from gcp_adk_store.operations import forks
-from gcp_adk_store.operations.operation import at_most, running
+from gcp_adk_store.kernel import forks
+from gcp_adk_store.kernel.operation import at_most, running
 
 _SWEEP_INTERVAL_S: Final = 1.0
 

@@ -12,10 +12,10 @@ from google.adk.sessions import Session
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.kinds import require_kinds
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.operation import Operation, at_most, enter, leave
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.kinds import require_kinds
+from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.operation import Operation, at_most, enter, leave
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -17,9 +17,9 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import errors, machine
-from gcp_adk_store.operations import forks
-from gcp_adk_store.operations.forks import Guard
-from gcp_adk_store.operations.operation import Counts, Operation, label, running
+from gcp_adk_store.kernel import forks
+from gcp_adk_store.kernel.forks import Guard
+from gcp_adk_store.kernel.operation import Counts, Operation, label, running
 
 Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
 """The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's

@@ -1,1 +1,0 @@
-"""Bound, count and trace the calls of the services."""
