@@ -584,8 +584,8 @@ DEFECTS: Final = (
     Defect(
         "a request is repeated beyond its deadline",
         "Under load", "cloud/retry.py",
-        "            if not is_repeatable or machine.monotonic() + wait_s + policy.first_wait_s >= ends_at:\n",
-        "            if not is_repeatable or machine.monotonic() >= ends_at + 20:\n",
+        "machine.monotonic() + state.upcoming_sleep + policy.first_wait_s >= ends_at",
+        "machine.monotonic() >= ends_at + 20",
         ("load",),
     ),
     Defect(
