@@ -11,7 +11,6 @@
     ├── SessionBusyError         try again later, or interrupt the turn that it names
     ├── SessionInboxFullError    try again later
     ├── PointMissingError        choose a point that the session has
-    ├── InitialStateUnknownError choose a later point, or leave out the keys that it names
     ├── TaskConflictError        get the task, decide again
     ├── ArtifactConflictError    save again later; nothing was saved
     ├── PromptTemplateError      give the inputs that it names
@@ -123,18 +122,6 @@ class SessionInboxFullError(StoreError):
 
 class PointMissingError(StoreError):
     """The session does not have the point: fewer events, or none of the event's or the invocation's id."""
-
-
-class InitialStateUnknownError(StoreError):
-    """A session from format 1 does not say which values state keys had before events first changed them.
-
-    Attributes:
-        keys: These keys, of the session's scope, sorted; the message shows the first three.
-    """
-
-    def __init__(self, message: str, *, keys: Sequence[str] = (), operation: str = "", key: str = "") -> None:
-        super().__init__(message, operation=operation, key=key)
-        self.keys = tuple(keys)
 
 
 class TaskConflictError(StoreError):

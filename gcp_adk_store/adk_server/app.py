@@ -13,7 +13,6 @@ from fastapi.exception_handlers import http_exception_handler
 from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.errors import (
     ArtifactConflictError,
-    InitialStateUnknownError,
     InvalidInputError,
     PointMissingError,
     SessionBusyError,
@@ -41,7 +40,6 @@ _STATUSES: Final[dict[type[StoreError], int]] = {
     SessionInboxFullError: 409,
     ArtifactConflictError: 409,
     TaskConflictError: 409,
-    InitialStateUnknownError: 409,
     UnavailableError: 503,
 }
 
@@ -62,7 +60,7 @@ def answer_errors(app: FastAPI) -> None:
     |---|---|
     | ``InvalidInputError`` | 400 |
     | ``SessionMissingError``, ``PointMissingError``, ``UploadMissingError`` | 404 |
-    | ``SessionExistsError``, ``InitialStateUnknownError``, and ``...ConflictError`` | 409 |
+    | ``SessionExistsError`` and ``...ConflictError`` | 409 |
     | ``SessionBusyError``, ``SessionInboxFullError`` | 409, the first with ``Retry-After`` |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 

@@ -1,4 +1,4 @@
-"""Read, export, erase, prune, verify and write anew all sessions of an app, on Apache Beam."""
+"""Read, export, erase, prune and verify all sessions of an app, on Apache Beam."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         PruneSessions,
         ReadEvents,
         ReadSessions,
-        Reencode,
         VerifySessions,
         WriteParquet,
     )
@@ -23,7 +22,6 @@ __all__ = [
     "PruneSessions",
     "ReadEvents",
     "ReadSessions",
-    "Reencode",
     "VerifySessions",
     "WriteParquet",
     "counts_of",
@@ -39,7 +37,6 @@ __getattr__ = importer(
             "PruneSessions",
             "ReadEvents",
             "ReadSessions",
-            "Reencode",
             "VerifySessions",
             "WriteParquet",
         ),

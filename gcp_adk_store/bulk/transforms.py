@@ -11,7 +11,6 @@ import apache_beam as beam
 from apache_beam.io.parquetio import WriteToParquet
 
 from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
-from gcp_adk_store.bulk.reencoding import reencode
 from gcp_adk_store.bulk.workers import BulkStore, StoreDoFn, count, tell_unreadable
 from gcp_adk_store.erasure.pruning import Pruner
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
@@ -140,8 +139,8 @@ class PruneSessions(beam.PTransform):
 class VerifySessions(beam.PTransform):
     """Verify sessions by their hash chains; those that are not proven come out, as JSON values.
 
-    As the session service's ``verify_session``. The metrics ``verified``, ``unchained`` and ``broken`` count
-    sessions that are proven, that have events from before their chain, and that are not proven or damaged.
+    As the session service's ``verify_session``. The metrics ``verified`` and ``broken`` count sessions
+    that are proven, and those that are not or are damaged.
     """
 
     def __init__(self, at: BulkStore) -> None:
@@ -151,25 +150,6 @@ class VerifySessions(beam.PTransform):
     def expand(self, infos: Any) -> Any:
         """Apply it to sessions."""
         return infos | "verify" >> beam.ParDo(_Verify(self._at))
-
-
-class Reencode(beam.PTransform):
-    """Bring the sessions of an app to the newest form; the ids of those that changed come out.
-
-    Sessions in format 1 become those of format 2, which older releases refuse. Safe while agents run. The
-    metrics ``sessions``, ``reencoded``, ``in_use`` and ``unreadable`` count.
-    """
-
-    def __init__(
-        self, at: BulkStore, *, app_name: str, dry_run: bool = False, partitions: int = PARTITIONS
-    ) -> None:
-        super().__init__()
-        self._given = (at, app_name, _required(partitions))
-        self._fn = _Reencode(at, app_name, dry_run=dry_run)
-
-    def expand(self, begin: Any) -> Any:
-        """Apply it to the begin of a pipeline."""
-        return begin | _Ranges(*self._given) | "reencode" >> beam.ParDo(self._fn)
 
 
 class _Ranges(beam.PTransform):
@@ -262,29 +242,9 @@ class _Verify(StoreDoFn):
             count("broken")
             yield {**ids, "broken": {"says": str(exc)}}
             return
-        count("unchained", int(bool(proof.unchained)))
         count("verified" if proof.broken is None else "broken")
         if proof.broken is not None:
             yield asdict(proof)
-
-
-class _Reencode(StoreDoFn):
-    def __init__(self, at: BulkStore, app: str, *, dry_run: bool) -> None:
-        super().__init__(at)
-        self._app, self._dry_run = app, dry_run
-
-    def process(self, within: Any) -> Iterator[Any]:
-        changed = reencode(
-            self.store.sessions.storage,
-            self._app,
-            within,
-            dry_run=self._dry_run,
-            count=count,
-            on_unreadable=tell_unreadable,
-        )
-        for key in self.each(changed):
-            count("reencoded")
-            yield {"app_name": key.app, "user_id": key.user, "session_id": key.session}
 
 
 def _required(partitions: int) -> int:

@@ -38,8 +38,6 @@ async def anchor(
             on_progress=lambda so_far: move_to(so_far.sessions),
         )
     lines = [at.where, f"sessions: {report.sessions:,}, new anchors: {report.written:,}"]
-    if report.unchained:
-        lines.append(f"without a chain, until their next append: {report.unchained:,}")
     if report.unreadable:
         lines.append(f"cannot be read, see fsck: {report.unreadable:,}")
     return Result({**at.place, "anchors": anchors, **asdict(report)}, lines)

@@ -226,26 +226,6 @@ async def verify(at: OpenStore, /, *, options: _Options, broken: str) -> Result:
     return await _run(at, options, build, bad=("broken", "unreadable"))
 
 
-@bulk.command("reencode")
-@at_store()
-@_job
-@click.option("--dry-run", is_flag=True, help="Only count.")
-@_beam_options
-async def reencode(at: OpenStore, /, *, options: _Options, dry_run: bool) -> Result:
-    """Bring all sessions to the newest format, which older releases refuse.
-
-    Safe while agents run; sessions that change meanwhile are left for a later run. Ends with 1 if a session
-    cannot be read.
-    """
-
-    def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
-        from gcp_adk_store.bulk import Reencode  # noqa: PLC0415  # of an extra
-
-        pipeline | Reencode(store, app_name=options.app_name, dry_run=dry_run, partitions=options.partitions)
-
-    return await _run(at, options, build, bad=("unreadable",))
-
-
 def _write(beam: Any, found: Any, out: str) -> None:
     """Write values as lines of JSON to files."""
     from gcp_adk_store.bulk.jobs import as_json_line  # noqa: PLC0415  # of an extra

@@ -18,7 +18,6 @@ _POSITIONS: Final = {
     "erase": ("users", "receipts"),
     "prune": (),
     "verify": ("broken",),
-    "reencode": (),
 }
 """Parameters that are arguments of a job's command, in order."""
 

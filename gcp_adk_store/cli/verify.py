@@ -48,14 +48,11 @@ async def verify(
         anchors=anchors,
     )
     broken = proof.broken
-    told = [f"events: {proof.events:,}", f"head: {proof.head or 'no chain'}"]
-    if proof.unchained:
-        told.append(f"the chain does not cover the first {proof.unchained:,} events")
+    told = [f"events: {proof.events:,}", f"head: {proof.head}"]
     if broken is None:
-        told.append("the chain proves the rest" if proof.unchained else "the chain proves all of them")
+        told.append("the chain proves all of them")
         again = command_line("verify", only=("app_name", "user_id", "session_id"))
-        if proof.head:
-            told.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
+        told.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
     else:
         event = f", {in_one_line(broken.event_id)}," if broken.event_id else ""
         told += [

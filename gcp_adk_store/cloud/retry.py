@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -65,61 +65,74 @@ async def call(
     if the caller allows a second run. It raises the last error as it is, with the number of its attempt; but
     after a lost answer, an error never says that nothing was written.
     """
-    ends_at = machine.monotonic() + at_most(policy.deadline_s)
-    tried = 0
-    failure: StoreError | None = None
-    unanswered: OutcomeUnknownError | None = None
-
-    async def once() -> T:
-        nonlocal tried, failure, unanswered
-        tried += 1
-        telemetry.count_attempt(tried, failure)
-        try:
-            return await attempt(min(policy.attempt_s, max(ends_at - machine.monotonic(), 0.001)))
-        except RefusedError as exc:
-            exc.attempts, exc.maybe_applied = tried, unanswered is not None
-            raise
-        except StoreError as exc:
-            failure, exc.attempts = exc, tried
-            unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
-            raise
-
+    attempts = _Attempts(attempt, policy)
     try:
-        return await once()
+        return await attempts.run()
     except StoreError as exc:
         first = exc
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
-    longest_s = wait_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
+    return await attempts.repeated(first, kinds)
 
-    def wait_s(state: RetryCallState) -> float:
-        asked_s = failure.retry_after_s if failure else None
+
+class _Attempts(Generic[T]):
+    """The attempts of one call."""
+
+    def __init__(self, attempt: Callable[[float], Coroutine[Any, Any, T]], policy: RetryPolicy) -> None:
+        self._attempt = attempt
+        self._policy = policy
+        self._ends_at = machine.monotonic() + at_most(policy.deadline_s)
+        self._tried = 0
+        self._failure: StoreError | None = None
+        self._unanswered: OutcomeUnknownError | None = None
+
+    async def run(self) -> T:
+        """Make one attempt, and take note of its failure."""
+        self._tried += 1
+        telemetry.count_attempt(self._tried, self._failure)
+        try:
+            left_s = max(self._ends_at - machine.monotonic(), 0.001)
+            return await self._attempt(min(self._policy.attempt_s, left_s))
+        except RefusedError as exc:
+            exc.attempts, exc.maybe_applied = self._tried, self._unanswered is not None
+            raise
+        except StoreError as exc:
+            self._failure, exc.attempts = exc, self._tried
+            self._unanswered = exc if isinstance(exc, OutcomeUnknownError) else self._unanswered
+            raise
+
+    async def repeated(self, first: StoreError, kinds: tuple[type[StoreError], ...]) -> T:
+        """Go on after the *first* attempt failed, as long as failures are of these *kinds*."""
+        repeating = AsyncRetrying(
+            retry=retry_if_exception_type(kinds) & retry_if_not_exception_type(_AT_ONCE),
+            wait=self._wait_s,
+            stop=self._is_late,
+            before_sleep=self._warn,
+            sleep=asyncio.sleep,
+            reraise=True,
+        )
+
+        async def again() -> T:
+            if repeating.statistics["attempt_number"] == 1:  # tenacity begins with a run: the one that failed
+                raise first
+            return await self.run()
+
+        try:
+            return await repeating(again)
+        except StoreError as exc:
+            if self._unanswered is None or exc is self._unanswered:
+                raise
+            self._unanswered.attempts = self._tried
+            raise self._unanswered from exc
+
+    def _wait_s(self, state: RetryCallState) -> float:
+        longest_s = wait_exponential(multiplier=self._policy.first_wait_s, max=self._policy.longest_wait_s)
+        asked_s = self._failure.retry_after_s if self._failure else None
         return machine.uniform(0, longest_s(state)) + (asked_s or 0.0)
 
-    def is_late(state: RetryCallState) -> bool:
-        return machine.monotonic() + state.upcoming_sleep + policy.first_wait_s >= ends_at
+    def _is_late(self, state: RetryCallState) -> bool:
+        return machine.monotonic() + state.upcoming_sleep + self._policy.first_wait_s >= self._ends_at
 
-    def warn(state: RetryCallState) -> None:
-        if state.attempt_number == 1:
-            logger.warning("%s%s; trying again", label(), first, extra=telemetry.log_fields(first))
-
-    repeating = AsyncRetrying(
-        retry=retry_if_exception_type(kinds) & retry_if_not_exception_type(_AT_ONCE),
-        wait=wait_s,
-        stop=is_late,
-        before_sleep=warn,
-        sleep=asyncio.sleep,
-        reraise=True,
-    )
-
-    async def again() -> T:
-        if repeating.statistics["attempt_number"] == 1:  # tenacity begins with a run: the one that failed
-            raise first
-        return await once()
-
-    try:
-        return await repeating(again)
-    except StoreError as exc:
-        if unanswered is None or exc is unanswered:
-            raise
-        unanswered.attempts = tried
-        raise unanswered from exc
+    def _warn(self, state: RetryCallState) -> None:
+        if state.attempt_number == 1 and self._failure is not None:
+            failure = self._failure
+            logger.warning("%s%s; trying again", label(), failure, extra=telemetry.log_fields(failure))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
+from gcp_adk_store.codec.fields import FORMAT, kept_until, of_part, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
@@ -241,8 +241,7 @@ class Layout:
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
             "rev": marker.revision + len(append.texts),
-            **first_heads(marker),
-            "chain": append.head_after(marker.head),
+            "chain": append.head_after(marker.chain),
             **summary_change(marker, append),
         }
         if expiry is not None:
@@ -289,8 +288,7 @@ class Layout:
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
-            **first_heads(marker),
-            "chain": marker.head,
+            "chain": marker.chain,
             "chain_sealed": segment.chain_end,
         }
         parts_at = None
@@ -307,7 +305,7 @@ class Layout:
     def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
         """Return the write that gives *stored* this title and these labels, in place of those it has."""
         marker = stored.marker
-        fields = {**first_heads(marker), "chain": marker.head, **description_fields(title, labels)}
+        fields = {"chain": marker.chain, **description_fields(title, labels)}
         path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
         return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)
 

@@ -8,7 +8,6 @@ from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.sessions import Marker
 
 FORMAT: Final = 2
 """Number of the layout of sessions and segments that this release writes."""
@@ -24,13 +23,6 @@ def update(
     return Write(
         path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must, life=life
     )
-
-
-def first_heads(marker: Marker) -> dict[str, FieldValue]:
-    """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
-    if marker.chain is not None:
-        return {}
-    return {"format": FORMAT, "chain_from": marker.revision, "chain_sealed": marker.head}
 
 
 def times(expiry: Expiry) -> dict[str, FieldValue]:

@@ -1,15 +1,13 @@
-"""Read the fields of a document by their kinds, and migrate those of older formats.
+"""Read the fields of a document by their kinds, and refuse other formats.
 
 ``StoredDataError`` names the document's path, and the field with its kind, never the content.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
-from gcp_adk_store.codec.fields import FORMAT
 from gcp_adk_store.codec.values import error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
@@ -17,18 +15,11 @@ from gcp_adk_store.errors import StoredDataError
 MAX_COUNT: Final = 10**18 - 1
 """The highest count that fits the marker of a handle."""
 
-Fields = Mapping[str, Any]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Head = Annotated[bytes, Field(min_length=32, max_length=32)]
 Epoch = Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
 """Documents' ids contain it unchanged."""
-
-_WITHOUT_CHAIN: Final = 1
-"""The format of sessions and segments that have no chain, and do not say their initial state."""
-
-UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {_WITHOUT_CHAIN: lambda fields: fields}
-"""Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 
 class DocumentFields(BaseModel):
@@ -36,35 +27,30 @@ class DocumentFields(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    newest: ClassVar[int] = UNCHANGED_FORMAT
-    """The newest number of such a document that this release reads."""
+    formats: ClassVar[tuple[int, ...]] = (UNCHANGED_FORMAT,)
+    """The numbers of such documents that this release reads."""
 
 
 Kind = TypeVar("Kind", bound=DocumentFields)
 
 
-def current_fields(
-    document: Document,
-    *,
-    newest: int = FORMAT,
-    upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS,
-) -> Fields:
-    """Return the fields of *document* in the format *newest*; the stored document stays as it is."""
-    fields: Fields = document.fields
-    while type(found := fields.get("format")) is int and found in upcasts and found != newest:
-        fields = {**upcasts[found](fields), "format": found + 1}
-    if type(found) is int and found == newest:
-        return fields
+def require_format(document: Document, *formats: int) -> None:
+    """Refuse *document* if it has none of the *formats*."""
+    found = document.fields.get("format")
+    if type(found) is int and found in formats:
+        return
     shown = found if found is None or type(found) is int else kind_of(found)
+    known = " and ".join(map(str, formats))
     raise StoredDataError(
-        f"{document.path} has format {shown}, this release reads {newest}; upgrade gcp-adk-store"
+        f"{document.path} has format {shown}, this release reads {known}; upgrade gcp-adk-store"
     )
 
 
 def read_fields(kind: type[Kind], document: Document) -> Kind:
     """Return some fields of *document*; each has the required kind and value."""
+    require_format(document, *kind.formats)
     try:
-        return kind.model_validate(current_fields(document, newest=kind.newest))
+        return kind.model_validate(document.fields)
     except ValidationError as exc:
         problem = exc.errors(include_url=False, include_context=False)[0]
     # Outside of the block: pydantic's error quotes the content.
@@ -81,8 +67,3 @@ def read_fields(kind: type[Kind], document: Document) -> Kind:
 def wrong(document: Document, name: str) -> StoredDataError:
     """Return the error for a field of *document* whose value contradicts others."""
     return StoredDataError(f"{document.path} has a field that cannot be right: {name}")
-
-
-def has_chain(document: Document) -> bool:
-    """Return whether a session or segment has the fields that came with format 2."""
-    return document.fields["format"] != _WITHOUT_CHAIN

@@ -1,11 +1,11 @@
 """Read notes of what is left to do: of deletions, of forks that are not complete, and of restores."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
-from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion
 from gcp_adk_store.codec.fields import FORMAT
 from gcp_adk_store.codec.kinds import DocumentFields, Epoch, read_fields, wrong
 from gcp_adk_store.codec.restores import Restore, unpack_artifacts
@@ -13,9 +13,16 @@ from gcp_adk_store.codec.stored import PartFields, RunFields
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 
+_NOTES: Final = (UNCHANGED_FORMAT, FORMAT)
+"""Notes of deletions, and those of forks, which older releases must not take for one of a deletion."""
+
+
+class _Parts(PartFields):
+    formats = _NOTES
+
 
 class _ForkNote(DocumentFields):
-    newest = FORMAT
+    formats = _NOTES
 
     making: bool | None = None
     artifacts: bool = False
@@ -32,7 +39,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions, and unfinished forks, that *documents* note."""
     deletions = []
     for document in documents:
-        fields = read_fields(PartFields, document)
+        fields = read_fields(_Parts, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
             raise wrong(document, "epoch")

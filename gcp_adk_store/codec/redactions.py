@@ -12,7 +12,7 @@ from google.genai import types
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import referring
 from gcp_adk_store.codec.events import EncodedEvent, encode_event
-from gcp_adk_store.codec.fields import first_heads, update
+from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.markers import REMOVED, TEXT
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -228,10 +228,9 @@ def redaction_write(
     marker = stored.marker
     texts = [*tail, audit.text]
     header: dict[str, FieldValue] = {
-        **first_heads(marker),
         "rev": stored.revision + 1,
         "last_update_time": audit.event.timestamp,
-        "chain": step(marker.head, audit.text),
+        "chain": step(marker.chain, audit.text),
         "tail": texts,
         "digests": [*stored.digests, *digests_of([audit.text])],
         "tail_bytes": sum(len(text.encode()) for text in texts),

@@ -101,13 +101,8 @@ def restore(
     }
     if expiry is not None:
         header |= times(expiry)
-    without = []
-    if rewound.chain_from:
-        header["chain_from"] = rewound.chain_from
-    else:
-        without.append("chain_from")
     path = layout.session(stored.key)
-    writes = [update(path, header, must=stored.update_time, without=without, life=stored.epoch)]
+    writes = [update(path, header, must=stored.update_time, life=stored.epoch)]
     if not left.is_done:
         note: dict[str, FieldValue] = {
             "format": UNCHANGED_FORMAT,

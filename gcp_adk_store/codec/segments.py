@@ -33,12 +33,11 @@ def sealed_tail(stored: StoredSession) -> Segment:
     timestamps = [event_timestamp(text) for text in stored.tail]
     if stored.sealed_max is not None:
         timestamps.append(stored.sealed_max)
-    head = stored.marker.head
     return Segment(
         texts=stored.tail,
         running_max=max(timestamps),
-        chain_begin=stored.chain_sealed or head,
-        chain_end=head,
+        chain_begin=stored.chain_sealed,
+        chain_end=stored.chain,
         initial=None if stored.live else stored.initial,
         digests=stored.digests,
     )

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import Field
 
 from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.kinds import Count, DocumentFields, Number, has_chain, read_fields
+from gcp_adk_store.codec.kinds import Count, DocumentFields, Number, read_fields
 from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE
 from gcp_adk_store.codec.summaries import SHOWN_FIELDS
 from gcp_adk_store.codec.writes import Document
@@ -20,13 +20,13 @@ HEADER_OF_INFO: Final = (*HEADER_WITHOUT_STATE, *INFO_FIELDS)
 
 
 class _Created(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     create_time: Number
 
 
 class _Origin(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     app: str
     user: str
@@ -47,11 +47,7 @@ def read_info(document: Document, stored: StoredSession) -> SessionInfo:
     Raises:
         StoredDataError: the document lacks a field or is damaged.
     """
-    fields = (
-        read_fields(_Shown, document)
-        if has_chain(document)
-        else _Shown(create_time=read_fields(_Created, document).create_time)
-    )
+    fields = read_fields(_Shown, document)
     origin = None
     if (at := fields.origin) is not None:
         origin = SessionOrigin(app_name=at.app, user_id=at.user, session_id=at.session, position=at.position)

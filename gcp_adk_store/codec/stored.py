@@ -2,15 +2,12 @@
 
 Each function raises ``StoredDataError`` for a document that has another format, lacks a field or is damaged.
 The error names the path, and the field with its kind, never the content.
-
-Reads migrate older documents. Format 2 adds fields to sessions and segments, which those of format 1 lack.
-The next append or seal of a session in format 1 adds them; its segments stay as they are.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
@@ -21,7 +18,6 @@ from gcp_adk_store.codec.kinds import (
     Epoch,
     Head,
     Number,
-    has_chain,
     read_fields,
     wrong,
 )
@@ -69,7 +65,7 @@ HEADER_FIELDS: Final = (
 )
 """The part of a session that a listing reads: everything but its events."""
 
-HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "tail_bytes", "digests", "chain_from")
+HEADER_WITH_DIGESTS: Final = (*HEADER_FIELDS, "tail_bytes", "digests")
 """What a read of a session without its events needs for later appends."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
@@ -83,15 +79,10 @@ class _Body(DocumentFields):
 
 
 class _Segment(_Body):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     count: Count
     running_max: Number
-
-
-class _SegmentHeads(DocumentFields):
-    newest = FORMAT
-
     chain_begin: Head
     chain_end: Head
     digests: bytes | None = None
@@ -111,7 +102,7 @@ class _State(DocumentFields):
 class PartFields(DocumentFields):
     """What tells the parts of a session: segments and payloads."""
 
-    newest = FORMAT
+    formats: ClassVar[tuple[int, ...]] = (FORMAT,)
 
     epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
@@ -149,7 +140,7 @@ class RunFields(DocumentFields):
 
 
 class _Head(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     chain: Head
     restores: Count = 0
@@ -162,26 +153,25 @@ class _Head(DocumentFields):
 
 
 class _TailDigests(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     digests: Annotated[list[Digest], Field(default_factory=list)]
 
 
 class _SealedHead(_TailDigests):
     chain_sealed: Head
-    chain_from: Count = 0
     restore_id: str | None = None
 
 
 class _Turns(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     turns: Count
     last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
 
 class _Initial(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     initial: dict[str, Any] | None = None
     initial_payload: dict[str, Any] | None = None
@@ -198,13 +188,13 @@ class _OriginFields(BaseModel):
 
 
 class _Origin(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     origin: _OriginFields
 
 
 class _Expiry(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
     expire_at: Annotated[datetime, Field(ge=_EPOCH)]
@@ -221,7 +211,7 @@ class _TurnMap(BaseModel):
 
 
 class _Turn(DocumentFields):
-    newest = FORMAT
+    formats = (FORMAT,)
 
     turn: _TurnMap | None = None
     inbox: list[str] = Field(default_factory=list)
@@ -235,20 +225,15 @@ def read_session(document: Document) -> StoredSession:
         raise wrong(document, "tail_bytes")
     if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
         raise wrong(document, "rev")
-    heads = None
-    if stored.chain is not None:
-        heads = read_fields(_SealedHead, document)
-        if heads.chain_from > fields.rev:
-            raise wrong(document, "chain_from")
-        if not fields.tail and heads.chain_sealed != stored.chain:
-            raise wrong(document, "chain_sealed")
+    heads = read_fields(_SealedHead, document)
+    if not fields.tail and heads.chain_sealed != stored.chain:
+        raise wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
-        digests=tuple(heads.digests) if heads else (),
-        chain_sealed=heads.chain_sealed if heads else None,
-        chain_from=heads.chain_from if heads else 0,
-        restore_id=heads.restore_id if heads else None,
+        digests=tuple(heads.digests),
+        chain_sealed=heads.chain_sealed,
+        restore_id=heads.restore_id,
         initial=_initial(document),
         create_time=fields.create_time,
         origin=_origin(document),
@@ -265,8 +250,6 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
 
 def read_tail_digests(document: Document) -> Sequence[bytes] | None:
     """Return the digests of the tail in a document that was read without it; ``None`` if they lack some."""
-    if not has_chain(document) or "chain_from" in document.fields:
-        return None
     digests = read_fields(_TailDigests, document).digests
     return digests if bool(digests) == bool(document.fields.get("tail_bytes")) else None
 
@@ -287,12 +270,13 @@ def read_segment(document: Document) -> Segment:
         raise wrong(document, "count")
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
-    segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
-    if not has_chain(document):
-        return segment
-    heads = read_fields(_SegmentHeads, document)
-    return replace(
-        segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end, digests=heads.each_digest
+    return Segment(
+        texts=texts,
+        running_max=fields.running_max,
+        chain_begin=fields.chain_begin,
+        chain_end=fields.chain_end,
+        initial=_initial(document),
+        digests=fields.each_digest,
     )
 
 
@@ -302,10 +286,10 @@ def read_chunk(document: Document) -> bytes:
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    head = read_fields(_Head, document) if has_chain(document) else None
-    cut = head.runs if head else ()
+    head = read_fields(_Head, document)
+    cut = head.runs
     has_turn = "turn" in document.fields or "inbox" in document.fields
-    turns = read_fields(_Turn, document) if has_turn and head else _Turn()
+    turns = read_fields(_Turn, document) if has_turn else _Turn()
     if not are_runs(cut, sealed=fields.sealed):
         raise wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
@@ -323,9 +307,9 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
-        chain=head.chain if head else None,
-        restores=head.restores if head else 0,
-        redactions=head.redactions if head else 0,
+        chain=head.chain,
+        restores=head.restores,
+        redactions=head.redactions,
         cut=cut,
         turns=_turns(document, fields.rev),
         turn=None if turns.turn is None else _turn(turns.turn),
@@ -340,7 +324,7 @@ def _turn(fields: _TurnMap) -> Turn:
 
 def _turns(document: Document, revision: int) -> Turns | None:
     """Return a session's turns; ``None`` if it had events before the store counted turns."""
-    if not has_chain(document) or "turns" not in document.fields:
+    if "turns" not in document.fields:
         return None if revision else Turns()
     fields = read_fields(_Turns, document)
     if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
@@ -350,7 +334,7 @@ def _turns(document: Document, revision: int) -> Turns | None:
 
 def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    fields = read_fields(_Initial, document) if has_chain(document) else _Initial()
+    fields = read_fields(_Initial, document)
     if fields.initial is not None and fields.initial_payload is not None:
         raise wrong(document, "initial_payload")
     if fields.initial_payload is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from gcp_adk_store.codec.fields import first_heads, update
+from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -77,13 +77,8 @@ def ended(turn: Turn | None) -> dict[str, FieldValue]:
 
 
 def write_turn(path: str, stored: StoredSession, turn: Turn) -> Write:
-    """Return the write that gives the session at *path* another *turn*, if it is as *stored*.
-
-    It brings a session in format 1 up, which older releases then refuse to write.
-    """
-    marker = stored.marker
-    heads = {} if stored.chain is not None else {**first_heads(marker), "chain": marker.head}
-    return _update(path, stored, {"turn": turn_fields(turn), **heads})
+    """Return the write that gives the session at *path* another *turn*, if it is as *stored*."""
+    return _update(path, stored, {"turn": turn_fields(turn)})
 
 
 def write_inbox(path: str, stored: StoredSession, inbox: Sequence[str]) -> Write:

@@ -82,7 +82,7 @@ class Anchors:
         on_progress: OnAnchored | None,
     ) -> AnchorReport:
         """As :meth:`gcp_adk_store.Store.anchor`."""
-        report = AnchorReport(sessions=0, written=0, unchained=0, unreadable=0)
+        report = AnchorReport(sessions=0, written=0, unreadable=0)
         async for documents in self._listed(app_name, user_id, session_id):
             outcomes = await fan_out(self._anchor(document) for document in documents)
             for outcome in outcomes:
@@ -120,8 +120,6 @@ class Anchors:
             return "unreadable"
         if stored.has_expired:
             return None
-        if stored.chain is None:
-            return "unchained"
         head = stored.chain.hex()
         binding = binding_of(stored.key, stored.epoch)
         told = {

@@ -14,30 +14,20 @@ def digest_faults(
     texts: Sequence[str],
     found: Sequence[bytes] | None,
     *,
-    begin: bytes | None,
-    end: bytes | None,
-    only_newest: bool,
+    begin: bytes,
+    end: bytes,
 ) -> list[Fault]:
     """Return a fault if *found* are not the digests of *texts*, which the chain proves.
 
-    They tell which event was changed where the chain proves that one was, so they stay as they are then. With
-    *only_newest*, the chain may have begun after some of *texts*, and the digests cover the others.
+    They tell which event was changed where the chain proves that one was, so they stay as they are then.
     """
-    if begin is None or end is None:
+    if fold(begin, texts) != end:
         return []
-    told = 0 if found is None else len(found)
-    covered = texts[max(0, len(texts) - told) :] if only_newest else texts
-    if fold(begin, covered) != end:
-        newest = (texts[start:] for start in range(len(texts) + 1)) if only_newest else ()
-        proven = next((some for some in newest if fold(begin, some) == end), None)
-        if proven is None:
-            return []
-        covered = proven
-    right = digests_of(covered)
+    right = digests_of(texts)
     if found is not None and [*found] == right:
         return []
     in_segment = "body" in document.fields
     mended: FieldValue = b"".join(right) if in_segment else [*right]
-    says = f"are not those of the {len(covered)} events"
+    says = f"are not those of the {len(texts)} events"
     repair = (setting(document.path, document.update_time, {"digests": mended}),)
     return [Fault(code="FSCK117", path=document.path, item="digests", says=says, repair=repair)]

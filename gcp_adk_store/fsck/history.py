@@ -33,9 +33,9 @@ class Run:
     texts: Sequence[str]
     events: Sequence[StoredEvent | None]
     """The same events decoded, with ``None`` for one that cannot be read."""
-    begin: bytes | None
-    """The head of the chain before them, ``None`` without a chain."""
-    end: bytes | None
+    begin: bytes
+    """The head of the chain before them."""
+    end: bytes
     code: str
     """The code of a fault in their chain."""
     references: Sequence[PayloadRef] = ()
@@ -73,15 +73,13 @@ class Difference:
 class History:
     """What the events so far lead to; events come in append order."""
 
-    def __init__(self, *, epoch: str, chain_from: int) -> None:
+    def __init__(self, epoch: str) -> None:
         self.events = 0
-        self.chained = 0
-        """Events that the chain covers."""
         self.newest: float | None = None
         """Their newest timestamp."""
         self.last: float | None = None
         """The timestamp of the last one."""
-        self.head = genesis(epoch, after=chain_from)
+        self.head = genesis(epoch)
         """The head after the last run."""
         self.state_is_known = True
         """Whether every event could be read."""
@@ -89,7 +87,6 @@ class History:
         self.last_text = ""
         self.references: dict[PayloadRef, str] = {}
         """Payloads and the document that refers to each."""
-        self._chain_from = chain_from
         self._values: dict[str, _Value] = {}
         self._redacted: set[str] = set()
         """Keys of the state that a redacted event set last."""
@@ -111,17 +108,9 @@ class History:
                     self._redacted |= split_scopes(event.event.actions.state_delta).session.keys()
         self.events += len(run.texts)
 
-    @property
-    def unchained(self) -> int:
-        """Events that the chain does not cover: the first ones of a session from format 1."""
-        return self.events - self.chained
-
     def judged_markers(self) -> list[tuple[FoundMarker, Judged]]:
         """Return the markers, and what the history proves of each, once all runs were added."""
-        return [
-            (marker, self._redactions.judge(marker, chained_from=self.unchained))
-            for marker in self._redactions.markers
-        ]
+        return [(marker, self._redactions.judge(marker)) for marker in self._redactions.markers]
 
     def _take(self, event: StoredEvent) -> None:
         self.last = event.timestamp
@@ -137,38 +126,19 @@ class History:
             self._redacted.discard(key)
 
     def _follow_chain(self, run: Run) -> None:
-        if run.begin is None or run.end is None:
-            if self.chained:
-                self._broken(run, "begin", "the chain began before it, and it has no heads")
-            return
         if run.begin != self.head:
             self._broken(run, "begin", _differ("begin", run.begin, self.head))
-        texts = run.texts[self._first_chained(run.texts, run.begin, run.end) :]
-        found = fold(run.begin, texts)
+        found = fold(run.begin, run.texts)
         if found != run.end:
             self._broken(run, "end", _differ("end", run.end, found))
-        self.chained += len(texts)
         self.head = run.end
-
-    def _first_chained(self, texts: Sequence[str], begin: bytes, end: bytes) -> int:
-        """Return the number of the first of *texts* that the chain covers."""
-        if self.chained or not self._chain_from or self.events >= self._chain_from:
-            return 0
-        likely = min(self._chain_from - self.events, len(texts))
-        numbers = (likely, *range(likely))  # format 1 may have counted more events than there are
-        return next((number for number in numbers if fold(begin, texts[number:]) == end), likely)
 
     def _broken(self, run: Run, which: str, says: str) -> None:
         self._faults.append(Fault(code=run.code, path=run.path, item=which, says=says))
 
     def ended(self, revision: int) -> tuple[list[Fault], int | None]:
-        """Return the faults of the chain, and the value that ``rev`` must have, ``None`` if it has it.
-
-        The events before the chain are at most as many as ``rev`` counted when it began.
-        """
-        right = max(self._chain_from, self.unchained) + self.chained
-        is_right = revision == right and self.unchained <= self._chain_from
-        return self._faults, None if is_right else right
+        """Return the faults of the chain, and the value that ``rev`` must have, ``None`` if it has it."""
+        return self._faults, None if revision == self.events else self.events
 
     def differences(self, state: Mapping[str, Any], initial: Mapping[str, Any] | None) -> list[Difference]:
         """Return the keys of *state* that differ from *initial* with the events' changes.

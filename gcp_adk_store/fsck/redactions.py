@@ -71,13 +71,9 @@ class Redactions:
             if one.position < position:
                 self._told[one.position, one.sha256].append((position, one.marker))
 
-    def judge(self, marker: FoundMarker, *, chained_from: int) -> Judged:
-        """Judge *marker*, once all events were added; the chain covers those from *chained_from* on."""
-        told = [
-            (position, sha256)
-            for position, sha256 in self._told[marker.position, marker.sha256]
-            if position >= chained_from
-        ]
+    def judge(self, marker: FoundMarker) -> Judged:
+        """Judge *marker*, once all events were added."""
+        told = self._told[marker.position, marker.sha256]
         bound = {sha256 for _, sha256 in told if sha256 is not None}
         says = ""
         if not marker.is_fixed:

@@ -19,10 +19,6 @@ from gcp_adk_store.model.history import fold
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
-_OF_FORMAT_2: Final = (
-    *("chain", "chain_sealed", "chain_from", "initial", "initial_payload"),
-    *("restores", "restore_id", "cut", "origin", "digests", "redactions", "turn", "inbox"),
-)
 _SHOWN: Final = 40  # characters of a state key
 
 
@@ -32,9 +28,6 @@ class Header:
 
     stored: StoredSession
     document: Document
-    chain_from: int
-    is_from_format_1: bool
-    """Whether its initial state is unknown."""
     cut: frozenset[int]
     """Numbers of segments that a restore cut off."""
     restored: bool
@@ -53,10 +46,6 @@ class Header:
     def numbers(self) -> list[int]:
         """The numbers of its segments, oldest first."""
         return [number for number in range(self.stored.sealed) if number not in self.cut]
-
-    def counts_repeats(self, history: History) -> bool:
-        """Return whether format 1, which had no chain, counted an event again that a tail held once."""
-        return self.is_from_format_1 and bool(self.raw["rev"] > history.events)
 
     def fault(
         self,
@@ -87,16 +76,9 @@ def read_header(document: Document) -> Header | Fault:
         stored = read_session(replace(document, fields=_without_contradictions(fields)))
     except StoredDataError as exc:
         return Fault(code="FSCK101", path=document.path, says=str(exc))
-    later = [name for name in _OF_FORMAT_2 if name in fields]
-    if stored.chain is None and later:
-        says = f"has format 1, and {later[0]}, which came with format 2"
-        return Fault(code="FSCK101", path=document.path, item="format", says=says)
-    chain_from = fields.get("chain_from", 0)
     return Header(
         stored=stored,
         document=document,
-        chain_from=chain_from if type(chain_from) is int else 0,
-        is_from_format_1=stored.chain is None or "chain_from" in fields,
         cut=_cut(fields),
         restored=bool(fields.get("restores")),
     )
@@ -128,8 +110,6 @@ def _without_contradictions(fields: Mapping[str, Any]) -> dict[str, Any]:
             plain["sealed_max"] = 0.0 if live else None
     if not tail and _is_head(plain.get("chain")) and _is_head(plain.get("chain_sealed")):
         plain["chain_sealed"] = plain["chain"]
-    if type(since := plain.get("chain_from")) is int and type(rev) is int and since > rev:
-        plain["chain_from"] = 0
     if isinstance(plain.get("initial"), dict) and _is_ref(plain.get("initial_payload")):
         del plain["initial_payload"]
     return plain
@@ -157,11 +137,8 @@ def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
     has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
     if "initial" in fields and "initial_payload" in fields:
         found.append(header.fault("FSCK109", "initial_payload", "is set beside initial"))
-    if not has_initial and not header.numbers and not header.is_from_format_1:
+    if not has_initial and not header.numbers:
         found.append(header.fault("FSCK109", "initial", "is missing before the first seal"))
-    if header.chain_from > fields["rev"]:
-        says = f"is {header.chain_from}, rev is {fields['rev']}"
-        found.append(header.fault("FSCK107", "chain_from", says))
     if PayloadPlace.BUCKET in stored.spilled and place is not PayloadPlace.BUCKET:
         says = "names the bucket, and this store was opened without one: open it with its bucket"
         found.append(header.fault("FSCK108", "bucket", says))
@@ -229,10 +206,8 @@ def segment_faults(
     is_first = header.numbers[:1] == [number]
     if has_initial and not is_first:
         fault("FSCK109", "initial", f"is in segment {number}, it belongs into the first one")
-    if not has_initial and is_first and not header.is_from_format_1:
+    if not has_initial and is_first:
         fault("FSCK109", "initial", "is missing in the first segment")
-    if segment.chain_begin is None and not header.is_from_format_1:
-        fault("FSCK205", "format", "is 1 in a session of format 2")
     return found
 
 
@@ -254,11 +229,8 @@ def part_expiry_faults(expiry: Expiry | None, document: Document) -> list[Fault]
     return [Fault(code="FSCK208", path=document.path, item="expire_at", says=says, repair=(repair,))]
 
 
-def tail_run_head(header: Header, history: History) -> tuple[bytes | None, list[Fault]]:
+def tail_run_head(header: Header, history: History) -> tuple[bytes, list[Fault]]:
     """Return the head before the tail, and a fault if ``chain_sealed`` is another, as the rest proves."""
-    found = header.stored.chain_sealed
-    if header.stored.chain is None or "chain_sealed" not in header.raw:
-        return found, []
     stored: bytes = header.raw["chain_sealed"]
     if stored != history.head and fold(history.head, header.stored.tail) == header.stored.chain:
         says = f"is {stored.hex()[:16]}..., the newest segment ends with {history.head.hex()[:16]}..."
@@ -273,15 +245,11 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
     found, right = history.ended(revision)
     found = [*found]
     is_broken = bool(found)  # then nothing follows from the events
-    if header.stored.chain is None and revision >= history.events:
-        right = None
     if right is not None:
-        is_proven = header.stored.chain is not None and history.unchained <= header.chain_from
         says = f"is {revision}, the events say {right}"
-        repair: dict[str, FieldValue] | None = {"rev": right} if is_proven and not is_broken else None
+        repair: dict[str, FieldValue] | None = {"rev": right} if not is_broken else None
         found.append(header.fault("FSCK102", "rev", says, repair))
-    counts_repeats = header.counts_repeats(history)
-    found += _tail_faults(header, counts_repeats=counts_repeats, is_broken=is_broken)
+    found += _tail_faults(header, is_broken=is_broken)
     found += summary_faults(header, history, is_broken=is_broken)
     for marker, judged in history.judged_markers():
         if judged.says and marker.is_fixed:  # otherwise it cannot be read as an event
@@ -296,7 +264,7 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
         if last != create_time:
             says = f"is {last}, create_time is {create_time}, and the session has no event"
             found.append(header.fault("FSCK104", "last_update_time", says))
-    elif history.last is not None and last != history.last and not counts_repeats:
+    elif history.last is not None and last != history.last:
         says = f"is {last}, the last event says {history.last}"
         repair = None if is_broken else {"last_update_time": history.last}
         found.append(header.fault("FSCK104", "last_update_time", says, repair))
@@ -306,7 +274,7 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
 def summary_faults(header: Header, history: History, *, is_broken: bool) -> list[Fault]:
     """Return what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
     raw, found = header.raw, []
-    if history.state_is_known and not header.counts_repeats(history):
+    if history.state_is_known:
         right: dict[str, FieldValue] = {"turns": history.turns.count, "last_turn": history.turns.last}
         if "turns" in raw and {name: raw.get(name) for name in right} != right:
             says = f"is {raw['turns']}, the events say {history.turns.count}"
@@ -322,10 +290,10 @@ def summary_faults(header: Header, history: History, *, is_broken: bool) -> list
     return found
 
 
-def _tail_faults(header: Header, *, counts_repeats: bool, is_broken: bool) -> list[Fault]:
+def _tail_faults(header: Header, *, is_broken: bool) -> list[Fault]:
     size = sum(len(text.encode()) for text in header.stored.tail)
     found: int = header.raw["tail_bytes"]
-    if found == size or (counts_repeats and header.stored.tail and found > size):
+    if found == size:
         return []
     fields: dict[str, FieldValue] | None = None if is_broken else {"tail_bytes": size}
     return [header.fault("FSCK103", "tail_bytes", f"is {found}, the tail takes {size}", fields)]

@@ -26,7 +26,6 @@ _CLEAR: Final = frozenset(
         "expire_at",
         "parts_expire_at",
         "chain",
-        "chain_from",
         "chain_begin",
         "chain_end",
         "chain_sealed",

@@ -41,7 +41,6 @@ class Vitals:
     abort: bool
     inbox: tuple[Shown, ...]
     chain: str
-    chain_from: int
     epoch: str
     tail_events: int
     tail_bytes: int
@@ -135,8 +134,7 @@ def vitals(document: Document, stored: StoredSession, segments: Sequence[Documen
         until=moment(turn.until),
         abort=turn.abort,
         inbox=tuple(mask.over(text, most=2_000) for text in stored.inbox),
-        chain=stored.chain.hex() if stored.chain is not None else "",
-        chain_from=stored.chain_from,
+        chain=stored.chain.hex(),
         epoch=stored.epoch,
         tail_events=len(stored.tail),
         tail_bytes=tail_bytes,

@@ -141,16 +141,12 @@ class Reader:
             before = each.cursor
 
     async def session_at(self, place: Place, at: Point) -> Session:
-        """Return a session as it was; keys whose value is unknown there are left out.
+        """Return a session as it was.
 
         Raises:
             SessionMissingError: the session does not exist.
         """
-        session = await self.store.sessions.get_session_at(
-            **place.ids,
-            at=at,
-            unknown_initial="omit",
-        )
+        session = await self.store.sessions.get_session_at(**place.ids, at=at)
         if session is None:
             raise SessionMissingError("the session does not exist")
         return session

@@ -39,7 +39,6 @@ async def fork(visit: Visit) -> Response:
         at=_point(event_id),
         to_session_id=target.session,
         to_user_id=target.user,
-        unknown_initial="omit",
     )
     there = Place(app=made.app_name, user=made.user_id, session=made.id)
     return RedirectResponse(visit.links.to("session", there), 303)

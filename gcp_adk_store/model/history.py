@@ -6,21 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from gcp_adk_store.errors import InitialStateUnknownError, InvalidInputError, PointMissingError
+from gcp_adk_store.errors import InvalidInputError, PointMissingError
 from gcp_adk_store.model.redactions import hash_of
 
 _START: Final = b"gcp-adk-store/2\0"
-_SHOWN: Final = 3  # names of keys in an error
-_SHOWN_CHARACTERS: Final = 40  # of each name
 
 
-def genesis(epoch: str, *, after: int = 0) -> bytes:
-    """Return the head of the chain of a session without chained events.
-
-    *epoch* identifies the session. The chain of a session from format 1 begins *after* so many appends.
-    """
-    start = _START + epoch.encode()
-    return hashlib.sha256(start + b"\0%d" % after if after else start).digest()
+def genesis(epoch: str) -> bytes:
+    """Return the head of the chain of a session without events, which *epoch* identifies."""
+    return hashlib.sha256(_START + epoch.encode()).digest()
 
 
 def link(head: bytes, hashed: bytes) -> bytes:
@@ -171,33 +165,18 @@ def state_at(
     *,
     kept: Mapping[str, Any],
     later: Mapping[str, Any],
-    initial: Mapping[str, Any] | None,
-) -> tuple[dict[str, Any], set[str]]:
-    """Return a session's state at a point, and the keys of which nobody knows whether and how they were set.
+    initial: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a session's state at a point.
 
     A key that no event after the point changed has its value of *now*. Any other has the last value that the
-    events before the point gave it, or else its initial one; without *initial* it is unknown.
+    events before the point gave it, or else its *initial* one.
     """
     unset = keys_of_initial(kept, later)
     state = {key: value for key, value in now.items() if key not in later}
     state.update((key, value) for key, value in kept.items() if key in later)
-    if initial is None:
-        return state, unset
     state.update((key, value) for key, value in initial.items() if key in unset)
-    return state, set()
-
-
-def unknown_state(keys: Iterable[str]) -> InitialStateUnknownError:
-    """Return the error for *keys* whose initial values nobody knows."""
-    names = sorted(keys)
-    shown = ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN])
-    return InitialStateUnknownError(
-        f"the session is from format 1, which does not keep a session's initial state: the values of "
-        f"{len(names)} state keys at the point are unknown, because events changed them first after it "
-        f"({shown}{', ...' if len(names) > _SHOWN else ''}); choose a later point; "
-        'get_session_at and fork_session can leave these keys out: unknown_initial="omit"',
-        keys=names,
-    )
+    return state
 
 
 def _has_zone(time: object) -> bool:

@@ -78,10 +78,8 @@ class HistoryProof:
     session_id: str
     events: int
     """Number of stored events."""
-    unchained: int
-    """Events at the begin that the chain does not cover: those of a session from format 1."""
     head: str
-    """The head of the chain after the last event, in hex digits; empty without a chain. Keep it with *events*
+    """The head of the chain after the last event, in hex digits. Keep it with *events*
     outside of the store, and pass both to a later call: then nobody can rewrite the events unnoticed."""
     broken: HistoryBreak | None
     """The first place that is not proven; ``None`` if all events are."""
@@ -127,35 +125,24 @@ class AnchorReport:
     """Sessions that it looked at."""
     written: int
     """Anchors that it wrote; a session whose head is anchored already needs none."""
-    unchained: int
-    """Sessions without a chain, from format 1."""
     unreadable: int
     """Sessions whose document cannot be read."""
 
 
-def first_difference(
-    texts: Sequence[str], digests: Sequence[bytes], *, only_newest: bool = False
-) -> tuple[int, HistoryChange] | None:
-    """Return the first of *texts* that is not what was appended, as *digests* tell; ``None`` if all are.
-
-    With *only_newest*, the chain may have begun after some of *texts*, and the digests cover the others.
-    """
+def first_difference(texts: Sequence[str], digests: Sequence[bytes]) -> tuple[int, HistoryChange] | None:
+    """Return the first of *texts* that is not what was appended, as *digests* tell; ``None`` if all are."""
     if not digests:
         return None
     found = digests_of(texts)
-    start = max(0, len(found) - len(digests)) if only_newest else 0
-    for number, (now, was) in enumerate(zip(found[start:], digests, strict=False)):
+    for number, (now, was) in enumerate(zip(found, digests, strict=False)):
         if now == was:
             continue
-        later = found[start + number + 1 :]
-        if was in later:
-            return start + number, HistoryChange.SWAPPED if now in digests else HistoryChange.ADDED
-        return start + number, HistoryChange.DROPPED if now in digests[
-            number + 1 :
-        ] else HistoryChange.CHANGED
-    if len(found) - start < len(digests):
+        if was in found[number + 1 :]:
+            return number, HistoryChange.SWAPPED if now in digests else HistoryChange.ADDED
+        return number, HistoryChange.DROPPED if now in digests[number + 1 :] else HistoryChange.CHANGED
+    if len(found) < len(digests):
         return len(found), HistoryChange.CUT
-    if len(found) - start > len(digests):
+    if len(found) > len(digests):
         return len(digests), HistoryChange.ADDED
     return None
 

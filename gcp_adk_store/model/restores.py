@@ -17,7 +17,6 @@ class Rewound:
     revision: int
     chain: bytes
     chain_sealed: bytes
-    chain_from: int
     tail: Sequence[str]
     sealed: int
     sealed_max: float | None
@@ -43,8 +42,7 @@ def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> Re
 
     A segment with events of both sides of the point is cut off, and the tail takes those before it. The tail
     gets a number of its own, so that a place in the old tail is never taken for one in the new one. The
-    revision falls by the number of events that are lost. The chain goes back to its head at the point. In a
-    session from format 1 that goes back to a point before its chain, the chain begins anew at the point.
+    revision falls by the number of events that are lost. The chain goes back to its head at the point.
     """
     live = stored.live
     total = sum(len(segment.texts) for segment in segments) + len(stored.tail)
@@ -58,18 +56,11 @@ def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> Re
     cut = cut_from(first, sealed=stored.sealed, cut=stored.cut)
 
     revision = stored.revision - (total - kept)
-    chained = 0 if stored.chain is None else stored.revision - stored.chain_from
-    unchained = max(0, total - chained)
-    chain_from = revision if unchained and kept <= unchained else stored.chain_from
-    begin = segments[whole - 1].chain_end if whole else None
-    if begin is None or chain_from != stored.chain_from:
-        begin = genesis(stored.epoch, after=chain_from)
-    texts = tail[max(0, unchained - start) :] if chain_from == stored.chain_from else []
+    begin = segments[whole - 1].chain_end if whole else genesis(stored.epoch)
     return Rewound(
         revision=revision,
-        chain=fold(begin, texts),
+        chain=fold(begin, tail),
         chain_sealed=begin,
-        chain_from=chain_from,
         tail=tail,
         sealed=stored.sealed + 1,
         sealed_max=segments[whole - 1].running_max if whole else None,

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import genesis, link
+from gcp_adk_store.model.history import link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.redactions import hash_of, holds
@@ -22,7 +22,7 @@ from gcp_adk_store.model.turns import Turn
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?(?:@([0-9]{1,18}))?"
+    r"#([0-9a-f]{64})(?::([0-9]{1,18}))?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?(?:@([0-9]{1,18}))?"
     r"(?:~([0-9]{1,18}))?"
 )
 
@@ -49,10 +49,10 @@ class Marker:
     """The number of appends."""
     update_time: str
     """The document's update time, ``seconds.nanoseconds``; empty if unknown."""
+    chain: bytes
+    """The head of the session's chain, from which the next append goes on."""
     expiry: Expiry | None = None
     """The session's expiry, ``None`` without a time to live."""
-    chain: bytes | None = None
-    """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
     fence: int = 0
     """The number of the session's newest turn, 0 without one."""
     restores: int = 0
@@ -61,11 +61,6 @@ class Marker:
     """The session's turns; ``None`` if they are unknown."""
     redactions: int = 0
     """How often events of the session were redacted."""
-
-    @property
-    def head(self) -> bytes:
-        """The head that the next append goes on from: in format 1 that of a chain that begins with it."""
-        return genesis(self.epoch, after=self.revision) if self.chain is None else self.chain
 
     def has_expired(self, now: float) -> bool:
         """Return whether the session has expired *now* by what the handle knows: others may have appended."""
@@ -89,7 +84,7 @@ class Marker:
             revision=int(revision),
             update_time=update_time,
             expiry=expiry,
-            chain=None if chain is None else bytes.fromhex(chain),
+            chain=bytes.fromhex(chain),
             fence=int(fence or 0),
             restores=int(restores or 0),
             turns=None if turns is None else Turns(count=int(turns), last=last),
@@ -107,7 +102,7 @@ class Marker:
             revision=self.revision + len(append.texts),
             update_time=update_time,
             expiry=expiry,
-            chain=append.head_after(self.head),
+            chain=append.head_after(self.chain),
             turns=self.turns and self.turns.after(append.turns),
         )
 
@@ -115,8 +110,7 @@ class Marker:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
         if self.expiry is not None:
             text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
-        if self.chain is not None:
-            text += f"#{self.chain.hex()}"
+        text += f"#{self.chain.hex()}"
         if self.restores:
             text += f":{self.restores}"
         if self.turns is not None:
@@ -159,12 +153,12 @@ class StoredSession:
     update_time: str
     read_time: float
     """Firestore's time of the read, as Unix time in seconds."""
+    chain: bytes
+    """The head of its chain."""
     expiry: Expiry | None = None
     """Its expiry, ``None`` without a time to live."""
-    chain: bytes | None = None
-    """The head of its chain; ``None`` in format 1, which has no chain."""
-    chain_sealed: bytes | None = None
-    """The head at the end of its newest segment; ``None`` in format 1 and in a read without the tail."""
+    chain_sealed: bytes = b""
+    """The head at the end of its newest segment; empty in a read without the tail."""
     initial: Mapping[str, Any] | PayloadRef | None = None
     """Its state at its creation or its payload; ``None`` if unknown or in its first live segment."""
     create_time: float | None = None
@@ -175,8 +169,6 @@ class StoredSession:
     """The messages that wait for a turn, in order; empty in a listing."""
     origin: Origin | None = None
     """The session that it was forked from; ``None`` if it was created."""
-    chain_from: int = 0
-    """The revision at which its chain begins; 0 in a read without the tail."""
     restores: int = 0
     """How often it was restored."""
     restore_id: str | None = None
@@ -188,8 +180,7 @@ class StoredSession:
     redactions: int = 0
     """How often events of it were redacted: what was read of its segments before is out of date."""
     digests: Sequence[bytes] = ()
-    """:func:`~gcp_adk_store.model.redactions.digests_of` the tail, as far as the chain covers it; empty in a
-    read without the tail."""
+    """:func:`~gcp_adk_store.model.redactions.digests_of` the tail; empty in a read without it."""
 
     @property
     def live(self) -> Sequence[int]:
@@ -231,15 +222,15 @@ class Segment:
     texts: Sequence[str]
     running_max: float
     """The newest timestamp of this segment and all before it; a read of later events skips them."""
-    chain_begin: bytes | None = None
-    """The head of the session's chain before these events; ``None`` in format 1, which has no chain."""
-    chain_end: bytes | None = None
+    chain_begin: bytes
+    """The head of the session's chain before these events."""
+    chain_end: bytes
     """The head after them."""
     initial: Mapping[str, Any] | PayloadRef | None = None
     """In the first live segment, the session's state at its creation or its payload, if known."""
     digests: Sequence[bytes] | None = None
-    """:func:`~gcp_adk_store.model.redactions.digests_of` the events that the chain covers, as they were when
-    they were appended; ``None`` for those of *texts*."""
+    """:func:`~gcp_adk_store.model.redactions.digests_of` the events, as they were when they were
+    appended; ``None`` for those of *texts*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

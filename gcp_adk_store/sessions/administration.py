@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from typing import Literal
 
 from google.adk.sessions import Session
 
@@ -18,7 +17,6 @@ from gcp_adk_store.model.proofs import HistoryProof
 from gcp_adk_store.model.redactions import Redaction, require_reason
 from gcp_adk_store.model.usage import SessionUsage
 from gcp_adk_store.sessions.appends import Spelling
-from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.checks import Checker, OnProgress, scope_of
 from gcp_adk_store.sessions.forking import ArtifactCopies, SessionForks, fork_key
 from gcp_adk_store.sessions.garbage import Collector
@@ -85,7 +83,6 @@ class SessionAdministration(Closing):
         user_id: str,
         session_id: str,
         at: Point,
-        unknown_initial: Literal["raise", "omit"] = "raise",
     ) -> Session | None:
         """Return a session as it was at a point, or ``None``; it costs what :meth:`get_session` does.
 
@@ -99,23 +96,18 @@ class SessionAdministration(Closing):
             user_id: As *app_name*.
             session_id: As *app_name*.
             at: The point, such as ``Point.before_invocation("e-1")``.
-            unknown_initial: What to do about keys of a session from format 1 that events changed first after
-                the point: raise an error, or leave these keys out of the state.
 
         Raises:
             PointMissingError: the session does not have the point.
-            InitialStateUnknownError: the session is from format 1, which does not keep the state that it was
-                created with; the error names the keys.
             InvalidInputError: *at* is not a point.
             PayloadMissingError: an event that may have changed the state is gone, also with
                 ``on_missing_payload="placeholder"``.
         """
-        require_either("unknown_initial", unknown_initial, "raise", "omit")
         require_point(at)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None
-        found = await self._reader.find_at(key, at, omit_unknown=unknown_initial == "omit")
+        found = await self._reader.find_at(key, at)
         return None if found is None else to_session(found)
 
     @operation
@@ -198,14 +190,12 @@ class SessionAdministration(Closing):
         at: Point | None = None,
         to_session_id: str | None = None,
         to_user_id: str | None = None,
-        unknown_initial: Literal["raise", "omit"] = "raise",
         artifacts: ArtifactCopies | None = None,
     ) -> Session:
         """Fork a session without its artifacts; :meth:`gcp_adk_store.Store.fork_session` copies them, too.
 
         The arguments and errors are those of that method; it passes what copies *artifacts*.
         """
-        require_either("unknown_initial", unknown_initial, "raise", "omit")
         if at is not None:
             require_point(at)
         source = SessionKey(app=app_name, user=user_id, session=session_id)
@@ -216,7 +206,6 @@ class SessionAdministration(Closing):
             fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id),
             at,
             ttl_seconds=self._default_ttl_s,
-            omit_unknown=unknown_initial == "omit",
             artifacts=artifacts,
         )
 
@@ -256,8 +245,6 @@ class SessionAdministration(Closing):
             SessionMissingError: the session does not exist; nothing was written.
             PointMissingError: the session does not have this point, perhaps because another call restored it
                 to an earlier one; nothing was written.
-            InitialStateUnknownError: the session is from format 1, and the state at the point is unknown;
-                nothing was written.
             SessionConflictError: the session has another number of events than *only_of_events*; nothing was
                 written.
             InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.

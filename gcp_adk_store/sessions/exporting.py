@@ -166,12 +166,8 @@ class _Reader(SessionReader):
         """Return the state of an app and a user from their *documents*."""
         return await self._complete_shared(owner, *documents)
 
-    async def whole_initial(
-        self, stored: StoredSession, segments: Sequence[Segment]
-    ) -> Mapping[str, Any] | None:
-        """Return the state that a session was created with, with payloads; ``None`` if it is unknown."""
+    async def whole_initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        """Return the state that a session was created with, with payloads."""
         initial = await self.initial(stored, segments)
-        if initial is None:
-            return None
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         return await self._complete_state(mine, initial)

@@ -118,18 +118,17 @@ class SessionForks:
         at: Point | None,
         *,
         ttl_seconds: float | None,
-        omit_unknown: bool,
         artifacts: ArtifactCopies | None,
     ) -> Session:
         """Make *target* from *source* as it was at a point, by default now, and return it.
 
         Raises:
-            SessionMissingError, SessionExistsError, PointMissingError, InitialStateUnknownError,
+            SessionMissingError, SessionExistsError, PointMissingError,
                 PayloadMissingError, UnavailableError, OutcomeUnknownError: as the store's ``fork_session``.
         """
 
         async def made() -> Session | Changed:
-            found = await self._reader.find_past(source, at, omit_unknown=omit_unknown, reader=target.owner)
+            found = await self._reader.find_past(source, at, reader=target.owner)
             if found is None:
                 raise SessionMissingError(NOT_FOUND)
             whole, past, seen = found
@@ -184,7 +183,7 @@ class SessionForks:
         if sum(len(text.encode()) for text in tail) >= self._limits.seal_tail_bytes:
             times = [one.timestamp for one in events[len(events) - len(tail) :]]
             times += [segment.running_max for segment in segments[-1:]]
-            segments.append(Segment(texts=tail, running_max=max(times)))
+            segments.append(Segment(texts=tail, running_max=max(times), chain_begin=b"", chain_end=b""))
             tail = []
         segments = await apart(
             lambda: chained(segments, genesis(epoch)), light=len(past.events) <= _LIGHT_EVENTS
@@ -229,7 +228,7 @@ class SessionForks:
             update_time="",
             read_time=whole.read_time,
             expiry=expiry,
-            chain=fold(sealed_head or b"", tail),
+            chain=fold(sealed_head, tail),
             chain_sealed=sealed_head,
             initial=None if segments else initial,
             create_time=time,

@@ -23,7 +23,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.kernel.lru import Lru
 from gcp_adk_store.kernel.pauses import Pauses, apart
-from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
+from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.segment_numbers import newest_live
@@ -107,31 +107,29 @@ class SessionReader(CompletingReader):
 
         return await self._find(key, choose, whole=wants_events(config))
 
-    async def find_at(self, key: SessionKey, point: Point, *, omit_unknown: bool) -> Found | None:
+    async def find_at(self, key: SessionKey, point: Point) -> Found | None:
         """Return a session as it was at *point*, with the state of its app and user as it is now.
 
         Raises:
             PointMissingError: the session does not have the point.
-            InitialStateUnknownError: values of keys are unknown, and *omit_unknown* is false.
             StoredDataError, UnavailableError: as :meth:`find`.
         """
-        return await self._find(key, partial(self._at, point=point, omit_unknown=omit_unknown), whole=True)
+        return await self._find(key, partial(self._at, point=point), whole=True)
 
     async def find_past(
-        self, key: SessionKey, point: Point | None, *, omit_unknown: bool, reader: UserKey
+        self, key: SessionKey, point: Point | None, *, reader: UserKey
     ) -> "tuple[StoredSession, Past, Found] | None":
         """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
 
         The point is by default now.
 
         Raises:
-            PointMissingError, InitialStateUnknownError, StoredDataError, UnavailableError: as
-                :meth:`find_at`.
+            PointMissingError, StoredDataError, UnavailableError: as :meth:`find_at`.
         """
         seen: list[tuple[StoredSession, Past]] = []
 
         async def choose(stored: StoredSession) -> Chosen | None:
-            past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+            past = await self.past(stored, point=point)
             if past is None:
                 return None
             seen[:] = [(stored, past)]
@@ -141,12 +139,12 @@ class SessionReader(CompletingReader):
         return None if found is None else (*seen[0], found)
 
     async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
-        """Return a session as it was before an invocation, without keys whose values are unknown.
+        """Return a session as it was before an invocation.
 
         ``None`` stands for a session that does not exist, and for one without the invocation.
         """
         try:
-            return await self.find_at(key, Point.before_invocation(invocation_id), omit_unknown=True)
+            return await self.find_at(key, Point.before_invocation(invocation_id))
         except PointMissingError:
             return None
 
@@ -200,11 +198,11 @@ class SessionReader(CompletingReader):
 
         return await read_whole(self._documents.deadline_s, look)
 
-    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Chosen | None":
-        past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+    async def _at(self, stored: StoredSession, *, point: Point) -> "Chosen | None":
+        past = await self.past(stored, point=point)
         return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
 
-    async def past(self, stored: StoredSession, *, point: Point | None, omit_unknown: bool) -> "Past | None":
+    async def past(self, stored: StoredSession, *, point: Point | None) -> "Past | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
         segments = await self.segments(stored, stored.live)
         if segments is None:
@@ -218,12 +216,10 @@ class SessionReader(CompletingReader):
         count = len(events) if point is None else point.kept([one.event for one in events])
         deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
-        initial: Mapping[str, Any] | None = {}
+        initial: Mapping[str, Any] = {}
         if keys_of_initial(kept, later):
             initial = await self.initial(stored, segments)
-        state, unknown = state_at(stored.state, kept=kept, later=later, initial=initial)
-        if unknown and not omit_unknown:
-            raise unknown_state(unknown)
+        state = state_at(stored.state, kept=kept, later=later, initial=initial)
         if count < len(events):
             last = events[count - 1].timestamp if count else stored.create_time
             stored = replace(
@@ -249,9 +245,11 @@ class SessionReader(CompletingReader):
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
-    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
-        """Return the state that a session was created with, without payloads; ``None`` if it is unknown."""
+    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        """Return the state that a session was created with, without payloads."""
         initial = segments[0].initial if segments else stored.initial
+        if initial is None:
+            raise StoredDataError(f"{self._layout.session(stored.key)} lacks initial")
         if not isinstance(initial, PayloadRef):
             return initial
         mine = self._layout.session_payloads(stored.key, stored.epoch)

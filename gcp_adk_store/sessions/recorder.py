@@ -204,9 +204,7 @@ class SessionRecorder:
         if marker != stored.marker:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
-        return replace(
-            stored.marker, update_time=written[0].update_time, expiry=expiry, chain=stored.marker.head
-        )
+        return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
 
 
 class _Appending:

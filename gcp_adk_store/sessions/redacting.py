@@ -151,7 +151,7 @@ class Redactor:
     ) -> _Seen | None:
         """Return the session with all its events; ``None`` if others changed it meanwhile."""
         try:
-            past = await self._reader.past(stored, point=None, omit_unknown=True)
+            past = await self._reader.past(stored, point=None)
         except PayloadMissingError:
             if await self._reader.lost(stored) is None:
                 raise

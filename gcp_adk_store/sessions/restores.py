@@ -125,7 +125,7 @@ class Restorer:
         """Take a session back to *point*, exactly once; first finish restores that were interrupted.
 
         Raises:
-            SessionMissingError, PointMissingError, InitialStateUnknownError, OutcomeUnknownError: as the
+            SessionMissingError, PointMissingError, OutcomeUnknownError: as the
                 service's ``restore_session``.
         """
         restore_id, layout = machine.random_bytes(16).hex(), self._storage.layout
@@ -177,7 +177,7 @@ class Restorer:
     async def _past(self, stored: StoredSession, point: Point) -> Past | None:
         """Return what *stored* was at *point*; ``None`` if others changed it meanwhile."""
         try:
-            past = await self._reader.past(stored, point=point, omit_unknown=False)
+            past = await self._reader.past(stored, point=point)
         except PayloadMissingError:
             if await self._reader.lost(stored) is None:
                 raise

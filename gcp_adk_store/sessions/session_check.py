@@ -69,7 +69,7 @@ class SessionLook:
         self._reading = Reading(storage, self._owner)
         self._last_max: float | None = None
         self._first: Segment | None = None
-        self.history = History(epoch=header.stored.epoch, chain_from=header.chain_from)
+        self.history = History(header.stored.epoch)
         self.faults: list[Fault] = []
 
     async def look(self, held: Held, *, named: AbstractSet[int]) -> list[Fault]:
@@ -133,11 +133,10 @@ class SessionLook:
         document: Document,
         texts: Sequence[str],
         found: Sequence[bytes] | None,
-        begin: bytes | None,
-        end: bytes | None,
+        begin: bytes,
+        end: bytes,
     ) -> None:
-        only_newest = bool(self._header.chain_from)
-        self.faults += digest_faults(document, texts, found, begin=begin, end=end, only_newest=only_newest)
+        self.faults += digest_faults(document, texts, found, begin=begin, end=end)
 
     async def _tail(self) -> None:
         stored = self._header.stored
@@ -146,9 +145,7 @@ class SessionLook:
         self._digests(self._header.document, stored.tail, stored.digests, begin, stored.chain)
         await self._add(self._header.path, stored.tail, begin, stored.chain, code="FSCK107")
 
-    async def _add(
-        self, path: str, texts: Sequence[str], begin: bytes | None, end: bytes | None, *, code: str
-    ) -> None:
+    async def _add(self, path: str, texts: Sequence[str], begin: bytes, end: bytes, *, code: str) -> None:
         events: list[StoredEvent | None] = []
         refs: list[PayloadRef] = []
         decoded = await apart(partial(_decoded, texts), light=len(texts) < 2)  # noqa: PLR2004
@@ -211,11 +208,9 @@ class SessionLook:
         for value in header.stored.state.values():
             if isinstance(value, PayloadRef):
                 history.references[value] = header.path
-        if not is_whole or header.counts_repeats(history):
+        if not is_whole:
             return
-        is_proven = header.stored.chain is not None and not any(
-            fault.code in {"FSCK107", "FSCK205"} for fault in self.faults
-        )
+        is_proven = not any(fault.code in {"FSCK107", "FSCK205"} for fault in self.faults)
         for difference in history.differences(header.stored.state, initial):
             if difference.ref is not None:
                 data = await self._reading.get(difference.ref, header.path)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.model.redactions import DIGEST_BYTES, digests_of
+from gcp_adk_store.model.redactions import DIGEST_BYTES
 from gcp_adk_store.model.sessions import Append, Marker, StoredSession
 
 _CAPACITY_BYTES: Final = 8 * 1024 * 1024
@@ -43,8 +43,7 @@ class KnownTails:
 
     def saw(self, stored: StoredSession) -> None:
         """Take note of a session that was read with its tail."""
-        covers = len(stored.digests) == len(stored.tail)  # a chain may begin within the tail
-        self._put(stored.marker, b"".join(stored.digests if covers else digests_of(stored.tail)))
+        self._put(stored.marker, b"".join(stored.digests))
 
     def saw_digests(self, stored: StoredSession) -> None:
         """Take note of a session that was read with the digests of its whole tail, and without the tail."""

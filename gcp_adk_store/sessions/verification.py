@@ -84,7 +84,7 @@ class _Verification:
         self._known = known
         self._anchors = anchors
         self._path = storage.layout.session(stored.key)
-        self._history = History(epoch=stored.epoch, chain_from=stored.chain_from)
+        self._history = History(stored.epoch)
         self._runs: list[tuple[Run, int]] = []
         """Runs, each with the number of its first event."""
 
@@ -93,8 +93,8 @@ class _Verification:
         is_whole = broken is None
         if is_whole:
             stored = self._stored
-            begin = stored.chain_sealed if stored.chain is not None else None
-            tail = Run(self._path, stored.tail, [], begin, stored.chain, "tail", digests=stored.digests)
+            begin, end = stored.chain_sealed, stored.chain
+            tail = Run(self._path, stored.tail, [], begin, end, "tail", digests=stored.digests)
             await self._add(tail)
         heads = await apart(self._heads, light=False)
         unfit, anchored = unfit_anchor(self._anchors or (), heads)
@@ -112,8 +112,7 @@ class _Verification:
             user_id=key.user,
             session_id=key.session,
             events=history.events,
-            unchained=history.unchained,
-            head=self._stored.chain.hex() if self._stored.chain else "",
+            head=self._stored.chain.hex(),
             broken=broken,
             redacted=tuple(self._redacted(None if anchors is None else anchored)),
             anchors=None if anchors is None else len(anchors),
@@ -147,17 +146,15 @@ class _Verification:
     def _judged(self) -> HistoryBreak | None:
         """Return the first run that the chain does not prove."""
         stored = self._stored
-        if stored.chain is None:
-            return None
         faults, revision = self._history.ended(stored.revision)
         if faults:
             broken = {fault.path: fault for fault in faults}
             run, first = next(each for each in self._runs if each[0].path in broken)
-            return self._break(run, first, broken[run.path].says)
+            return _break(run, first, broken[run.path].says)
         if revision is not None:
             run, first = self._runs[-1]
             says = f"{stored.revision} events were appended, and {self._history.events} are there"
-            return self._break(run, first, says)
+            return _break(run, first, says)
         return None
 
     def _unexplained(self) -> HistoryBreak | None:
@@ -187,15 +184,11 @@ class _Verification:
 
     def _heads(self) -> dict[str, int]:
         """Return all heads of the chain, as the texts alone say, each with the number of events before it."""
-        if self._stored.chain is None:
-            return {}
-        start = number = self._history.unchained
-        head = genesis(self._stored.epoch, after=self._stored.chain_from)
-        heads = {head.hex(): start}
+        head = genesis(self._stored.epoch)
+        heads = {head.hex(): 0}
         for run, first in self._runs:
-            for text in run.texts[max(0, start - first) :]:
+            for number, text in enumerate(run.texts, start=first + 1):
                 head = step(head, text)
-                number += 1
                 heads[head.hex()] = number
         return heads
 
@@ -236,9 +229,6 @@ class _Verification:
             says=says,
         )
 
-    def _break(self, run: Run, first: int, says: str) -> HistoryBreak:
-        return _break(run, first, says, only_newest=bool(self._stored.chain_from))
-
     def _unreadable(self, path: str, says: str) -> HistoryBreak:
         events = self._history.events
         return HistoryBreak(
@@ -246,9 +236,9 @@ class _Verification:
         )
 
 
-def _break(run: Run, first: int, says: str, *, only_newest: bool) -> HistoryBreak:
+def _break(run: Run, first: int, says: str) -> HistoryBreak:
     """Return where *run* breaks, whose first event has the number *first*: the very event if it is known."""
-    found = first_difference(run.texts, run.digests or (), only_newest=only_newest)
+    found = first_difference(run.texts, run.digests or ())
     if found is None:
         return HistoryBreak(
             position=first,

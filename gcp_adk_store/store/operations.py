@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from google.adk.sessions import Session
 
@@ -79,7 +79,6 @@ class StoreOperations(Closing):
         to_session_id: str | None = None,
         to_user_id: str | None = None,
         artifacts: Which = "at_point",
-        unknown_initial: Literal["raise", "omit"] = "raise",
     ) -> Session:
         """Make a session with the events, the state and the artifacts of another one, as it was at a point.
 
@@ -106,7 +105,6 @@ class StoreOperations(Closing):
             artifacts: ``"at_point"`` copies the versions that the source had at the point: up to the one that
                 :meth:`restore_session` would make the latest again. ``"all"`` copies all that exist,
                 ``"none"`` none. Version numbers stay the same.
-            unknown_initial: As :meth:`FirestoreSessionService.get_session_at` takes it.
 
         Returns:
             The new session, equal to what ``get_session`` returns.
@@ -115,8 +113,7 @@ class StoreOperations(Closing):
             SessionMissingError: the source does not exist, or was deleted before all of it was copied.
             SessionExistsError: the new id is taken, by a session or by artifacts of an earlier one; no
                 session was made. An expired session does not count.
-            PointMissingError, InitialStateUnknownError: as
-                :meth:`FirestoreSessionService.get_session_at`.
+            PointMissingError: the source does not have the point.
             InvalidInputError: an id or an option is invalid.
             PayloadMissingError: a payload of the source is gone.
             OutcomeUnknownError: not answered; the new session may exist. :meth:`find_garbage` finds what an
@@ -136,7 +133,6 @@ class StoreOperations(Closing):
             at=at,
             to_session_id=target.session,
             to_user_id=target.user,
-            unknown_initial=unknown_initial,
             artifacts=copies,
         )
 
@@ -146,7 +142,7 @@ class StoreOperations(Closing):
         """Take a session back to a point, with its artifacts, and return it.
 
         One atomic step takes back its events and its own state, as the session service's
-        :meth:`~FirestoreSessionService.restore_session` describes. Then each of its files whose latest
+        :meth:`~SessionService.restore_session` describes. Then each of its files whose latest
         version was saved after the point gets a new version as it was at the point, or a tombstone if it did
         not exist, as after ADK's rewind: docs/data-model.md says which versions these are. If the call fails
         between the two, the next restore of the session, or the collector, does the rest. Files whose names
@@ -161,8 +157,7 @@ class StoreOperations(Closing):
                 default what is cut off is lost.
 
         Raises:
-            SessionMissingError, PointMissingError, InitialStateUnknownError, InvalidInputError: nothing was
-                restored.
+            SessionMissingError, PointMissingError, InvalidInputError: nothing was restored.
             SessionExistsError: *keep_as* is taken; nothing was written.
             SessionConflictError: another call appended after the fork was made; nothing was restored. The
                 fork stays: delete it, or choose another id, before calling again.

@@ -109,8 +109,7 @@ class Leases:
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
 
             def hold(written: Sequence[Written]) -> Hold:
-                chain = stored.chain or stored.marker.head
-                now = replace(stored, update_time=written[0].update_time, chain=chain)
+                now = replace(stored, update_time=written[0].update_time)
                 return Hold(self._storage, key, now, taken, lease_s=lease_s, since=since)
 
             return Commit([write_turn(self._layout.session(key), stored, taken)], hold)

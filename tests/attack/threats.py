@@ -18,7 +18,6 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.redactions import Replaced, audit_of, marker_of
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.redactions import digests_of, hash_of
 from tests.attack.world import (
     ADA,
@@ -206,7 +205,7 @@ async def _(world: World) -> None:
     await world.put({path: [*earlier.values()][2]})
 
 
-@threat("gives a segment the old format, without heads", CHAIN)
+@threat("gives a segment an older format, without heads", READ)
 async def _(world: World) -> None:
     documents = await world.raw()
     path, fields = [*documents.items()][2]
@@ -340,36 +339,13 @@ async def _(world: World) -> None:
     await world.put({**gone, **written_anew(moved(documents, ADA, epoch="forged"))})
 
 
-@threat("gives the session the old format, which has no chain", KEPT)
+@threat("gives the session an older format, which had no chain", READ)
 async def _(world: World) -> None:
     later = ("chain", "digests", "initial", "turns", "last_t", "redact")
     documents: Raw = {}
     for path, fields in (await world.raw()).items():
         old = {name: value for name, value in fields.items() if not name.startswith(later)}
         documents[path] = {**old, "format": 1}
-    await world.put(documents)
-
-
-@threat("raises `chain_from`, so that the chain covers less", KEPT)
-async def _(world: World) -> None:
-    documents = await world.raw()
-    path = path_of(ADA)
-    session = documents[path]
-    head = genesis(session["epoch"], after=12)
-    for segment, fields in [*documents.items()][1:]:
-        old = {name: value for name, value in fields.items() if not name.startswith(("chain", "digests"))}
-        documents[segment] = {**old, "format": 1}
-    tail = forged(session["tail"])
-    size = sum(len(text.encode()) for text in tail)
-    documents[path] = {
-        **session,
-        "tail": tail,
-        "digests": digests_of(tail),
-        "tail_bytes": size,
-        "chain_from": 12,
-        "chain_sealed": head,
-        "chain": fold(head, tail),
-    }
     await world.put(documents)
 
 

@@ -192,7 +192,7 @@ def written_anew(documents: Raw, **fields: Any) -> Raw:
     """Return the documents of a session with a chain that fits their texts, as a forger makes it."""
     (path, session), *segments = documents.items()
     session = {**session, **fields}
-    head = genesis(session["epoch"], after=session.get("chain_from", 0))
+    head = genesis(session["epoch"])
     count, forged = 0, {}
     for segment, old in segments:
         texts = unpack_segment(old["body"])

@@ -18,14 +18,13 @@ from gcp_adk_store.bulk import (
     PruneSessions,
     ReadEvents,
     ReadSessions,
-    Reencode,
     VerifySessions,
     WriteParquet,
     run,
     workers,
 )
 from gcp_adk_store.bulk.jobs import as_json_line
-from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows, _Reencode
+from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
 from gcp_adk_store.codec.writes import EVERY_NAME, Write
 from gcp_adk_store.model.retention import Retention
 from gcp_adk_store.model.session_info import SessionInfo
@@ -198,32 +197,6 @@ def test_a_broken_session_is_found_and_does_not_stop_the_others(
     assert ("u03", "s1") == (found["user_id"], found["session_id"])
 
 
-def test_sessions_of_format_1_are_brought_up(folder: Path, counts: Counts) -> None:
-    """Once."""
-
-    async def as_format_1() -> None:
-        async with Store.local(folder) as store:
-            storage = store.sessions.storage
-            parent = storage.layout.app(APP)
-            found = await storage.documents.query(
-                parent, storage.layout.sessions_collection, all_descendants=True
-            )
-            for each in [each for each in found if not each.fields["sealed"]][:5]:
-                later = {"chain", "chain_sealed", "chain_from", "initial", "turns", "last_turn", "last_text"}
-                fields: Any = {name: value for name, value in each.fields.items() if name not in later}
-                write = Write(path=each.path, fields={**fields, "format": 1})
-                await storage.documents.commit([write], repeatable_when_unanswered=True)
-
-    def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
-        pipeline | Reencode(store, app_name=APP)
-
-    asyncio.run(as_format_1())
-    first, second = counts(build), counts(build)
-
-    assert (24, 5, 5) == (first["sessions"], first["reencoded"], first["documents_written"])
-    assert (24, 0, 0) == (second["sessions"], second.get("reencoded", 0), second.get("documents_written", 0))
-
-
 def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
     """As a runner repeats it whose worker was lost after its work: the second run finds it done."""
     at = BulkStore(settings=StoreSettings(local=str(folder)))
@@ -232,7 +205,6 @@ def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
         (_ReadRows(at), info),
         (_Erase(at, APP, dry_run=False, quiet_s=0.0), "u01"),
         (_Prune(at, APP, Retention(keep_latest=1), dry_run=False), EVERY_NAME),
-        (_Reencode(at, APP, dry_run=False), EVERY_NAME),
     ]
     twice = []
     for fn, element in fns:
@@ -242,7 +214,7 @@ def test_a_bundle_that_runs_twice_is_harmless(folder: Path) -> None:
         twice.append((first, [*fn.process(element)]))
         fn.teardown()
         assert left == listed(folder)
-    (rows, again), (receipt, second), ((pruned,), (nothing,)), _ = twice
+    (rows, again), (receipt, second), ((pruned,), (nothing,)) = twice
 
     assert [(each.tag, each.value) for each in rows] == [(each.tag, each.value) for each in again]
     assert 2 == receipt[0]["erased"]["sessions"]["count"]

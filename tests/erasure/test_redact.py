@@ -17,15 +17,12 @@ from gcp_adk_store import (
     Point,
     PointMissingError,
     SessionConflictError,
-    SessionLimits,
     SessionMissingError,
     Store,
 )
 from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.markers import TEXT
-from gcp_adk_store.codec.writes import Write
 from tests.erasure.conftest import LIMITS, Stored, said
-from tests.support.stores import sessions_in
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -451,31 +448,3 @@ async def test_all_events_of_an_id_are_redacted(store: Store) -> None:
 
     assert ((0, 1), 2) == (redaction.positions, len({*redaction.sha256}))
     assert "two" not in json.dumps([event.model_dump(mode="json") for event in await events_of(store)])
-
-
-async def test_a_session_of_format_1_can_be_redacted(tmp_path: Path) -> None:
-    """Its chain begins behind the marker; the old segment keeps its format."""
-    sessions = sessions_in(tmp_path, limits=SessionLimits(seal_tail_bytes=500))
-    session = await sessions.create_session(**WHO)
-    for number in range(4):
-        await sessions.append_event(session, numbered(number))
-    documents = sessions.storage.documents
-    for collection in ("adk_sessions", "adk_segments"):
-        for found in await documents.query("", collection, all_descendants=True):
-            old = {
-                name: value
-                for name, value in found.fields.items()
-                if name not in ("chain", "chain_sealed", "chain_begin", "chain_end", "digests", "initial")
-            }
-            await documents.commit(
-                [Write(path=found.path, fields={**old, "format": 1})],  # type: ignore[dict-item]
-                repeatable_when_unanswered=False,
-            )
-    async with sessions_in(tmp_path) as fresh:
-        await fresh.redact_event(**WHO, event_id="e0", **WHY)
-        proof = await fresh.verify_session(**WHO)
-        found_now = await fresh.get_session(**WHO)
-
-    assert (5, 4, None) == (proof.events, proof.unchained, proof.broken)
-    assert found_now is not None
-    assert "x" * 150 not in found_now.events[0].model_dump_json()

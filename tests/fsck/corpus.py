@@ -157,45 +157,6 @@ async def expiring() -> Stored:
     return await _spilled(Stored.empty(SPILLING), ttl_seconds=30 * 86400)
 
 
-async def as_format_1(stored: Stored) -> None:
-    """Rewrite everything as the first releases wrote it."""
-    later = {
-        "turns",
-        "last_turn",
-        "last_text",
-        "chain",
-        "chain_sealed",
-        "chain_from",
-        "initial",
-        "initial_payload",
-        "chain_begin",
-        "chain_end",
-        "digests",
-    }
-    for path, document in (await stored.documents()).items():
-        if "_sessions" in path.split("/")[-2] or "_segments" in path:
-            fields = {name: value for name, value in document.fields.items() if name not in later}
-            await stored.put(path, {**fields, "format": 1})
-
-
-async def format_1() -> Stored:
-    """As the first releases wrote it."""
-    stored = await sealed()
-    await as_format_1(stored)
-    return stored
-
-
-async def brought_up() -> Stored:
-    """From format 1, with appends and seals since."""
-    stored = await sealed()
-    await as_format_1(stored)
-    held = await stored.service.get_session(**WHO)
-    assert held is not None
-    for number in range(10, 16):
-        await stored.service.append_event(held, event(number, changed=number, later=number))
-    return stored
-
-
 async def redacted() -> Stored:
     """Markers, and the events that tell of them."""
     stored = await sealed()
@@ -224,18 +185,6 @@ async def restored() -> Stored:
     held = await stored.service.restore_session(**WHO, at=Point.position(5))
     await stored.service.update_session_info(**WHO, title="Trip", labels={"team": "x"})
     for number in range(5, 8):
-        await stored.service.append_event(held, event(number, changed=number))
-    return stored
-
-
-async def restored_format_1() -> Stored:
-    """From format 1, and taken back to before its chain."""
-    stored = await format_1()
-    held = await stored.service.get_session(**WHO)
-    assert held is not None
-    await stored.service.append_event(held, event(10, changed=10))
-    held = await stored.service.restore_session(**WHO, at=Point.position(9))
-    for number in range(9, 12):
         await stored.service.append_event(held, event(number, changed=number))
     return stored
 
@@ -325,12 +274,9 @@ CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "large initial": large_initial,
     "bucket": in_bucket,
     "expiring": expiring,
-    "format 1": format_1,
-    "brought up": brought_up,
     "redacted": redacted,
     "deleted": deleted,
     "restored": restored,
-    "restored format 1": restored_format_1,
     "restore note": restore_note,
     "fork": fork,
     "fork note": fork_note,

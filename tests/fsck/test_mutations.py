@@ -18,8 +18,6 @@ _UNKNOWN: Final = "a newer release, or the deployment, may add fields; readers i
 _SHOWN: Final = "nothing else in the store tells when the session was created"
 _SHARED: Final = "the history of all sessions would have to tell it, and deleted ones are gone"
 _OVERWRITTEN: Final = "an event changed the key; nothing else tells its first value"
-_NO_CHAIN: Final = "format 1 has no chain"
-_NO_INITIAL: Final = "the initial state is unknown in a session from format 1"
 _MARK: Final = "only changes the version that a collector compares"
 _UNUSED: Final = "nothing refers to the chunk any more"
 _SAME: Final = "names the same places"
@@ -90,20 +88,6 @@ _TAKEN_BACK: Final = {
 }
 _RESTORED: Final = {**_SEALED, **_TAKEN_BACK}
 _SOURCE: Final = "the source may be gone; nothing in the fork tells its ids or its length"
-_FORMAT_1_NOW: Final = {
-    **each("session.create_time: ", "earlier, later", _SHOWN),
-    "session: unknown field": _UNKNOWN,
-    **_SEGMENTS,
-    **each(
-        "session.state: ", "kept another kind, kept dropped, kept empty, kept longer, kept null", _NO_INITIAL
-    ),
-    "session.state: key added": _NO_INITIAL,
-}
-_FORMAT_1: Final = {
-    **_FORMAT_1_NOW,
-    **each("segment 0.body: ", "another author, another change, two events swapped", _NO_CHAIN),
-    **each("segment.body: ", "another author, another change, two events swapped", _NO_CHAIN),
-}
 HARMLESS: Final[dict[str, dict[str, str]]] = {
     "no event": {
         **_UNCOUNTED,
@@ -157,11 +141,6 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "segment: copied to another life": _EXPIRES,
         "session's chunk: copied to another life": _EXPIRES,
     },
-    "format 1": {**_FORMAT_1, "session.rev: one more": _NO_CHAIN},
-    "brought up": {
-        **_FORMAT_1,
-        "session.last_text: dropped": "absent means unknown",
-    },
     "redacted": {
         **_SEALED,
         **each("session.redactions: ", "0, dropped, one less, one more", "only ages what readers remember"),
@@ -179,13 +158,6 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
     "restored": {
         **_RESTORED,
         **each("session.title: ", "dropped, longer", "nothing else tells what it was called"),
-    },
-    "restored format 1": {
-        **_FORMAT_1_NOW,
-        **each("segment 0.body: ", "another change, two events swapped", _NO_CHAIN),
-        **each("segment.body: ", "another change, two events swapped", _NO_CHAIN),
-        **_UNCOUNTED,
-        "session.digests: dropped": _NONE,
     },
     "restore note": {
         **_SESSION,

@@ -163,10 +163,7 @@ async def forked_session(connect: Connect) -> None:
     await service.close()
 
 
-SCENARIOS = {
-    made.__name__: made
-    for made in (short_session, shared_state, sealed_session, deletion_note, expiring_session)
-}
+SCENARIOS = {made.__name__: made for made in (shared_state, deletion_note)}
 
 
 class _OneCommit(grpc.aio.UnaryUnaryClientInterceptor):

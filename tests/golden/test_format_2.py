@@ -1,4 +1,4 @@
-"""Read format 2 as it was first written, write it so again, and bring sessions of format 1 up to it."""
+"""Read format 2 as it was first written, and write it so again."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ import pytest
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import InitialStateUnknownError, Point, SessionLimits, SessionOrigin
+from gcp_adk_store import Point, SessionOrigin
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
@@ -168,118 +168,3 @@ class TestWriting:
         for path, fields in golden.items():
             kept = {field: written[path][field] for field in fields if field in written[path]}
             assert exact(legible(fields)) == exact(legible(kept))
-
-
-class TestBringingUp:
-    """Sessions of format 1, as their golden files have them."""
-
-    async def test_reading_leaves_a_session_as_it_is(self, connect: Connect, project: str) -> None:
-        """Only a write brings it up."""
-        golden = read_golden("sealed_session")
-        put_documents(project, golden)
-        await read(connect)
-
-        assert golden == take_documents(project)
-
-    @pytest.mark.parametrize("knows", [True, False], ids=["by its handle", "by its header"])
-    @pytest.mark.parametrize("name", ["short_session", "sealed_session"])
-    async def test_an_append_brings_a_session_up(
-        self, connect: Connect, project: str, name: str, *, knows: bool
-    ) -> None:
-        """The chain begins with its event; all that was stored stays as it was."""
-        golden = read_golden(name)
-        put_documents(project, golden)
-        held = await read(connect)
-        if not knows:
-            held._storage_update_marker = None  # as a handle of another service
-        service = connect()
-        for number in range(2):
-            more = scenarios.event(number)
-            more.id = f"more {number}"
-            await service.append_event(held, more)
-        written = take_documents(project)
-        fields = written.pop(SESSION)
-        before = golden.pop(SESSION)
-        start = begun(b"\0%d" % before["rev"])
-
-        assert golden == written
-        assert (2, before["rev"], start) == (fields["format"], fields["chain_from"], fields["chain_sealed"])
-        assert chained(start, fields["tail"][-2:]) == fields["chain"]
-        assert "initial" not in fields
-
-    @pytest.mark.parametrize("keep", [1, 3, 5])
-    async def test_a_restore_brings_a_session_up(self, connect: Connect, project: str, keep: int) -> None:
-        """The chain begins at the point, before or after the first segment, and goes on from there."""
-        put_documents(project, read_golden("sealed_session"))
-        restored = await connect().restore_session(**WHO, at=Point.position(keep))
-        more = scenarios.event(0)
-        more.id = "more"
-        await connect().append_event(restored, more)
-        fields = take_documents(project)[SESSION]
-        start = begun(b"\0%d" % keep)
-
-        assert [*LONG[:keep], more] == restored.events == (await read(connect)).events
-        assert (2, keep, keep + 1, start) == (
-            fields["format"],
-            fields["chain_from"],
-            fields["rev"],
-            fields["chain_sealed"],
-        )
-        assert chained(start, fields["tail"][-1:]) == fields["chain"]
-        assert "initial" not in fields
-
-    async def test_a_restore_to_an_unknown_state_changes_nothing(
-        self, connect: Connect, project: str
-    ) -> None:
-        """The error names the keys whose values nobody knows."""
-        golden = read_golden("short_session")
-        put_documents(project, golden)
-        with pytest.raises(InitialStateUnknownError, match="of 2 state keys"):
-            await connect().restore_session(**WHO, at=Point.position(0))
-
-        assert golden == take_documents(project)
-
-    async def test_keys_that_were_changed_first_after_a_point_are_unknown(
-        self, connect: Connect, project: str
-    ) -> None:
-        """The initial state was not kept: the error names the keys and the way out; all others are told."""
-        put_documents(project, read_golden("short_session"))
-        service = connect()
-        with pytest.raises(
-            InitialStateUnknownError, match=r"of 2 state keys .*'new', 'number'.*=.omit."
-        ) as caught:
-            await service.get_session_at(**WHO, at=Point.position(0))
-        found = await service.get_session_at(**WHO, at=Point.position(0), unknown_initial="omit")
-        later = await service.get_session_at(**WHO, at=Point.position(2))
-
-        assert ("new", "number") == caught.value.keys
-        assert found is not None
-        assert later is not None
-        assert exact({key: value for key, value in STATE.items() if key != "number"}) == exact(found.state)
-        assert exact({**STATE, "number": 43, "new": "key"}) == exact(later.state)
-
-    async def test_a_seal_chains_only_what_was_appended_since(self, connect: Connect, project: str) -> None:
-        """The events before it are in its segment too."""
-        put_documents(project, read_golden("short_session"))
-        held = await read(connect)
-        service = connect(limits=SessionLimits(seal_tail_bytes=1))
-        for number in range(2):
-            more = scenarios.event(number)
-            more.id = f"more {number}"
-            await service.append_event(held, more)
-        written = take_documents(project)
-        segments = [written[f"{SESSION}/adk_segments/{EPOCH}-{number}"] for number in range(2)]
-        texts = [json.loads(zlib.decompress(segment["body"])) for segment in segments]
-        start = begun(b"\x002")
-
-        assert [3, 1] == [len(one) for one in texts]
-        assert [
-            (start, chained(start, texts[0][2:])),
-            (chained(start, texts[0][2:]), written[SESSION]["chain"]),
-        ] == [(segment["chain_begin"], segment["chain_end"]) for segment in segments]
-        assert (
-            written[SESSION]["chain"]
-            == written[SESSION]["chain_sealed"]
-            == chained(start, [*texts[0][2:], *texts[1]])
-        )
-        assert await connect().get_session(**WHO) == held

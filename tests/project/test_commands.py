@@ -103,7 +103,6 @@ RUN = {
         "gcp-adk-store bulk read --app support sessions",
         "gcp-adk-store bulk verify --app support broken",
         "gcp-adk-store bulk prune --app support --idle-days 90 --dry-run",
-        "gcp-adk-store bulk reencode --app support --dry-run",
         "gcp-adk-store bulk erase --app support --dry-run users.txt receipts",
     ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (

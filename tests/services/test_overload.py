@@ -153,7 +153,7 @@ async def test_appends_to_a_server_that_is_silent_end_at_their_deadline(
     handles = [Session(id=f"{number}", app_name=APP, user_id=USER) for number in range(5)]
     for handle in handles:
         handle._storage_update_marker = str(
-            Marker(epoch="0" * 32, revision=0, update_time="1.000000000", expiry=None)
+            Marker(epoch="0" * 32, revision=0, update_time="1.000000000", chain=bytes(32))
         )
 
     async with asyncio.timeout(HANGS_S), silent_http2() as address:

@@ -5,6 +5,7 @@ import copy
 import json
 import pickle
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ async def test_tails_that_are_forgotten_are_unknown() -> None:
     """Memory for them is bounded; one that is unknown may hold anything, but for a new session's."""
     tails = KnownTails()
     append = Append(texts=("{}",), timestamp=1.0, delta=ScopedState())
-    first = Marker(epoch="first", revision=0, update_time="1.0")
+    first = Marker(epoch="first", revision=0, update_time="1.0", chain=bytes(32))
     tails.appended(first, append)
     known = first.advanced(append, "2.0", None)
     other = Append(texts=('{"a":1}',), timestamp=1.0, delta=ScopedState())
@@ -168,7 +169,7 @@ async def test_tails_that_are_forgotten_are_unknown() -> None:
         texts=[f'{{"n":{number}}}' for number in range(60_000)], timestamp=1.0, delta=ScopedState()
     )
     for number in range(20):
-        tails.appended(Marker(epoch=f"{number}", revision=0, update_time="1.0"), large)
+        tails.appended(replace(first, epoch=f"{number}"), large)
     assert tails.may_hold(known, other)
 
 

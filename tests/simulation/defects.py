@@ -127,7 +127,7 @@ DEFECTS: Final = (
     Defect(
         "a refusal after a lost answer is taken for that of another writer",
         "When requests fail", "cloud/retry.py",
-        "exc.attempts, exc.maybe_applied = tried, unanswered is not None", "exc.attempts = tried",
+        "exc.attempts, exc.maybe_applied = self._tried, self._unanswered is not None", "exc.attempts = self._tried",
         ("leases", "turns"),
     ),
     Defect(
@@ -584,8 +584,8 @@ DEFECTS: Final = (
     Defect(
         "a request is repeated beyond its deadline",
         "Under load", "cloud/retry.py",
-        "machine.monotonic() + state.upcoming_sleep + policy.first_wait_s >= ends_at",
-        "machine.monotonic() >= ends_at + 20",
+        "machine.monotonic() + state.upcoming_sleep + self._policy.first_wait_s >= self._ends_at",
+        "machine.monotonic() >= self._ends_at + 20",
         ("load",),
     ),
     Defect(

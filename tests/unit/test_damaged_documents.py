@@ -81,7 +81,6 @@ SESSION: dict[str, Any] = {
     "parts_expire_at": NEW_YEAR,
     "chain": HEAD,
     "chain_sealed": HEAD[::-1],
-    "chain_from": 1,
     "restores": 2,
     "restore_id": "r2",
     "cut": [{"from": 0, "to": 0}],
@@ -139,7 +138,7 @@ def require_state(fields: dict[str, Any], state: dict[str, Any]) -> None:
 
 def require_initial(fields: dict[str, Any], initial: Any) -> None:
     """Check that *initial* is what *fields* hold, if they hold one."""
-    if fields["format"] == 1 or fields.keys().isdisjoint({"initial", "initial_payload"}):
+    if fields.keys().isdisjoint({"initial", "initial_payload"}):
         assert initial is None
     elif isinstance(initial, PayloadRef):
         require_state({"k": {"payload": fields["initial_payload"]}}, {"k": initial})
@@ -151,10 +150,9 @@ def require_initial(fields: dict[str, Any], initial: Any) -> None:
 
 def require_history(fields: dict[str, Any], found: StoredSession, *, whole: bool) -> None:
     """Check chain and initial state of a session."""
-    chained = fields["format"] == 2
-    assert (fields["chain"] if chained else None) == found.chain
-    assert (fields["chain_sealed"] if chained and whole else None) == found.chain_sealed
-    require_initial(fields if whole else {"format": 2}, found.initial)
+    assert fields["chain"] == found.chain
+    assert (fields["chain_sealed"] if whole else b"") == found.chain_sealed
+    require_initial(fields if whole else {}, found.initial)
 
 
 @given(damaged(SESSION, others=OTHERS), st.booleans())
@@ -166,7 +164,6 @@ def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, An
     if found is None:
         return
 
-    assert fields["format"] in (1, 2)
     assert exact((fields["format"], *(fields[name] for name in ("epoch", "rev", "sealed")))) == exact(
         (fields["format"], found.epoch, found.revision, found.sealed)
     )
@@ -211,7 +208,7 @@ def test_a_damaged_segment_is_told_or_read_whole(fields: dict[str, Any]) -> None
     assert exact(fields["count"]) == exact(len(found.texts))
     assert float(fields["running_max"]) == found.running_max
     assert math.isfinite(found.running_max)
-    heads = (fields["chain_begin"], fields["chain_end"]) if fields["format"] == 2 else (None, None)
+    heads = (fields["chain_begin"], fields["chain_end"])
     assert heads == (found.chain_begin, found.chain_end)
     require_initial(fields, found.initial)
 
@@ -280,7 +277,6 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"rev": HUSH}, "has a field of a wrong kind: rev is str"),
         ({"rev": -1}, "has a field that cannot be right: rev"),
         ({"chain": HEAD[:-1]}, "has a field that cannot be right: chain"),
-        ({"chain_from": 6}, "has a field that cannot be right: chain_from"),
         ({"initial": {"k": {"json": HUSH}}}, "state key 'k' is stored as damaged JSON"),
         ({"rev": 2}, "has a field that cannot be right: rev"),
         ({"tail": []}, "has a field that cannot be right: tail_bytes"),
@@ -313,7 +309,7 @@ def test_a_session_has_no_more_segments_than_are_read() -> None:
     """The last one is not written, since the session could not be read any more."""
     header = {**SESSION, "rev": 10**6, "sealed_max": 9.5, "tail": TAIL}
     full = read_session(document({**header, "sealed": 100_000}))
-    segment = Segment(texts=full.tail, running_max=9.5)
+    segment = Segment(texts=full.tail, running_max=9.5, chain_begin=HEAD, chain_end=HEAD)
 
     LAYOUT.seal(read_session(document({**header, "sealed": 99_999})), segment, now=0)
     with pytest.raises(InvalidInputError, match="at most 100000 segments"):

@@ -77,18 +77,7 @@ STORED = StoredSession(
     turns=Turns(count=3, last="ab" * 8),
     turn=Turn(fence=3, holder="host-1-x", until=1767225600.0, abort=True),
 )
-IN_FORMAT_1 = replace(
-    STORED,
-    chain=None,
-    chain_sealed=None,
-    restores=0,
-    redactions=0,
-    restore_id=None,
-    cut=(),
-    turns=None,
-    turn=None,
-)
-LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
+LISTED = replace(STORED, tail=[], chain_sealed=b"", create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
     "format": 2,
     "epoch": "e1",
@@ -273,24 +262,6 @@ def test_an_append_writes_what_it_changes_of_the_summary(
     assert [(name,) for name in write.fields] == write.mask
 
 
-def test_an_append_brings_a_session_up_from_format_1() -> None:
-    """In its own commit: the chain begins with it, and says after how many appends."""
-    append = Append(texts=("{}",), timestamp=9.5, delta=ScopedState())
-    marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
-    begun = genesis("e1", after=7)
-    fields = {
-        "last_update_time": 9.5,
-        "rev": 8,
-        "format": 2,
-        "chain_from": 7,
-        "chain_sealed": begun,
-        "chain": step(begun, "{}"),
-    }
-    (write,) = LAYOUT.append(KEY, append, marker)
-
-    assert (fields, [(name,) for name in fields]) == (write.fields, write.mask)
-
-
 @pytest.mark.parametrize(
     ("expiry", "fields"),
     [
@@ -417,20 +388,6 @@ def test_the_first_seal_takes_the_initial_state_along(initial: Any, fields: dict
     assert first == replace(read_segment(document({**segment.fields})), texts=first.texts, digests=None)
 
 
-def test_a_seal_brings_a_session_up_from_format_1() -> None:
-    """A full document is sealed before its append: the chain begins behind the events that are sealed."""
-    begun = genesis("e1", after=7)
-    (header, _) = LAYOUT.seal(
-        replace(IN_FORMAT_1, expiry=None),
-        Segment(texts=["x"], running_max=9.5, chain_begin=begun, chain_end=begun),
-        now=10.0,
-    )
-    fields = {"format": 2, "chain_from": 7, "chain_sealed": begun, "chain": begun}
-
-    assert fields == {name: header.fields[name] for name in fields}
-    assert {(name,) for name in fields} <= set(header.mask or ())
-
-
 @pytest.mark.parametrize(
     ("expiry", "parts_end"),
     [
@@ -442,7 +399,7 @@ def test_a_seal_brings_a_session_up_from_format_1() -> None:
 )
 def test_a_seal_writes_until_when_the_segment_is_kept(expiry: Expiry, parts_end: datetime) -> None:
     """For two times to live and the grace; the session's end stays, and the earliest end of a part counts."""
-    segment = Segment(texts=["x", "y"], running_max=9.5)
+    segment = Segment(texts=["x", "y"], running_max=9.5, chain_begin=BEGUN, chain_end=HEAD)
     plain = LAYOUT.seal(replace(STORED, expiry=None), segment, now=1767225570.5)
     ending = LAYOUT.seal(replace(STORED, expiry=expiry), segment, now=1767225570.5)
     times = {"expire_at": NEW_YEAR, "parts_expire_at": parts_end}
@@ -554,7 +511,8 @@ def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
 ) -> None:
     """What the header says holds of a new segment too, with the grace; nor is more said of the others."""
     stored = replace(STORED, expiry=Expiry(ttl_s=ttl_s, at=now + ttl_s, parts_at=parts_at))
-    header, segment = LAYOUT.seal(stored, Segment(texts=["x"], running_max=9.5), now=now)
+    part = Segment(texts=["x"], running_max=9.5, chain_begin=BEGUN, chain_end=HEAD)
+    header, segment = LAYOUT.seal(stored, part, now=now)
     reckoned, kept = header.fields["parts_expire_at"], segment.fields["expire_at"]
 
     assert isinstance(reckoned, datetime)
@@ -643,19 +601,9 @@ def test_a_session_is_read_from_its_fields() -> None:
 def test_an_initial_state_is_read_from_the_document_or_the_first_segment(
     fields: dict[str, Any], initial: Any
 ) -> None:
-    """With exact types; a session from format 1 has none."""
+    """With exact types; without one, a segment has it."""
     assert initial == read_session(document({**WHOLE, **fields})).initial
     assert initial == read_segment(document({**BODY, **fields})).initial
-
-
-def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
-    """Fields of these names are not the library's there."""
-    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5, "turns": "theirs"}
-
-    assert IN_FORMAT_1 == read_session(document(fields))
-    assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(
-        document({**BODY, "format": 1, "chain_begin": "theirs"})
-    )
 
 
 @pytest.mark.parametrize(
@@ -669,7 +617,6 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"chain_sealed": None},
             "has a field of a wrong kind: chain_sealed is NoneType",
         ),
-        (read_session, WHOLE, {"chain_from": 8}, "has a field that cannot be right: chain_from"),
         (
             read_session,
             WHOLE,
@@ -740,7 +687,7 @@ def test_an_append_of_a_turn_moves_its_end_and_takes_its_message_out() -> None:
 
 
 def test_a_turn_is_written_as_it_is_read() -> None:
-    """The first turn of a session in format 1 brings it up."""
+    """As a map of its own."""
     turn = Turn(fence=4, holder="h", until=1767225600.25)
     write = write_turn(SESSION, STORED, turn)
     assert {"turn": turn_fields(turn)} == write.fields
@@ -748,10 +695,6 @@ def test_a_turn_is_written_as_it_is_read() -> None:
     assert turn == read_header(document({**HEADER, **write.fields})).turn
     assert {"fence": 4} == turn_fields(turn.released)
     assert {"turn": {"fence": 5}} == ended(turn)
-
-    first = write_turn(SESSION, IN_FORMAT_1, turn)
-    assert {"turn", "format", "chain", "chain_from", "chain_sealed"} == set(first.fields)
-    assert genesis("e1", after=7) == first.fields["chain"] == first.fields["chain_sealed"]
 
 
 @given(st.text(), st.dictionaries(st.text(), st.integers()), st.floats(0, 1e10))
@@ -831,26 +774,26 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "fields", "newest"),
+    ("read", "fields", "known"),
     [
-        (read_session, WHOLE, 2),
-        (read_state, {"state": {}}, 1),
-        (read_segment, BODY, 2),
-        (read_chunk, {"body": b""}, 1),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 2),
+        (read_session, WHOLE, "2"),
+        (read_state, {"state": {}}, "1"),
+        (read_segment, BODY, "2"),
+        (read_chunk, {"body": b""}, "1"),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, "1 and 2"),
     ],
     ids=["session", "state", "segment", "chunk", "deletion"],
 )
 @pytest.mark.parametrize("found", [0, 3, "1", None])
 def test_another_format_is_refused(
-    read: Callable[[Document], object], fields: dict[str, Any], newest: int, found: object
+    read: Callable[[Document], object], fields: dict[str, Any], known: str, found: object
 ) -> None:
     """A layout of another release is an error that says what to do, never a guess."""
     with pytest.raises(StoredDataError) as caught:
         read(document({**fields, "format": found}))
 
     shown = "str" if found == "1" else found
-    assert f"{SESSION} has format {shown}, this release reads {newest}; upgrade gcp-adk-store" == str(
+    assert f"{SESSION} has format {shown}, this release reads {known}; upgrade gcp-adk-store" == str(
         caught.value
     )
 

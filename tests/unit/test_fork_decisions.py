@@ -31,7 +31,7 @@ ORIGIN = Origin(app="app", user="guest", session="s", epoch="e0", position=3)
 
 def segment(*texts: str, time: float = 1.0) -> Segment:
     """Return a segment."""
-    return Segment(texts=texts, running_max=time)
+    return Segment(texts=texts, running_max=time, chain_begin=b"", chain_end=b"")
 
 
 @given(st.lists(st.integers(1, 4), max_size=5), st.integers(0, 5), st.data())
@@ -102,7 +102,7 @@ def test_a_fork_is_a_session_with_a_history_and_an_origin() -> None:
         LAYOUT, made(), [Segment(**{**_of(sealed), "initial": {"k": 0}})], summary=Summary(), parts_at=200
     )
     assert (PATH, Must.BE_ABSENT) == (header.path, header.must)
-    assert not {"initial", "initial_payload", "chain_from"} & header.fields.keys()
+    assert not {"initial", "initial_payload"} & header.fields.keys()
     digests = tuple(digests_of(made().tail))
     assert made(update_time="1.0", read_time=1.0, digests=digests) == read(header)
     assert f"{PATH}/adk_segments/e1-0" == part.path
@@ -115,15 +115,6 @@ def test_a_fork_is_a_session_with_a_history_and_an_origin() -> None:
 
 def _of(one: Segment) -> dict[str, Any]:
     return {name: getattr(one, name) for name in ("texts", "running_max", "chain_begin", "chain_end")}
-
-
-def test_a_fork_of_an_unknown_initial_state_has_none() -> None:
-    """A session from format 1 does not say it, and its fork does not guess."""
-    head = genesis("e1")
-    alone = made(sealed=0, sealed_max=None, chain=fold(head, "c"), chain_sealed=head)
-    header, parts = fork_writes(LAYOUT, alone, [], summary=Summary(), parts_at=None)
-    assert [] == parts
-    assert read(header).initial is None
 
 
 @pytest.mark.parametrize(

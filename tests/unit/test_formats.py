@@ -1,6 +1,5 @@
-"""Show which numbers of the stored layout are read, and how older documents become current ones."""
+"""Show which numbers of the stored layout are read: any other is refused."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -8,24 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.kinds import UPCASTS, Fields, current_fields
+from gcp_adk_store.codec.kinds import require_format
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 
 PATH = "adk_apps/shop"
-
-
-def titled(fields: Fields) -> Fields:
-    """Bring a made-up format 0 up to 1: ``t`` gets a longer name."""
-    return {"title": fields["t"]}
-
-
-def counted(fields: Fields) -> Fields:
-    """Bring a made-up format 1 up to 2: the title's length is stored too."""
-    return {**fields, "length": len(fields["title"])}
-
-
-STEPS: Mapping[int, Callable[[Fields], Fields]] = {0: titled, 1: counted}
 
 
 def document(**fields: Any) -> Document:
@@ -39,80 +25,25 @@ def refusal(found: object) -> str:
     return f"{PATH} has format {shown}, this release reads 2; upgrade gcp-adk-store"
 
 
-def test_each_older_format_can_be_read() -> None:
-    """There is a step from every number that a release has written to the next."""
-    assert set(range(1, FORMAT)) == set(UPCASTS)
-
-
-@pytest.mark.parametrize("upcasts", [UPCASTS, STEPS, {2: titled}])
-def test_a_current_document_is_read_as_it_is(upcasts: Mapping[int, Callable[[Fields], Fields]]) -> None:
-    """No step is taken with it, and fields that nobody knows stay."""
-    fields = current_fields(document(format=2, t="x", later=[1]), upcasts=upcasts)
-
-    assert {"format": 2, "t": "x", "later": [1]} == fields
-
-
-@pytest.mark.parametrize(
-    "older", [document(format=0, t="abc"), document(format=1, title="abc")], ids=["two steps", "one step"]
-)
-def test_an_older_document_is_brought_up_step_by_step(older: Document) -> None:
-    """Each step sees what the one before it made, and the result has the current number."""
-    assert {"format": 2, "title": "abc", "length": 3} == current_fields(older, upcasts=STEPS)
-
-
-def test_a_step_sees_the_number_that_it_is_for() -> None:
-    """Fields come to it as if they had been stored in that format."""
-    seen = []
-
-    def noting(fields: Fields) -> Fields:
-        seen.append(fields["format"])
-        return fields
-
-    current_fields(document(format=-1), upcasts=dict.fromkeys(range(-1, 2), noting))
-
-    assert [-1, 0, 1] == seen
-
-
-def test_what_is_stored_stays_as_it_is() -> None:
-    """Reading an older document neither rewrites it nor changes what the caller holds of it."""
-    older = document(format=0, t="abc")
-    current_fields(older, upcasts=STEPS)
-
-    assert document(format=0, t="abc") == older
+def test_a_current_document_is_read() -> None:
+    """Fields that nobody knows do not matter."""
+    require_format(document(format=2, t="x", later=[1]), FORMAT)
 
 
 def test_a_document_whose_layout_did_not_change_keeps_its_number() -> None:
-    """No step is taken with it, and a newer number is refused there too."""
-    assert {"format": 1, "t": "x"} == current_fields(document(format=1, t="x"), newest=1)
+    """A newer number is refused there too."""
+    require_format(document(format=1, t="x"), 1)
     with pytest.raises(StoredDataError, match="has format 2, this release reads 1"):
-        current_fields(document(format=2, t="x"), newest=1)
+        require_format(document(format=2, t="x"), 1)
 
 
-@pytest.mark.parametrize("found", [3, 99])
-@pytest.mark.parametrize("upcasts", [UPCASTS, STEPS])
-def test_a_newer_format_is_refused(upcasts: Mapping[int, Callable[[Fields], Fields]], found: int) -> None:
-    """The error names the document, its number and the one that this release reads, and what to do."""
+@given(st.integers(-(2**63), 2**63 - 1).filter(lambda number: number != FORMAT))
+def test_another_format_is_refused(found: int) -> None:
+    """Older or newer: the error names the document, its number and the one that this release reads."""
     with pytest.raises(StoredDataError) as caught:
-        current_fields(document(format=found), upcasts=upcasts)
+        require_format(document(format=found), FORMAT)
 
     assert refusal(found) == str(caught.value)
-
-
-@given(st.integers(-(2**63), 2**63 - 1).filter(lambda number: number != FORMAT and number not in UPCASTS))
-def test_a_format_without_a_step_is_refused(found: int) -> None:
-    """Whatever other number a document has, it is never guessed at."""
-    with pytest.raises(StoredDataError) as caught:
-        current_fields(document(format=found))
-
-    assert refusal(found) == str(caught.value)
-
-
-def test_a_document_that_stops_half_way_is_refused() -> None:
-    """Where a later step is missing, the error names the number that there is no way on from."""
-    with pytest.raises(StoredDataError) as caught:
-        current_fields(document(format=0, t="abc"), upcasts={0: titled})
-
-    assert refusal(1) == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +65,14 @@ def test_a_document_that_stops_half_way_is_refused() -> None:
 def test_what_is_no_number_of_a_format_is_refused(found: Any) -> None:
     """A field of another kind, even one that Python holds for equal, was not written by this library."""
     with pytest.raises(StoredDataError) as caught:
-        current_fields(document(format=found, title="abc"), upcasts=STEPS)
+        require_format(document(format=found, title="abc"), FORMAT)
 
     assert refusal(found) == str(caught.value)
 
 
 def test_a_document_without_a_number_is_refused() -> None:
-    """One that another program put there is not read as the oldest format."""
+    """One that another program put there is not read as any format."""
     with pytest.raises(StoredDataError) as caught:
-        current_fields(document(title="abc"), upcasts=STEPS)
+        require_format(document(title="abc"), FORMAT)
 
     assert refusal(None) == str(caught.value)

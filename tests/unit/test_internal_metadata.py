@@ -3,6 +3,7 @@
 import json
 import zlib
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,7 +124,8 @@ def test_the_marker_of_a_call_is_read_as_restored() -> None:
 
 def test_changed_texts_stand_where_the_old_ones_stood() -> None:
     """In segments and after them."""
-    segments = [Segment(texts=["a", "b"], running_max=1.0), Segment(texts=["c"], running_max=2.0)]
+    first = Segment(texts=["a", "b"], running_max=1.0, chain_begin=b"", chain_end=b"")
+    segments = [first, replace(first, texts=["c"], running_max=2.0)]
 
     found, tail = with_texts(segments, ["d", "e"], {1: "B", 2: "C", 4: "E"})
 

@@ -29,22 +29,20 @@ NOTE = f"{SESSION}/adk_restores/{ID}"
 LAYOUT = Layout("adk")
 
 
-def made(sizes: list[int], tail: int, *, unchained: int) -> tuple[StoredSession, list[Segment]]:
-    """Return a session whose first *unchained* events are from format 1, in segments of these *sizes*."""
+def made(sizes: list[int], tail: int) -> tuple[StoredSession, list[Segment]]:
+    """Return a session with segments of these *sizes*."""
     texts = [f"event {number}" for number in range(sum(sizes) + tail)]
-    begin = genesis("e", after=unchained)
+    begin = genesis("e")
     segments: list[Segment] = []
     start = 0
     for size in sizes:
         stop = start + size
-        chained = stop > unchained or not unchained
-        head = fold(begin, texts[unchained : max(unchained, start)])
         segments.append(
             Segment(
                 texts=texts[start:stop],
                 running_max=float(stop),
-                chain_begin=head if chained else None,
-                chain_end=fold(begin, texts[unchained:stop]) if chained else None,
+                chain_begin=fold(begin, texts[:start]),
+                chain_end=fold(begin, texts[:stop]),
             )
         )
         start = stop
@@ -60,9 +58,8 @@ def made(sizes: list[int], tail: int, *, unchained: int) -> tuple[StoredSession,
         spilled=frozenset(),
         update_time="1.000000000",
         read_time=1.0,
-        chain=fold(begin, texts[unchained:]) if unchained < len(texts) or not unchained else None,
-        chain_sealed=begin,
-        chain_from=unchained,
+        chain=fold(begin, texts),
+        chain_sealed=fold(begin, texts[:start]),
     )
     return stored, segments
 
@@ -71,11 +68,10 @@ def made(sizes: list[int], tail: int, *, unchained: int) -> tuple[StoredSession,
 def test_the_chain_goes_back_to_its_head_at_the_point(
     sizes: list[int], tail: int, data: st.DataObject
 ) -> None:
-    """In a session of format 2, and in one from format 1 with any number of older events."""
+    """At any point of any session."""
     total = sum(sizes) + tail
-    unchained = data.draw(st.integers(0, total))
     kept = data.draw(st.integers(0, total))
-    stored, segments = made(sizes, tail, unchained=unchained)
+    stored, segments = made(sizes, tail)
     back = rewound(stored, segments, kept)
     live = segments[: len(segments) - len(list(stored.live)[len(segments) :])]
     whole = [one for one in live if one.running_max <= kept]
@@ -83,12 +79,7 @@ def test_the_chain_goes_back_to_its_head_at_the_point(
 
     assert [f"event {number}" for number in range(kept)] == texts
     assert kept == back.revision
-    assert 0 <= back.chain_from <= back.revision
-    chained = (
-        texts[len(texts) - (back.revision - back.chain_from) :] if back.revision > back.chain_from else []
-    )
-    assert fold(genesis("e", after=back.chain_from), chained) == back.chain
-    assert min(kept, unchained) == back.chain_from
+    assert fold(genesis("e"), texts) == back.chain
     assert (back.chain_sealed == back.chain) or back.tail
     assert (whole[-1].running_max if whole else None) == back.sealed_max
     assert stored.sealed + 1 == back.sealed
@@ -105,7 +96,7 @@ LEFT = Restore(
 
 def test_a_restore_sets_the_session_back_in_one_commit() -> None:
     """Every field that says something of the history, and a note of what is left to do."""
-    stored, segments = made([2, 2, 2], 1, unchained=0)
+    stored, segments = made([2, 2, 2], 1)
     back = rewound(replace(stored, restores=4), segments, 3)
     session, note = restore(
         LAYOUT,
@@ -139,14 +130,14 @@ def test_a_restore_sets_the_session_back_in_one_commit() -> None:
         "last_turn": "ab" * 8,
         "last_text": "hello",
     } == session.fields
-    assert {*session.fields, "chain_from"} == mask
+    assert session.fields.keys() == mask
     assert {"format", "epoch", "restore_id", "segments", "artifacts"} == set(note.fields)
     assert [{"from": 1, "to": 2}] == note.fields["segments"]
 
 
 def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
     """A document with more could not be read."""
-    stored, segments = made([2, 2, 2], 1, unchained=0)
+    stored, segments = made([2, 2, 2], 1)
 
     def spell(sealed: int) -> None:
         back = replace(rewound(stored, segments, 3), sealed=sealed)
@@ -159,7 +150,7 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
 
 def document(**fields: Any) -> Document:
     """Return a note as it is read."""
-    stored, segments = made([2, 2, 2], 1, unchained=0)
+    stored, segments = made([2, 2, 2], 1)
     _, note = restore(
         LAYOUT,
         stored,

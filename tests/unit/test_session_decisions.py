@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.history import step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import (
     Append,
@@ -28,11 +28,11 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Turns
 
 APPEND = Append(texts=("mine",), timestamp=9.0, delta=ScopedState())
-SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
+HEAD = bytes(range(32))
+SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD)
 ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
 ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
-HEAD = bytes(range(32))
-SEALED = Segment(texts=["a", "b", "mine"], running_max=9.0)
+SEALED = Segment(texts=["a", "b", "mine"], running_max=9.0, chain_begin=HEAD, chain_end=HEAD)
 
 
 def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) -> StoredSession:
@@ -49,6 +49,7 @@ def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) ->
         spilled=frozenset(),
         update_time="200.000000002",
         read_time=200.5,
+        chain=HEAD,
     )
 
 
@@ -64,7 +65,7 @@ def at(*timestamps: float) -> list[Event]:
 
 def test_a_marker_says_what_its_document_was() -> None:
     """A handle remembers epoch, revision and update time of the document it saw."""
-    assert Marker(epoch="e1", revision=5, update_time="200.000000002") == stored().marker
+    assert Marker(epoch="e1", revision=5, update_time="200.000000002", chain=HEAD) == stored().marker
 
 
 def test_a_marker_says_how_often_its_document_was_restored() -> None:
@@ -99,14 +100,11 @@ def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
 @pytest.mark.parametrize(
     ("marker", "text"),
     [
-        (SEEN, "e1/4/100.000000001"),
-        (ENDING, "e1/4/100.000000001/60/1767225600/"),
-        (ENDING_WITH_PARTS, "e1/4/100.000000001/60/1767225600/1767312000"),
-        (replace(ENDING, update_time=""), "e1/4//60/1767225600/"),
-        (replace(SEEN, chain=HEAD), f"e1/4/100.000000001#{HEAD.hex()}"),
-        (replace(ENDING, chain=HEAD), f"e1/4/100.000000001/60/1767225600/#{HEAD.hex()}"),
-        (replace(ENDING_WITH_PARTS, chain=HEAD), f"e1/4/100.000000001/60/1767225600/1767312000#{HEAD.hex()}"),
-        (replace(SEEN, chain=HEAD, restores=12), f"e1/4/100.000000001#{HEAD.hex()}:12"),
+        (SEEN, f"e1/4/100.000000001#{HEAD.hex()}"),
+        (ENDING, f"e1/4/100.000000001/60/1767225600/#{HEAD.hex()}"),
+        (ENDING_WITH_PARTS, f"e1/4/100.000000001/60/1767225600/1767312000#{HEAD.hex()}"),
+        (replace(ENDING, update_time=""), f"e1/4//60/1767225600/#{HEAD.hex()}"),
+        (replace(SEEN, restores=12), f"e1/4/100.000000001#{HEAD.hex()}:12"),
     ],
 )
 def test_a_markers_text_is_stable(marker: Marker, text: str) -> None:
@@ -214,11 +212,11 @@ def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> 
     assert SEEN.advanced(first, "7.0", None).turns is None
 
 
-def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
-    """After so many appends; another write leaves the session in format 1."""
+def test_a_chain_goes_on_with_the_next_append() -> None:
+    """Another write leaves it alone."""
     moved = SEEN.advanced(replace(APPEND, texts=("x",)), "7.0", None), SEEN.at("8.0")
 
-    assert (step(genesis("e1", after=4), "x"), None) == (moved[0].chain, moved[1].chain)
+    assert (step(HEAD, "x"), HEAD) == (moved[0].chain, moved[1].chain)
 
 
 @pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
@@ -270,9 +268,7 @@ def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -
             SEEN, stored(revision=4, epoch="e2"), None, Settlement.MISSING, id="made anew, same revision"
         ),
         pytest.param(SEEN, stored("a", revision=4), None, Settlement.RETRY, id="touched, nothing appended"),
-        pytest.param(
-            SEEN, stored(revision=4, sealed=1), Segment(texts=["a"], running_max=1.0), Settlement.RETRY
-        ),
+        pytest.param(SEEN, stored(revision=4, sealed=1), replace(SEALED, texts=["a"]), Settlement.RETRY),
         pytest.param(SEEN, stored("a", "mine"), None, Settlement.LANDED, id="answer lost"),
         pytest.param(SEEN, stored(sealed=1), SEALED, Settlement.LANDED, id="answer lost, then sealed"),
         pytest.param(
@@ -288,7 +284,7 @@ def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -
         pytest.param(
             SEEN,
             stored("c", sealed=1),
-            Segment(texts=["a", "b"], running_max=1.0),
+            replace(SEALED, texts=["a", "b"]),
             Settlement.STALE,
             id="another was first and sealed",
         ),

@@ -21,6 +21,7 @@ STORED = StoredSession(
     sealed=0,
     sealed_max=None,
     spilled=frozenset(),
+    chain=bytes(32),
     update_time="5.000000000",
     read_time=5.0,
     turn=Turn(fence=2, holder="h", until=60.0),
@@ -59,10 +60,11 @@ def test_an_append_of_a_turn_requires_the_fence_unless_it_landed_before(
 
 def test_a_marker_carries_the_fence_as_text() -> None:
     """A session without turns has the text that it always had."""
-    assert "e1/4/5.000000000@2" == str(SEEN)
+    text = f"e1/4/5.000000000#{bytes(32).hex()}"
+    assert f"{text}@2" == str(SEEN)
     assert SEEN == Marker.parse(str(SEEN))
     plain = replace(STORED, turn=None).marker
-    assert ("e1/4/5.000000000", plain) == (str(plain), Marker.parse(str(plain)))
+    assert (text, plain) == (str(plain), Marker.parse(str(plain)))
     assert 2 == SEEN.advanced(MINE, "6.000000000", None).fence
 
 

@@ -16,7 +16,7 @@ variable "image" {
 }
 
 variable "jobs" {
-  description = "Jobs by names of your choice: read, export, erase, prune, verify or reencode, the app, further parameters of the template, and when it runs, in UTC and as cron spells it; without a schedule it runs by hand."
+  description = "Jobs by names of your choice: read, export, erase, prune or verify, the app, further parameters of the template, and when it runs, in UTC and as cron spells it; without a schedule it runs by hand."
   type = map(object({
     app        = string
     job        = string
@@ -26,8 +26,8 @@ variable "jobs" {
   default = {}
 
   validation {
-    condition     = alltrue([for job in var.jobs : contains(["read", "export", "erase", "prune", "verify", "reencode"], job.job)])
-    error_message = "Each job must be read, export, erase, prune, verify or reencode."
+    condition     = alltrue([for job in var.jobs : contains(["read", "export", "erase", "prune", "verify"], job.job)])
+    error_message = "Each job must be read, export, erase, prune or verify."
   }
 
   validation {
