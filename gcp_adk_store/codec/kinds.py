@@ -41,9 +41,9 @@ def require_format(document: Document, *formats: int) -> None:
         return
     shown = found if found is None or type(found) is int else kind_of(found)
     known = " and ".join(map(str, formats))
-    raise StoredDataError(
-        f"{document.path} has format {shown}, this release reads {known}; upgrade gcp-adk-store"
-    )
+    is_newer = type(found) is int and found > max(formats)
+    advice = "upgrade gcp-adk-store" if is_newer else "no release wrote it: restore the document"
+    raise StoredDataError(f"{document.path} has format {shown}, this release reads {known}; {advice}")
 
 
 def read_fields(kind: type[Kind], document: Document) -> Kind:

@@ -22,7 +22,9 @@ def document(**fields: Any) -> Document:
 def refusal(found: object) -> str:
     """Return what is said of a document of format *found*: its kind, where it is no number."""
     shown = found if found is None or type(found) is int else type(found).__name__
-    return f"{PATH} has format {shown}, this release reads 2; upgrade gcp-adk-store"
+    is_newer = type(found) is int and found > FORMAT
+    advice = "upgrade gcp-adk-store" if is_newer else "no release wrote it: restore the document"
+    return f"{PATH} has format {shown}, this release reads 2; {advice}"
 
 
 def test_a_current_document_is_read() -> None:
