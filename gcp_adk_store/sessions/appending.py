@@ -175,11 +175,11 @@ class Appender:
         spelled = first.spelled or await self._spelling.of_event(first.event)
         known = self._is_known(key, first)
         if known and await self._recorder.holds(key, spelled.append):
-            return without_temporary(first.event)
+            return self._recognised(key, first)
         if first.is_rewind:
             spelled = await self._spelling.of_event(await rewound(self._reader, key, first.event))
             if known and await self._recorder.holds(key, spelled.append):
-                return without_temporary(first.event)
+                return self._recognised(key, first)
         first.spelled = spelled
         group = [first]
         try:
@@ -191,6 +191,11 @@ class Appender:
                 member.end(again(exc) if isinstance(exc, StoreError) else exc)
             raise
         return first.event
+
+    def _recognised(self, key: SessionKey, redelivered: Waiting) -> Event:
+        """Remember an event that storage has, also for handles that were read without it; return it."""
+        self._delivered.put((key, redelivered.event.id), value=True)
+        return without_temporary(redelivered.event)
 
     def _require_whole(self, group: Sequence[Waiting]) -> None:
         """Require that no event of the same handle before one of *group* failed, if it was left behind.

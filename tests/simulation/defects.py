@@ -532,10 +532,17 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/appending.py",
-        "        if known and await self._recorder.holds(key, spelled.append):\n            return without_temporary(first.event)\n        if first.is_rewind",
-        "        if known:\n            return without_temporary(first.event)\n        if first.is_rewind",
+        "        if known and await self._recorder.holds(key, spelled.append):\n            return self._recognised(key, first)\n        if first.is_rewind",
+        "        if known:\n            return self._recognised(key, first)\n        if first.is_rewind",
         ("redelivering",),
         "only storage's word counts for a redelivery",
+    ),
+    Defect(
+        "a process forgets what it recognised",
+        "Limits", "sessions/appending.py",
+        "        self._delivered.put((key, redelivered.event.id), value=True)\n", "",
+        ("redelivering",),
+        "a process that recognised an event recognises it again, through any handle",
     ),
     Defect(
         "a process forgets what it stored",

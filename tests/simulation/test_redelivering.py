@@ -17,7 +17,7 @@ from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
 
 NEWEST = GetSessionConfig(num_recent_events=0)
-"""A handle without events recognises what its process stored, and no other."""
+"""A handle without events recognises what its process stored or recognised, and no other."""
 
 
 def event_of(name: str) -> Event:
@@ -37,7 +37,7 @@ async def act(actor: Actor, step: int) -> None:
     random, sessions, journal = actor.random(step), actor.store.sessions, actor.journal
     name = f"{actor.name}-{step}"
     earlier = list(dict.fromkeys(call.given for call in journal.of("append")))[-6:]
-    known = earlier if actor.memory.get("never sealed") else actor.memory.get("stored", ())
+    known = earlier if actor.memory.get("never sealed") else actor.memory.get("known", ())
     mine = [one for one in earlier if one in known]
     is_blind = bool(mine) and random.random() < 0.2
     config = NEWEST if is_blind else None
@@ -69,8 +69,8 @@ async def append(actor: Actor, held: Session, name: str) -> None:
     )
     if done is None:
         actor.memory["failed"] = True
-    elif len([call for call in actor.journal.of("append") if call.given == name]) == 1:
-        actor.memory.setdefault("stored", set()).add(name)  # nobody else can have stored it
+    else:
+        actor.memory.setdefault("known", set()).add(name)
 
 
 def check(journal: Journal, stored: list[str]) -> None:
@@ -122,3 +122,30 @@ def workload(*, seals: bool) -> Any:
 def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None:
     """Also by a handle that lacks it, if its process stored it or the tail has it."""
     simulate(workload(seals=seals), seeds=range(40), faults=Faults.all(0.04))
+
+
+async def recognised_by_a_handle(world: World) -> None:
+    """A process gets a sealed event again through a handle that holds it, then through one that does not."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+    session = await plain.sessions.create_session(**key("one"))
+    for name in ("a", "b7", "c7", "d7"):
+        await plain.sessions.append_event(session, event_of(name))
+    store = service.store_of(world.process("other"), session_limits=LIMITS)
+
+    async def requests_to_deliver(config: GetSessionConfig | None) -> list[str]:
+        held = await store.sessions.get_session(**key("one"), config=config)
+        assert held is not None
+        before = len(world.trace)
+        await store.sessions.append_event(held, event_of("a"))
+        return [line.split()[2] for line in world.trace[before:] if line.split()[1] == "other:"]
+
+    through_full = await requests_to_deliver(None)
+    through_blind = await requests_to_deliver(NEWEST)
+    assert names_in(await plain.sessions.get_session(**key("one"))) == ["a", "b7", "c7", "d7"]
+    assert (through_full, through_blind) == (["get"], ["get"])
+
+
+def test_an_event_that_a_handle_recognised_is_known_to_its_process() -> None:
+    """Also through a handle that was read without events, long after the event was sealed: by one read."""
+    simulate(recognised_by_a_handle, seeds=[0])
