@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.artifacts.copies import WHICH, Which
@@ -230,9 +231,10 @@ class StoreOperations(Closing):
     ) -> Redaction:
         """Replace an event's content by a marker, as the session service's ``redact_event`` describes.
 
-        A memory that was made of the event has its id: the result names it, and *memories* removes it. What
-        a function of ``extract=`` made of the event, and memories that an app wrote itself, have other ids;
-        find them by a search.
+        A memory that was made of the event has its id: the result names it, and *memories* removes it. With
+        *memories*, a process that has the event as it was adds no memory of it later. What a function of
+        ``extract=`` made of the event before, and memories that an app wrote itself, have other ids; find
+        them by a search.
 
         Args:
             app_name: The app.
@@ -241,7 +243,7 @@ class StoreOperations(Closing):
             event_id: The event's id.
             reason: Why, in one line of at most 500 characters; it is stored.
             state: As the session service takes it.
-            memories: Also remove the memory.
+            memories: Also remove the memory, and let none be made of the event.
             dry_run: Only say what would be replaced and removed.
 
         Raises:
@@ -259,6 +261,7 @@ class StoreOperations(Closing):
             dry_run=dry_run,
         )
         user = {"app_name": app_name, "user_id": user_id}
+        removes = memories and not dry_run
         try:
             memory = self.memory
         except ModuleNotFoundError:  # without the extra, this process cannot look
@@ -266,9 +269,13 @@ class StoreOperations(Closing):
                 return redaction
             raise
         try:
+            if removes:
+                # Before the look: another process may hold the event as it was, and add its memory later.
+                taken_in = [Event(id=event_id, author="user")]
+                await memory.add_extracted(**user, session_id=session_id, events=taken_in, memories=())
             if not await memory.has_memory(**user, memory_id=event_id):
                 return redaction
-            if memories and not dry_run:
+            if removes:
                 await memory.delete_memory(**user, memory_id=event_id)
                 await self._sessions.storage.documents.scrub()
         except StoreError as exc:
@@ -277,7 +284,7 @@ class StoreOperations(Closing):
             raise OutcomeUnknownError.since(
                 exc, f"the event is redacted, but perhaps its memory is left; call again: {exc}"
             ) from exc
-        return replace(redaction, memories=(event_id,), memories_removed=memories and not dry_run)
+        return replace(redaction, memories=(event_id,), memories_removed=removes)
 
     def erase_user(
         self,

@@ -428,6 +428,13 @@ DEFECTS: Final = (
         "an erasure waits after each pass, so that no session is left without its content",
     ),
     Defect(
+        "a redaction lets others make a memory of the event later",
+        "Memories", "store/operations.py",
+        "                await memory.add_extracted(**user, session_id=session_id, events=taken_in, memories=())\n", "",
+        ("forgetting-redacted",),
+        "no memory is made of a redacted event, also by a process that holds it as it was",
+    ),
+    Defect(
         "a read remembers what a redaction replaced",
         "Erasure, retention, proof", "sessions/reader.py",
         "(as_of, one) in before.items() if as_of >= stored.redactions}", "(as_of, one) in before.items()}",
