@@ -170,7 +170,7 @@ def _load_latest(stock: Stock, versions: int, *, known: bool) -> Scenario:
     )
 
 
-def _known(known: bool) -> str:  # noqa: FBT001  # the one thing that it spells
+def _known(known: bool) -> str:  # noqa: FBT001  # the one thing that it says
     return "known" if known else "unknown"
 
 

@@ -31,7 +31,7 @@ TARGETS = {"ADK's own": 4, "ADK's own, by Jinja": 10}
 
 
 def templates() -> tuple[str, str]:
-    """Return an instruction with its placeholders in ADK's spelling, and in Jinja's."""
+    """Return an instruction with its placeholders in ADK's syntax, and in Jinja's."""
     filler = "You answer briefly, politely and only what was asked. " * 8
     piece = SIZE // PLACEHOLDERS - len("{key00}")
     texts = [filler[:piece] + f"{{key{number:02}}}" for number in range(PLACEHOLDERS)]

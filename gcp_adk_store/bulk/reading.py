@@ -84,7 +84,7 @@ async def rows_of(service: SessionService, info: SessionInfo) -> AsyncGenerator[
         digest = Digest()
         events: AsyncIterator[Any] = aiter(record.events)
         async for event in events:
-            spelled = canonical_event(event)
-            yield "events", event_row(record, digest.events, event, spelled.decode())
-            digest.add(spelled)
+            encoded = canonical_event(event)
+            yield "events", event_row(record, digest.events, event, encoded.decode())
+            digest.add(encoded)
         yield "sessions", session_row(record, digest)

@@ -130,7 +130,7 @@ class Layout:
         app, user, session = ids_of(path)
         key = SessionKey(app=app, user=user, session=session)
         if key.session != session:  # a padded id names the session without the padding
-            raise StoredDataError(f"{path} is spelled as no session is")
+            raise StoredDataError(f"{path} is not the path of a session")
         return key
 
     def session_payloads(self, key: SessionKey, epoch: str) -> PayloadOwner:
@@ -380,4 +380,4 @@ def ids_of(path: str) -> list[str]:
     try:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
-        raise StoredDataError(f"{path} is spelled as no session is") from None
+        raise StoredDataError(f"{path} is not the path of a session") from None

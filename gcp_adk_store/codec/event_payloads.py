@@ -100,7 +100,7 @@ def with_halves(text: str) -> str:
     return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"
 
 
-def spells_halves(text: str) -> bool:
+def encodes_halves(text: str) -> bool:
     """Return whether *text* comes from :func:`with_halves`; an event's own words may contain the key."""
     return _HALVES in text and json.loads(text).get(_HALVES) is True
 

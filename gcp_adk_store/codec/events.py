@@ -21,12 +21,12 @@ from pydantic_core import PydanticSerializationError
 from gcp_adk_store.codec.event_payloads import (
     WHOLE,
     Place,
+    encodes_halves,
     placeholder,
     put_bytes,
     put_placeholders,
     references,
     referring,
-    spells_halves,
     with_halves,
     without_bytes,
 )
@@ -34,7 +34,7 @@ from gcp_adk_store.codec.large_maps import LargeMaps
 from gcp_adk_store.codec.markers import require_marker
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
+from gcp_adk_store.model.halves import encode_halves, map_texts, read_halves
 from gcp_adk_store.model.internal_metadata import restored_event
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.redactions import replaced_by
@@ -104,7 +104,7 @@ def encode_event(
         read = _read_back(slim, text)
     else:
         _, halves = weigh(slim, bounds=bounds_of(limits), what=f"event {event.id!r}")
-        text, read = _spell(slim, halves=halves)
+        text, read = _encode(slim, halves=halves)
     payloads = [Payload.of(data, place=place) for data in taken.values()]
     text = referring(text, {place: payload.ref for place, payload in zip(taken, payloads, strict=True)})
     put_bytes(read.content, taken)
@@ -113,8 +113,8 @@ def encode_event(
         return EncodedEvent(text=text, payloads=payloads, event=read)
     _require_size(event, len(whole), limits)
     packed = Payload.of(zlib.compress(whole), place=place)
-    spelled = spell_halves if halves else str
-    held = {"id": spelled(event.id), "author": spelled(event.author), "timestamp": event.timestamp}
+    encoded = encode_halves if halves else str
+    held = {"id": encoded(event.id), "author": encoded(event.author), "timestamp": event.timestamp}
     stub = json.dumps(held)
     text = referring(with_halves(stub) if halves else stub, {WHOLE: packed.ref})
     return EncodedEvent(text=text, payloads=[*payloads, packed], event=read, is_payload=True)
@@ -150,7 +150,7 @@ def decode_event(text: str) -> StoredEvent:
         # ADK would set the time of the read.
         raise StoredDataError("a stored event has no timestamp")
     event = large.put_into(event)
-    if spells_halves(text):
+    if encodes_halves(text):
         event = map_texts(event, read_halves)
     if replaced_by(text) is not None and event.get_function_calls():
         # The arguments that ADK's ToolCallIntegrityPlugin stamped are gone, and the stamps with them.
@@ -202,10 +202,10 @@ def event_timestamp(text: str) -> float:
     raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
 
 
-def _spell(event: Event, *, halves: bool) -> tuple[str, Event]:
+def _encode(event: Event, *, halves: bool) -> tuple[str, Event]:
     """Return an event that is not light as JSON, and as a reader gets it."""
     large = LargeMaps()
-    event = large.take_from(map_texts(event, spell_halves) if halves else event)
+    event = large.take_from(map_texts(event, encode_halves) if halves else event)
     text = _dump(event)
     read = large.put_into(_read_back(event, text))
     text = large.put_into_json(text)

@@ -1,4 +1,4 @@
-"""Spell the fields that several writes of a session have in common."""
+"""Encode the fields that several writes of a session have in common."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime

@@ -305,7 +305,7 @@ def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
 
 
 def of_shard(shard: Shard) -> dict[str, FieldValue]:
-    """Return how the head spells *shard*."""
+    """Return how the head encodes *shard*."""
     return {
         "n": shard.number,
         "count": shard.count,

@@ -1,4 +1,4 @@
-"""Spell the vectors of a user's memories: rows, documents of rows, and what the head says of them."""
+"""Encode the vectors of a user's memories: rows, documents of rows, and what the head says of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def of_vectors(vectors: Vectors) -> dict[str, FieldValue]:
 
 
 def of_part(part: VectorPart) -> dict[str, FieldValue]:
-    """Return how the head spells *part*."""
+    """Return how the head encodes *part*."""
     return {
         "n": part.number,
         "count": part.count,

@@ -56,7 +56,7 @@ def unescape_name(name: str) -> str:
         return name  # contains no escape
     text = "" if name == _EMPTY else unquote(name, errors="surrogatepass")
     if escape_name(text, what="name") != name:
-        raise ValueError("not spelled as it would be")
+        raise ValueError("not encoded as it would be")
     return text
 
 
@@ -66,7 +66,7 @@ def escape_segment(text: str) -> str:
 
 
 def unescape_segment(segment: str) -> str:
-    """Return the id that :func:`escape_segment` spelled as *segment*."""
+    """Return the id that :func:`escape_segment` encoded as *segment*."""
     return _SPELLED.sub(lambda match: unquote(match[0]), segment)
 
 

@@ -16,7 +16,7 @@ from google.genai import types
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.halves import read_halves, spell_halves
+from gcp_adk_store.model.halves import encode_halves, read_halves
 from gcp_adk_store.model.weights import Bounds, is_unicode, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
@@ -183,7 +183,7 @@ def encode_artifact(
         text = part.text
         if not is_unicode(text):
             metadata[_HALVES] = "true"
-            text = spell_halves(text)
+            text = encode_halves(text)
         data, content_type = text.encode(), "text/plain"
     elif file is not None:
         if not file.file_uri:

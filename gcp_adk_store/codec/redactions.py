@@ -1,4 +1,4 @@
-"""Spell what stands in the place of a redacted event, and the event that tells of the redaction."""
+"""Encode what stands in the place of a redacted event, and the event that tells of the redaction."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

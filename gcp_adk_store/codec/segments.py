@@ -1,4 +1,4 @@
-"""Spell the documents of segments."""
+"""Encode the documents of segments."""
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.fields import FORMAT, of_part, update

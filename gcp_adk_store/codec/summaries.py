@@ -1,4 +1,4 @@
-"""Spell what a session document keeps for listings: turns, the last message, title and labels.
+"""Encode what a session document keeps for listings: turns, the last message, title and labels.
 
 Titles, labels and texts are content: no other module names their fields, except as not indexed.
 """

@@ -1,4 +1,4 @@
-"""Spell the turn of a session and the messages that wait for one."""
+"""Encode the turn of a session and the messages that wait for one."""
 
 import json
 from collections.abc import Mapping, Sequence

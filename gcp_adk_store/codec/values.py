@@ -119,6 +119,6 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
             key = unescape_name(name)
         except ValueError:
             # Two names could stand for the same key, and one of the two values would be lost.
-            raise StoredDataError(f"state.{name} is spelled as no state key is") from None
+            raise StoredDataError(f"state.{name} is not a valid name of a state key") from None
         state[key] = decode_value(field, what=f"state key {key!r}")
     return state

@@ -7,8 +7,8 @@ from typing import Any, Final
 from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.local.encoding import micros
 from gcp_adk_store.local.names import field_path
-from gcp_adk_store.local.spelling import micros
 
 _ABSENT: Final = object()
 _MIN_INT64: Final = -(2**63)

@@ -13,13 +13,13 @@ from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, 
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
-from gcp_adk_store.local import changes, queries, spelling, weights
+from gcp_adk_store.local import changes, encoding, queries, weights
 from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.encoding import Encoded
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
 from gcp_adk_store.local.parts import split_points
 from gcp_adk_store.local.queries import Candidate, Query
 from gcp_adk_store.local.snapshots import Reading
-from gcp_adk_store.local.spelling import Spelled
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.local.watching import Watchers
 from gcp_adk_store.settings import SessionLimits
@@ -206,7 +206,7 @@ class _Row(NamedTuple):
     id: int
     update_time: int
     """In microseconds since 1970."""
-    spelled: Spelled
+    encoded: Encoded
 
 
 @dataclass(slots=True)
@@ -214,7 +214,7 @@ class _Change:
     """What one commit makes of one document."""
 
     stored: _Row | None
-    spelled: Spelled | None
+    encoded: Encoded | None
     """What it is so far; ``None`` if it is missing."""
     expire_at: int | None = None
     is_removed: bool = False
@@ -226,8 +226,8 @@ class _Change:
     @property
     def is_unchanged(self) -> bool:
         """Whether the document stays as it is: it then keeps its update time."""
-        was = None if self.stored is None else self.stored.spelled
-        return self.spelled == was and not (self.is_removed and self.spelled is not None)
+        was = None if self.stored is None else self.stored.encoded
+        return self.encoded == was and not (self.is_removed and self.encoded is not None)
 
 
 def _commit(
@@ -243,14 +243,14 @@ def _commit(
     for item, key in zip(writes, keys, strict=True):
         if key not in changed:
             row = _row(sql, key)
-            changed[key] = _Change(row, None if row is None else row.spelled)
+            changed[key] = _Change(row, None if row is None else row.encoded)
         counters.append(_apply(item, changed[key]))
     time = 0
     times = {}
     for key, change in changed.items():
         if change.is_unchanged:
             times[key] = change.time
-        elif change.spelled is None:
+        elif change.encoded is None:
             sql.execute("DELETE FROM documents WHERE key = ?", (key,))
             times[key] = 0
         else:
@@ -265,21 +265,21 @@ def _commit(
 
 def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
     """Let *change* include one write, and return its new counters."""
-    if item.must is Must.BE_ABSENT and change.spelled is not None:
+    if item.must is Must.BE_ABSENT and change.encoded is not None:
         raise TargetExistsError("a document that must be absent exists")
     if isinstance(item.must, str) and _nanos(item.must) != change.time * 1000:
         raise ConditionFailedError("a document has not the required update time")
     if isinstance(item, Delete):
         change.is_removed = change.is_removed or change.stored is not None
-        change.spelled = None
+        change.encoded = None
         return {}
     fields = None
-    if change.spelled is not None and item.mask is not None:
-        fields = spelling.read(change.spelled, what=item.path)
+    if change.encoded is not None and item.mask is not None:
+        fields = encoding.read(change.encoded, what=item.path)
     after, counters = changes.written(item, fields)
-    change.spelled = spelling.spell(after)
+    change.encoded = encoding.encode(after)
     change.expire_at = changes.expires_at(item.path.split("/")[-2], after)
-    if not weights.is_surely_small(change.spelled):
+    if not weights.is_surely_small(change.encoded):
         weights.require_document(item.path, after)
     return counters
 
@@ -289,13 +289,13 @@ def _store(sql: sqlite3.Connection, key: bytes, change: _Change, time: int) -> N
         sql.execute(
             "INSERT INTO documents (key, parent, collection, update_time, expire_at, fields, pieces, content)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (key, *parent_of(key), time, change.expire_at, *(change.spelled or ())),
+            (key, *parent_of(key), time, change.expire_at, *(change.encoded or ())),
         )
     else:
         sql.execute(
             "UPDATE documents SET update_time = ?, expire_at = ?, fields = ?, pieces = ?, content = ?"
             " WHERE id = ?",
-            (time, change.expire_at, *(change.spelled or ()), change.stored.id),
+            (time, change.expire_at, *(change.encoded or ()), change.stored.id),
         )
 
 
@@ -311,7 +311,7 @@ def _row(sql: sqlite3.Connection, key: bytes) -> _Row | None:
     found = sql.execute(
         "SELECT id, update_time, fields, pieces, content FROM documents WHERE key = ?", (key,)
     ).fetchone()
-    return None if found is None else _Row(found[0], found[1], Spelled(*found[2:]))
+    return None if found is None else _Row(found[0], found[1], Encoded(*found[2:]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,10 +333,10 @@ class _Reader:
         """Return the document of a row, with its content only if that is asked for."""
         row_id, key, update_time, fields, pieces = row
         path = path_of(key)
-        found = _read(sql, row_id, Spelled(fields, pieces, None), self.paths, path)
+        found = _read(sql, row_id, Encoded(fields, pieces, None), self.paths, path)
         return Document(
             path=path,
-            fields=spelling.selected(found, self.paths),
+            fields=encoding.selected(found, self.paths),
             update_time=_time_text(update_time),
             read_time=self.time,
         )
@@ -345,15 +345,15 @@ class _Reader:
 def _read(
     sql: sqlite3.Connection,
     row_id: int,
-    spelled: Spelled,
+    encoded: Encoded,
     paths: Sequence[FieldPath] | None,
     what: str,
 ) -> dict[str, Any]:
     """Return the fields of a row, or of those at least that *paths* name."""
-    if spelling.holds_content(spelled, paths):
+    if encoding.holds_content(encoded, paths):
         (content,) = sql.execute("SELECT content FROM documents WHERE id = ?", (row_id,)).fetchone()
-        spelled = spelled._replace(content=content)
-    return spelling.read(spelled, what=what)
+        encoded = encoded._replace(content=content)
+    return encoding.read(encoded, what=what)
 
 
 def _if_changed(
@@ -374,7 +374,7 @@ def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: 
     wanted = [field_path(name) for name in names if name is not None]
     candidates = []
     for row_id, key, _, fields, pieces in rows:
-        values = _read(sql, row_id, Spelled(fields, pieces, None), wanted, path_of(key))
+        values = _read(sql, row_id, Encoded(fields, pieces, None), wanted, path_of(key))
         if queries.meets(page, values):
             order = None if page.field is None else queries.order_of(queries.value_at(values, page.field))
             candidates.append(Candidate(row_id, key, order))

@@ -1,4 +1,4 @@
-"""Spell paths of documents as keys that SQLite sorts as Firestore sorts names; check names."""
+"""Encode paths of documents as keys that SQLite sorts as Firestore sorts names; check names."""
 
 import re
 from typing import Final
@@ -49,7 +49,7 @@ def parent_of(key: bytes) -> tuple[bytes, str]:
 
 
 def path_of(key: bytes) -> str:
-    """Return the path that :func:`document_key` spelled."""
+    """Return the path that :func:`document_key` encoded."""
     return key.replace(_END, b"/").replace(_ZERO, b"\0").decode()
 
 
@@ -82,7 +82,7 @@ def _key(segments: list[str], shown: str) -> bytes:
         raise InvalidInputError(
             f"{shown[:80]!r} has {len(segments)} parts, Firestore's limit is {_MAX_SEGMENTS}"
         )
-    spelled = []
+    encoded = []
     for segment in segments:
         try:
             name = segment.encode()
@@ -94,5 +94,5 @@ def _key(segments: list[str], shown: str) -> bytes:
             )
         if segment in (".", "..") or _RESERVED.fullmatch(segment):
             raise InvalidInputError(f"{shown[:80]!r} has a part {segment[:40]!r}, which Firestore reserves")
-        spelled.append(name.replace(b"\0", _ZERO))
-    return _END.join(spelled)
+        encoded.append(name.replace(b"\0", _ZERO))
+    return _END.join(encoded)

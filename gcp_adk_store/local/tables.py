@@ -9,7 +9,7 @@ FORMAT: Final = 1
 """The format of the tables, SQLite's ``user_version``; a change of them takes the next number."""
 
 _DOCUMENTS: Final = (
-    # One row for each document. Its columns: local/names.py spells the keys, local/spelling.py the content.
+    # One row for each document. Its columns: local/names.py encodes the keys, local/encoding.py the content.
     """CREATE TABLE documents (
         id INTEGER PRIMARY KEY,
         key BLOB NOT NULL UNIQUE,

@@ -9,7 +9,7 @@ from gcp_adk_store.codec.names import MAX_NAME_BYTES
 from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.spelling import Spelled
+from gcp_adk_store.local.encoding import Encoded
 
 MAX_COMMIT_BYTES: Final = 10 * 1024 * 1024
 """Of one commit (Firestore's quota page, as all limits here)."""
@@ -59,12 +59,12 @@ def require_document(path: str, fields: Mapping[str, Any]) -> None:
         )
 
 
-def is_surely_small(spelled: Spelled) -> bool:
+def is_surely_small(encoded: Encoded) -> bool:
     """Return whether a document is within Firestore's limit, by a rough bound of its size.
 
     No value takes more than eight times the characters of its JSON, with the comma after it.
     """
-    size = _NUMBER * len(spelled.fields) + len(spelled.pieces or "") + len(spelled.content or b"")
+    size = _NUMBER * len(encoded.fields) + len(encoded.pieces or "") + len(encoded.content or b"")
     return size < MAX_DOCUMENT_BYTES // 2
 
 

@@ -1,4 +1,4 @@
-"""Spell halves of surrogate pairs as Unicode text, and read them back.
+"""Encode halves of surrogate pairs as Unicode text, and read them back.
 
 A Python string can hold half of a surrogate pair. UTF-8 cannot, and most JSON parsers refuse its escape or
 join two adjacent halves. Models produce such text when a response ends within a character.
@@ -23,13 +23,13 @@ def joins(text: str) -> bool:
     return _SIDE_BY_SIDE.search(text) is not None
 
 
-def spell_halves(text: str) -> str:
+def encode_halves(text: str) -> str:
     r"""Return *text* as Unicode text: a half as U+10FFFD and its four hex digits, U+10FFFD twice."""
-    return _UNSPELLED.sub(_spell, text)
+    return _UNSPELLED.sub(_encode, text)
 
 
 def read_halves(text: str) -> str:
-    """Reverse :func:`spell_halves`."""
+    """Reverse :func:`encode_halves`."""
     return _SPELLED.sub(_read, text)
 
 
@@ -70,7 +70,7 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911
     return value
 
 
-def _spell(match: re.Match[str]) -> str:
+def _encode(match: re.Match[str]) -> str:
     found = match[0]
     return _SIGN + (found if found == _SIGN else f"{ord(found):04x}")
 

@@ -9,7 +9,7 @@ from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.halves import has_halves, map_texts, read_halves, spell_halves
+from gcp_adk_store.model.halves import encode_halves, has_halves, map_texts, read_halves
 from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
 
 _BOUNDS: Final = Bounds()
@@ -128,8 +128,8 @@ def _to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
 
     def other(item: Any) -> Any:
         halves = has_halves(item)  # pydantic refuses them in keys
-        spelled = map_texts(item, spell_halves) if halves else item
-        found = to_jsonable_python(spelled, serialize_unknown=text_of_unknown)
+        encoded = map_texts(item, encode_halves) if halves else item
+        found = to_jsonable_python(encoded, serialize_unknown=text_of_unknown)
         return map_texts(found, read_halves) if halves else found
 
     return to_plain(value, other)

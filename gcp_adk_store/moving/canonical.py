@@ -1,4 +1,4 @@
-"""Spell events and state in one way, whichever store they come from, and digest them."""
+"""Encode events and state in one way, whichever store they come from, and digest them."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.event_payloads import with_halves
 from gcp_adk_store.codec.events import bounds_of
-from gcp_adk_store.model.halves import map_texts, spell_halves
+from gcp_adk_store.model.halves import encode_halves, map_texts
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.settings import SessionLimits
@@ -22,32 +22,32 @@ def canonical_event(event: Event) -> bytes:
     """Return *event* as JSON in ASCII with sorted keys and without spaces; ``None`` is left out.
 
     The state delta is what stores keep of it: JSON values, without ``temp:`` keys. Two events have the same
-    spelling if and only if ADK reads them as equal.
+    encoding if and only if ADK reads them as equal.
 
     Raises:
         InvalidInputError: the event holds more values than a store accepts, or contains itself.
     """
     delta, _ = kept_state(event.actions.state_delta)
     actions = event.actions.model_copy(update={"state_delta": delta})
-    return _spell(plain_event(event.model_copy(update={"actions": actions})))
+    return _encode(plain_event(event.model_copy(update={"actions": actions})))
 
 
 def plain_event(event: Event) -> dict[str, Any]:
     """Return *event* as JSON values, which ``codec.events.decode_event`` reads as text.
 
-    Halves of surrogate pairs are spelled as in storage, and a key says so.
+    Halves of surrogate pairs are encoded as in storage, and a key says so.
     """
     try:
         found = json.loads(event.model_dump_json(exclude_none=True))
     except (PydanticSerializationError, UnicodeError):
-        spelled = map_texts(event, spell_halves).model_dump_json(exclude_none=True)
-        found = json.loads(with_halves(spelled))
+        encoded = map_texts(event, encode_halves).model_dump_json(exclude_none=True)
+        found = json.loads(with_halves(encoded))
     return dict(found)
 
 
 def canonical_state(state: Mapping[str, Any]) -> bytes:
     """Return *state*, which holds JSON values, as JSON in ASCII with sorted keys and without spaces."""
-    return _spell(dict(state))
+    return _encode(dict(state))
 
 
 def kept_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -64,10 +64,10 @@ class Digest:
         """The number of events so far."""
         self._hash = hashlib.sha256()
 
-    def add(self, spelled: bytes) -> None:
-        """Go on with one event, *spelled* canonically."""
+    def add(self, encoded: bytes) -> None:
+        """Go on with one event, *encoded* canonically."""
         self.events += 1
-        self._hash.update(hashlib.sha256(spelled).digest())
+        self._hash.update(hashlib.sha256(encoded).digest())
 
     def of_events(self) -> str:
         """Return the digest of the events so far as hex digits."""
@@ -80,7 +80,7 @@ class Digest:
         return whole.hexdigest()
 
 
-def _spell(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
 

@@ -37,10 +37,10 @@ class Passing:
         return event
 
     def _follow(self, event: Event) -> bytes:
-        spelled = canonical_event(event)
-        self.digest.add(spelled)
+        encoded = canonical_event(event)
+        self.digest.add(encoded)
         if not self._in_order:
-            self.hashes.append(sha256(spelled).digest())
+            self.hashes.append(sha256(encoded).digest())
         if self._last is not None:
             self.earlier += event.timestamp < self._last
             self.ties += event.timestamp == self._last
@@ -48,7 +48,7 @@ class Passing:
         delta, _ = kept_state(event.actions.state_delta)
         for key, value in split_scopes(delta).session.items():
             self._values[key] = sha256(canonical_state({key: value})).digest()
-        return spelled
+        return encoded
 
     async def drain(self) -> int:
         """Read the events that are left, and return their number."""

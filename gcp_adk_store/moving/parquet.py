@@ -82,9 +82,9 @@ async def export_parquet(
         async for record in records:
             digest = Digest()
             async for event in record.events:
-                spelled = canonical_event(event)
-                events.add(event_row(record, digest.events, event, spelled.decode()), size=len(spelled))
-                digest.add(spelled)
+                encoded = canonical_event(event)
+                events.add(event_row(record, digest.events, event, encoded.decode()), size=len(encoded))
+                digest.add(encoded)
                 on_event(events.rows)
             sessions.add(session_row(record, digest), size=len(str(record.header.state)))
     for table in (events, sessions):
@@ -173,11 +173,11 @@ def session_row(record: Record, digest: Digest) -> dict[str, Any]:
     }
 
 
-def event_row(record: Record, position: int, event: Event, spelled: str) -> dict[str, Any]:
-    """Return the row of an event, which is *spelled* canonically."""
+def event_row(record: Record, position: int, event: Event, encoded: str) -> dict[str, Any]:
+    """Return the row of an event, which is *encoded* canonically."""
     parts = (event.content and event.content.parts) or []
     usage = event.usage_metadata
-    delta = json.loads(spelled).get("actions", {}).get("state_delta", {})
+    delta = json.loads(encoded).get("actions", {}).get("state_delta", {})
     return {
         **_ids(record),
         "position": position,
@@ -197,7 +197,7 @@ def event_row(record: Record, position: int, event: Event, spelled: str) -> dict
         "total_tokens": usage.total_token_count if usage else None,
         "error_code": _text(event.error_code),
         "state_delta": canonical_state(delta).decode(),
-        "event": spelled,
+        "event": encoded,
     }
 
 

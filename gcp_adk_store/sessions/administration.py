@@ -16,7 +16,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.proofs import HistoryProof
 from gcp_adk_store.model.redactions import Redaction, require_reason
 from gcp_adk_store.model.usage import SessionUsage
-from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.appends import EventEncoder
 from gcp_adk_store.sessions.checks import Checker, OnProgress, scope_of
 from gcp_adk_store.sessions.forking import ArtifactCopies, SessionForks, fork_key
 from gcp_adk_store.sessions.garbage import Collector
@@ -48,15 +48,15 @@ class SessionAdministration(Closing):
         self._storage = storage
         self._limits = limits
         self._default_ttl_s = default_ttl_seconds
-        self._spelling = Spelling(limits, storage.payloads.place)
+        self._encoder = EventEncoder(limits, storage.payloads.place)
         self._reader = SessionReader(
             storage, cache_bytes=limits.segment_cache_bytes, placeholders=skip_missing
         )
         self._lifecycle = SessionLifecycle(storage, self._reader)
         self._events = SessionEvents(storage, self._reader)
         self._user_events = UserEvents(storage, self._reader, self._events)
-        self._restorer = Restorer(storage, self._reader, self._spelling, limits)
-        self._redactor = Redactor(storage, self._reader, self._spelling, limits)
+        self._restorer = Restorer(storage, self._reader, self._encoder, limits)
+        self._redactor = Redactor(storage, self._reader, self._encoder, limits)
         self._forks = SessionForks(storage, self._reader, self._lifecycle, limits, skip_missing=skip_missing)
         self._collector = Collector(storage, self._reader, self._lifecycle, self._restorer)
 

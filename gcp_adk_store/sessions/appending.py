@@ -14,10 +14,10 @@ from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.sessions.appends import (
+    EncodedAppend,
+    EventEncoder,
     Follower,
     HeldEvents,
-    SpelledEvent,
-    Spelling,
     UnderWay,
     learn,
     report_unawaited,
@@ -36,7 +36,7 @@ class Appender:
     def __init__(
         self,
         recorder: SessionRecorder,
-        spelling: Spelling,
+        encoder: EventEncoder,
         limits: SessionLimits,
         *,
         merging: bool,
@@ -46,14 +46,14 @@ class Appender:
 
         Args:
             recorder: Stores the events.
-            spelling: Encodes them.
+            encoder: Encodes them.
             limits: The limits of the service.
             merging: Whether an append that another writer overtook is stored after the other's.
             running: The permits of the service's operations; a commit takes one.
         """
         self._reader = recorder.reader
         self._recorder = recorder
-        self._spelling = spelling
+        self._encoder = encoder
         self._limits = limits
         self._merging = merging
         self._running = running
@@ -94,7 +94,7 @@ class Appender:
         app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
 
         def concerns(key: SessionKey, waiting: Waiting) -> bool:
-            of_app = waiting.spelled is not None and bool(waiting.spelled.append.delta.app)
+            of_app = waiting.encoded is not None and bool(waiting.encoded.append.delta.app)
             return app in (None, key.app) and (of_app or user in (None, key.user))
 
         await self._behind.stored(concerns)
@@ -106,15 +106,15 @@ class Appender:
         answers = mine.hold is not None and mine.hold.answers  # its commit removes a message that waits
         if not (mine.is_rewind or answers):
             apply_temporary(session, event)
-            mine.spelled = await self._spelling.of_event(event)
-        if mine.spelled is None or self._is_known(key, mine) or self._is_in_tail(mine):
+            mine.encoded = await self._encoder.of_event(event)
+        if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
             await self._behind.stored(lambda other, _: other == key)
             self._behind.require_whole(session)
             self._queues.add(key, mine)
             return await self._wait(key, mine)
         # Without an await, so that the order in the handle is that of the queue.
         self._behind.require_whole(session)
-        self._apply(mine, mine.spelled)
+        self._apply(mine, mine.encoded)
         self._queues.add(key, mine)
         self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
         # ADK calls a user's message final, too, which begins a turn.
@@ -134,9 +134,9 @@ class Appender:
     def _is_in_tail(self, waiting: Waiting) -> bool:
         """Return whether the tail that the handle knows may hold the event, also if it is unknown."""
         base = marker_of(waiting.session)
-        if base is None or waiting.spelled is None:
+        if base is None or waiting.encoded is None:
             return True
-        return self._reader.tails.may_hold(base, waiting.spelled.append)
+        return self._reader.tails.may_hold(base, waiting.encoded.append)
 
     async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
         """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
@@ -172,15 +172,15 @@ class Appender:
             apply_temporary(first.session, first.event)
             if first.hold is not None:
                 first.event = first.hold.claimed(first.event)
-        spelled = first.spelled or await self._spelling.of_event(first.event)
+        encoded = first.encoded or await self._encoder.of_event(first.event)
         known = self._is_known(key, first)
-        if known and await self._recorder.holds(key, spelled.append):
+        if known and await self._recorder.holds(key, encoded.append):
             return self._recognised(key, first)
         if first.is_rewind:
-            spelled = await self._spelling.of_event(await rewound(self._reader, key, first.event))
-            if known and await self._recorder.holds(key, spelled.append):
+            encoded = await self._encoder.of_event(await rewound(self._reader, key, first.event))
+            if known and await self._recorder.holds(key, encoded.append):
                 return self._recognised(key, first)
-        first.spelled = spelled
+        first.encoded = encoded
         group = [first]
         try:
             await self._gather(key, group)
@@ -214,7 +214,7 @@ class Appender:
                 self._behind.fail(key, member.session, failure)
 
     async def _gather(self, key: SessionKey, group: list[Waiting]) -> None:
-        """Add to *group* the appends behind its first that go in the same commit; spell them."""
+        """Add to *group* the appends behind its first that go in the same commit; encode them."""
         size = group[0].size
         while following := self._queues.first(key, group[0].loop):
             await asyncio.sleep(0)  # a hundred sessions that gather at once would hold up the event loop
@@ -223,7 +223,7 @@ class Appender:
             if not (group[-1].may_share and self._may_follow(key, group, following)):
                 return
             try:
-                following.spelled = following.spelled or await self._spelling.of_event(following.event)
+                following.encoded = following.encoded or await self._encoder.of_event(following.event)
             except Exception as exc:  # noqa: BLE001  # it is its caller's, and not that of the first
                 if self._queues.take(key, following):
                     following.begin()
@@ -239,7 +239,7 @@ class Appender:
                 group.append(following)
 
     def _may_follow(self, key: SessionKey, group: Sequence[Waiting], following: Waiting) -> bool:
-        """Return whether an append may go with *group*, before it is spelled."""
+        """Return whether an append may go with *group*, before it is encoded."""
         first, event = group[0], following.event
         if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
             return False
@@ -279,21 +279,21 @@ class Appender:
     async def _commit(self, key: SessionKey, group: Sequence[Waiting]) -> None:
         """Store *group* in one commit, apply it to the handles, and set the outcomes."""
         self._require_whole(group)
-        spelled = [member.spelled for member in group if member.spelled is not None]
-        append = reduce(Append.and_then, (one.append for one in spelled))
+        encoded = [member.encoded for member in group if member.encoded is not None]
+        append = reduce(Append.and_then, (one.append for one in encoded))
         handles = list({id(member.session): member.session for member in group}.values())
         merging = self._merging
         hold = group[0].hold
         if hold is not None:
             hold.commits([member.event.id for member in group])
         appended = await self._recorder.append(
-            key, append, marker_of(handles[0]), spelled[0].change, merging=merging, hold=hold
+            key, append, marker_of(handles[0]), encoded[0].change, merging=merging, hold=hold
         )
         if appended.was_held:
             mark(handles[0], appended.marker)
             self._end_held(key, group)
             return
-        await self._follow(key, group, spelled, handles, appended)
+        await self._follow(key, group, encoded, handles, appended)
         if hold is not None:
             hold.follow(marker_of(handles[0]))
         for member in group:
@@ -303,7 +303,7 @@ class Appender:
         self,
         key: SessionKey,
         group: Sequence[Waiting],
-        spelled: Sequence[SpelledEvent],
+        encoded: Sequence[EncodedAppend],
         handles: Sequence[Session],
         appended: Appended,
     ) -> None:
@@ -316,7 +316,7 @@ class Appender:
             after = [marker and marker.at("") for marker in markers]
             missed = [await self._recorder.missed(key, marker) if marker else None for marker in markers]
         # Without an await, the callers' sessions become equal to storage.
-        for member, one in zip(group, spelled, strict=True):
+        for member, one in zip(group, encoded, strict=True):
             self._delivered.put((key, member.event.id), value=True)
             if member.held is None:
                 self._apply(member, one)
@@ -356,14 +356,14 @@ class Appender:
             if marker_of(handle) == before:
                 mark(handle, sealed)
 
-    def _apply(self, member: Waiting, spelled: SpelledEvent) -> None:
+    def _apply(self, member: Waiting, encoded: EncodedAppend) -> None:
         """Make the handle of *member* equal to storage with its event."""
         session = member.session
         event = without_temporary(member.event)
-        event.actions.state_delta = spelled.delta
+        event.actions.state_delta = encoded.delta
         session.state.update(event.actions.state_delta)
-        held = spelled.held(event)
+        held = encoded.held(event)
         if not (member.is_in_handle and any(one is event for one in session.events)):
             session.events.append(held)
-        session.last_update_time = spelled.append.timestamp
+        session.last_update_time = encoded.append.timestamp
         member.event, member.held = event, held

@@ -1,4 +1,4 @@
-"""The caller's side of an append: spell the event, see it through, and keep the caller's ``Session`` equal.
+"""The caller's side of an append: encode the event, see it through, and keep the caller's ``Session`` equal.
 
 The recorder is the side of storage.
 """
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpelledEvent:
+class EncodedAppend:
     """An event on its way into storage."""
 
     append: Append
@@ -51,8 +51,8 @@ class SpelledEvent:
         return event if not self.encoded.is_payload and event == self.encoded.event else self.encoded.event
 
 
-class Spelling:
-    """Limits that events and state are spelled within, and where their payloads go."""
+class EventEncoder:
+    """Limits that events and state are encoded within, and where their payloads go."""
 
     def __init__(self, limits: SessionLimits, place: PayloadPlace) -> None:
         self._limits = limits
@@ -68,7 +68,7 @@ class Spelling:
         _, spilled = await apart(lambda: self._spill(state, light=light), light=light)
         return spilled
 
-    async def of_event(self, event: Event) -> SpelledEvent:
+    async def of_event(self, event: Event) -> EncodedAppend:
         """Return *event* as it is stored.
 
         Raises:
@@ -86,7 +86,7 @@ class Spelling:
             turns=turns_of(encoded.event),
             last_text=text_of(encoded.event),
         )
-        return SpelledEvent(append=append, change=change, delta=delta, encoded=encoded)
+        return EncodedAppend(append=append, change=change, delta=delta, encoded=encoded)
 
     def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
         delta, change = self._spill(event.actions.state_delta, light=light)

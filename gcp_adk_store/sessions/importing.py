@@ -24,7 +24,7 @@ from gcp_adk_store.model.session_info import require_described
 from gcp_adk_store.model.sessions import Append, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.model.summaries import Summary, Turns
-from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.appends import EventEncoder
 from gcp_adk_store.sessions.arguments import require_time
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.making import Making
@@ -82,7 +82,7 @@ class SessionImports:
         self._ttl_s = ttl_seconds
         self._reader = SessionReader(storage, cache_bytes=0, placeholders=False)
         self._lifecycle = SessionLifecycle(storage, self._reader)
-        self._spelling = Spelling(limits, storage.payloads.place)
+        self._encoder = EventEncoder(limits, storage.payloads.place)
 
     async def write(
         self, header: SessionHeader, events: AsyncIterable[Event], *, replaces: bool = False
@@ -125,7 +125,7 @@ class SessionImports:
             what="import",
             replaces=replaces,
         )
-        writing = _Writing(self._storage, self._spelling, making, header, epoch, expiry, parts_at)
+        writing = _Writing(self._storage, self._encoder, making, header, epoch, expiry, parts_at)
         async with making:
             async for event in events:
                 await writing.add(event, seal_over=self._limits.seal_tail_bytes)
@@ -144,7 +144,7 @@ class SessionImports:
         named |= {f"user:{key}": value for key, value in user.items()}
         if not named:
             return
-        spilled = await self._spelling.of_state(named)
+        spilled = await self._encoder.of_state(named)
         key = SessionKey(app=owner.app, user=owner.user, session=_OF_NO_SESSION)
         await self._storage.put(key, "", spilled, parts_at=None)
         writes = self._storage.layout.shared_state(key, spilled.state)
@@ -156,7 +156,7 @@ class _Writing:
     """One session that is being written."""
 
     storage: SessionStorage
-    spelling: Spelling
+    encoder: EventEncoder
     making: Making
     header: SessionHeader
     epoch: str
@@ -186,10 +186,10 @@ class _Writing:
 
     async def add(self, event: Event, *, seal_over: int) -> None:
         """Go on with *event*, and seal the events so far if they take *seal_over* bytes."""
-        spelled = await self.spelling.of_event(event)
-        await self._put(spelled.encoded.payloads)
-        self._follow(spelled.append)
-        self.changed |= split_scopes(spelled.delta).session.keys()
+        encoded = await self.encoder.of_event(event)
+        await self._put(encoded.encoded.payloads)
+        self._follow(encoded.append)
+        self.changed |= split_scopes(encoded.delta).session.keys()
         if self.tail_bytes >= seal_over:
             await self._seal()
 
@@ -199,7 +199,7 @@ class _Writing:
         if known is None:
             known = {name: value for name, value in self.header.state.items() if name not in self.changed}
         initial = await self._initial(known)
-        state = await self.spelling.of_state(self.header.state)
+        state = await self.encoder.of_state(self.header.state)
         await self._put(state.session)
         parts = self.unwritten
         if self.first is not None:
@@ -247,7 +247,7 @@ class _Writing:
 
     async def _initial(self, known: Mapping[str, Any]) -> Mapping[str, Any] | PayloadRef:
         """Return the initial state as it is stored, or its payload, after the payloads are written."""
-        spilled = await self.spelling.of_state(known)
+        spilled = await self.encoder.of_state(known)
         light = spilled.state.is_light
         pack = partial(pack_initial, spilled.state.session, place=self.storage.payloads.place, light=light)
         packed = await apart(pack, light=light)

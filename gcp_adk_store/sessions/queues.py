@@ -14,7 +14,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.errors import SessionConflictError, StoreError
 from gcp_adk_store.kernel import forks
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.appends import SpelledEvent
+from gcp_adk_store.sessions.appends import EncodedAppend
 from gcp_adk_store.sessions.turn import Hold
 
 _MOST_LEFT: Final = 1_000
@@ -33,7 +33,7 @@ class Waiting:
     loop: asyncio.AbstractEventLoop
     hold: Hold | None = None
     """The turn that it is a part of."""
-    spelled: SpelledEvent | None = None
+    encoded: EncodedAppend | None = None
     is_in_handle: bool = False
     """Whether the handle held an event of this id before."""
     held: Event | None = None
@@ -50,12 +50,12 @@ class Waiting:
     @property
     def may_share(self) -> bool:
         """Whether other events may be in its commit: it has no payloads, which are written before."""
-        return self.spelled is not None and not self.spelled.change.has_payloads and not self.is_rewind
+        return self.encoded is not None and not self.encoded.change.has_payloads and not self.is_rewind
 
     @property
     def size(self) -> int:
-        """Bytes of its text, once it is spelled."""
-        return 0 if self.spelled is None else sum(len(text.encode()) for text in self.spelled.append.texts)
+        """Bytes of its text, once it is encoded."""
+        return 0 if self.encoded is None else sum(len(text.encode()) for text in self.encoded.append.texts)
 
     def begin(self) -> None:
         """Let a commit include it."""

@@ -40,7 +40,7 @@ from gcp_adk_store.model.redactions import Redaction, hash_of, repeats, replaced
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.appends import EventEncoder
 from gcp_adk_store.sessions.completion import decoded, refs_in
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
 from gcp_adk_store.sessions.restores import has_other_restores, require_not_restored
@@ -85,11 +85,11 @@ class Redactor:
     """Redacts events of the sessions below one prefix of a database."""
 
     def __init__(
-        self, storage: SessionStorage, reader: SessionReader, spelling: Spelling, limits: SessionLimits
+        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
     ) -> None:
         self._storage = storage
         self._reader = reader
-        self._spelling = spelling
+        self._encoder = encoder
         self._limits = limits
 
     async def redact(
@@ -293,7 +293,7 @@ class Redactor:
         )
         kept: dict[str, None] = {}
         for event in events:
-            given = merge_scopes((await self._spelling.of_state(event.actions.state_delta)).state)
+            given = merge_scopes((await self._encoder.of_state(event.actions.state_delta)).state)
             kept |= {
                 name: None
                 for name, value in given.items()

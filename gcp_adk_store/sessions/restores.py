@@ -31,7 +31,7 @@ from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.restores import behind, rewound
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.appends import EventEncoder
 from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
@@ -111,11 +111,11 @@ class Restorer:
     """Restores the sessions below one prefix of a database."""
 
     def __init__(
-        self, storage: SessionStorage, reader: SessionReader, spelling: Spelling, limits: SessionLimits
+        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
     ) -> None:
         self._storage = storage
         self._reader = reader
-        self._spelling = spelling
+        self._encoder = encoder
         self._limits = limits
         self._lifetimes = Lifetimes(storage, reader)
 
@@ -192,7 +192,7 @@ class Restorer:
         """Return what the commit writes, and write the payloads of the state at the point."""
         layout = self._storage.layout
         at_point = past.stored
-        change = await self._spelling.of_state(
+        change = await self._encoder.of_state(
             {name: value for name, value in at_point.state.items() if not isinstance(value, PayloadRef)}
         )
         state = {name: value for name, value in at_point.state.items() if isinstance(value, PayloadRef)}
@@ -214,7 +214,7 @@ class Restorer:
             restored_at=0.0,
         )
 
-        def spell(expiry: Expiry | None) -> list[Write]:
+        def encode(expiry: Expiry | None) -> list[Write]:
             return restore(
                 layout,
                 replace(stored, spilled=stored.spilled | {payload.ref.place for payload in change.session}),
@@ -228,14 +228,16 @@ class Restorer:
 
         parts_at = None
         if change.session:
-            await apart(lambda: spell(stored.expiry), light=False)  # refuses what cannot be stored
+            await apart(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
             parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
             await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
         unused = await self._unused(stored, past, state)
         expiry = await self._lifetimes.extend(
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
         )
-        return _Planned(writes=await apart(lambda: spell(expiry), light=False), restore=left, payloads=unused)
+        return _Planned(
+            writes=await apart(lambda: encode(expiry), light=False), restore=left, payloads=unused
+        )
 
     async def _unused(
         self, stored: StoredSession, past: Past, state: Mapping[str, Any]

@@ -96,7 +96,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         )
         self._appender = Appender(
             SessionRecorder(storage, self._reader),
-            self._spelling,
+            self._encoder,
             limits,
             merging=on_conflict == "merge",
             running=running,
@@ -148,7 +148,7 @@ class SessionService(SessionAdministration, BaseSessionService):
             session_id = platform_uuid.new_uuid()
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
-        initial = await self._spelling.of_state(await self._hooks.of_state(state or {}))
+        initial = await self._encoder.of_state(await self._hooks.of_state(state or {}))
         marker, merged = await self._lifecycle.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),

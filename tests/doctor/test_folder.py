@@ -231,7 +231,7 @@ def test_each_problem_has_its_status_and_its_remedy(
 
 
 def test_the_mount_is_the_innermost_one_of_the_path() -> None:
-    """Of two at one place the later one; a name with a blank is spelled as the kernel does."""
+    """Of two at one place the later one; a name with a blank is encoded as the kernel does."""
     table = r"""20 1 8:1 / / rw - ext4 /dev/a rw
 21 20 0:5 / /mnt/my\040disk rw shared:1 master:2 - ext4 /dev/b rw
 22 20 0:6 / /mnt/my\040disk rw - nfs4 server:/x rw

@@ -244,7 +244,7 @@ def test_the_jar_is_found_through_gcloud(tmp_path: Path) -> None:
 
 
 def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
-    """Of firebase-tools' cached jars the newest is used, by number and not by spelling."""
+    """Of firebase-tools' cached jars the newest is used, by number and not by letters."""
     cache = tmp_path / ".cache/firebase/emulators"
     jars = {
         version: _jar(cache / f"cloud-firestore-emulator-v{version}.jar")

@@ -101,7 +101,7 @@ def test_a_path_of_another_prefix_belongs_to_nothing() -> None:
     [("app", "user"), ("a/b", "u%2Fv"), ("__a__", "__u__"), ("100%", "ü\t`"), ("%25", "%/25")],
 )
 def test_an_artifact_has_the_key_of_its_user(app: str, user: str, session: str | None) -> None:
-    """The same that an erasure of the user destroys, however the ids are spelled in names."""
+    """The same that an erasure of the user destroys, however the ids are encoded in names."""
     key = ArtifactKey.of(app=app, user=user, session=session, filename="user:f" if session is None else "f")
 
     scope = Places("adk").artifact_scope(object_name(key, 3))

@@ -51,7 +51,7 @@ def replaced(texts: Sequence[str]) -> list[str]:
 
 
 async def embed(texts: Sequence[str], _: str) -> list[list[float]]:
-    """Return vectors whose bytes spell a canary: the largest number, 127, is stored as it is."""
+    """Return vectors whose bytes encode a canary: the largest number, 127, is stored as it is."""
     return [[127.0, *map(float, canary("vector").encode())] for _ in texts]
 
 

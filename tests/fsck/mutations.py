@@ -133,7 +133,7 @@ def _of_list(value: list[Any]) -> Iterator[tuple[str, Any]]:
 
 def _of_map(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "key added", {**value, "added": 1}
-    yield "key that no one spells so", {**value, "%41": 1}
+    yield "key that no one encodes so", {**value, "%41": 1}
     for key, item in value.items():
         yield f"{key} dropped", {one: value[one] for one in value if one != key}
         for how, changed in _field("", item):

@@ -57,13 +57,13 @@ _SMALL_SHARED: Final = {
 }
 _SHARED_REFERENCES: Final = {
     **_APP_AND_USER,
-    **each("app.state: big payload key ", "added, that no one spells so", _IGNORED),
-    **each("user.state: big payload key ", "added, that no one spells so", _IGNORED),
+    **each("app.state: big payload key ", "added, that no one encodes so", _IGNORED),
+    **each("user.state: big payload key ", "added, that no one encodes so", _IGNORED),
 }
 _REFERENCES: Final = {
     **_SHARED_REFERENCES,
-    **each("session.state: large payload key ", "added, that no one spells so", _IGNORED),
-    **each("segment 0.initial: large payload key ", "added, that no one spells so", _IGNORED),
+    **each("session.state: large payload key ", "added, that no one encodes so", _IGNORED),
+    **each("segment 0.initial: large payload key ", "added, that no one encodes so", _IGNORED),
     "session.spilled: first twice": _SAME,
 }
 _PUT_TIME: Final = "another kind, dropped, earlier, later, null"
@@ -116,7 +116,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
     "large initial": {
         **_SESSION,
         **chunks("session's chunk"),
-        **each("session.initial_payload: key ", "added, that no one spells so", _IGNORED),
+        **each("session.initial_payload: key ", "added, that no one encodes so", _IGNORED),
         "session.spilled: first twice": _SAME,
     },
     "bucket": {
@@ -173,7 +173,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **_SEALED,
         **each("session.origin: ", "dropped, epoch longer, session longer, user empty, user longer", _SOURCE),
         **each("session.origin: position ", "0, one less, one more", _SOURCE),
-        **each("session.origin: key ", "added, that no one spells so", _IGNORED),
+        **each("session.origin: key ", "added, that no one encodes so", _IGNORED),
     },
     "fork note": {
         **_SEALED,
@@ -191,7 +191,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **_SMALL_SHARED,
         "user.state: y 0": _SHARED,
         **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
-        **each("session.turn: key ", "added, that no one spells so", _IGNORED),
+        **each("session.turn: key ", "added, that no one encodes so", _IGNORED),
         **each(
             "session.turn: ",
             "abort dropped, abort flipped, fence one more, holder longer",

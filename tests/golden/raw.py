@@ -31,7 +31,7 @@ def golden_of(path: Path) -> dict[str, Any]:
     return golden
 
 
-def spell(golden: Documents | Objects) -> str:
+def encode(golden: Documents | Objects) -> str:
     """Return the text of a golden file: how a new format's files are made."""
     return json.dumps(golden, indent=2, ensure_ascii=False, sort_keys=True, default=_without_types) + "\n"
 

@@ -39,7 +39,7 @@ def keys() -> Iterator[Keys]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked += 1
-            spelled = {
+            encoded = {
                 name: key.public_key()
                 .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
                 .decode()
@@ -47,7 +47,7 @@ def keys() -> Iterator[Keys]:
             }
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(json.dumps(spelled).encode())
+            self.wfile.write(json.dumps(encoded).encode())
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name there
             """Say nothing."""

@@ -70,13 +70,13 @@ async def test_a_part_comes_back_as_it_was_saved(artifacts: GcsArtifactService, 
     assert part == await artifacts.load_artifact(**REPORT, version=0)
 
 
-async def test_dictionaries_in_both_spellings_are_parts(artifacts: GcsArtifactService) -> None:
+async def test_dictionaries_in_both_encodings_are_parts(artifacts: GcsArtifactService) -> None:
     """As they come over ADK's REST API."""
-    for spelled in (
+    for encoded in (
         {"inlineData": {"data": "AP8=", "mimeType": "x/y"}},
         {"inline_data": {"data": "AP8=", "mime_type": "x/y"}},
     ):
-        await artifacts.save_artifact(**REPORT, artifact=spelled)
+        await artifacts.save_artifact(**REPORT, artifact=encoded)
     loaded = [await artifacts.load_artifact(**REPORT, version=number) for number in (0, 1)]
 
     assert [binary(b"\x00\xff", "x/y")] * 2 == loaded
@@ -320,7 +320,7 @@ async def test_adks_own_service_reads_what_this_one_wrote(
 async def test_this_service_reads_what_adks_own_wrote(
     artifacts: GcsArtifactService, adk_artifacts: AdkGcsArtifactService
 ) -> None:
-    """Parts, versions, keys, metadata, and the legacy spelling of a file's URI."""
+    """Parts, versions, keys, metadata, and the legacy encoding of a file's URI."""
     await adk_artifacts.save_artifact(**{**WHO, "filename": "target"}, artifact=text("target"))
     for part in SHARED:
         await adk_artifacts.save_artifact(**REPORT, artifact=part, custom_metadata={"s": "text"})

@@ -539,7 +539,7 @@ DEFECTS: Final = (
     Defect(
         "a redelivery is believed without a look at storage",
         "Limits", "sessions/appending.py",
-        "        if known and await self._recorder.holds(key, spelled.append):\n            return self._recognised(key, first)\n        if first.is_rewind",
+        "        if known and await self._recorder.holds(key, encoded.append):\n            return self._recognised(key, first)\n        if first.is_rewind",
         "        if known:\n            return self._recognised(key, first)\n        if first.is_rewind",
         ("redelivering",),
         "only storage's word counts for a redelivery",

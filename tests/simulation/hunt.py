@@ -48,7 +48,7 @@ for seed in range(most):
         try:
             World(seed, WORKLOADS[name].faults).run(WORKLOADS[name].scenario)
         except (NameError, AttributeError, ImportError):
-            raise  # it shows a defect that is spelled wrongly
+            raise  # it shows a defect that is written wrongly
         except Exception as exc:
             found.append((since, name, type(exc).__name__, str(exc)[:200], seed))
             since = 0

@@ -117,7 +117,7 @@ VALUES = (
 NAMES = st.sampled_from(
     ["", "k", "%", "%25", "%FF", "%41", "%2f", " s", "a%", "a/b", "a.b", "`", "\\", "\n", "..", "ü"]
 )
-"""Names of a map's fields: not all are spelled as this library does."""
+"""Names of a map's fields: not all are encoded as this library does."""
 
 
 @st.composite

@@ -140,7 +140,7 @@ def require_emitted(query: str, names: dict[str, str], emitted: Emitted) -> set[
     *names* are those that a metric has there; where they have dots, they and the labels are quoted.
     """
     has_dots = "." in next(iter(names))
-    spelled = {one if has_dots else one.replace(".", "_"): one for one in emitted.labels}
+    encoded = {one if has_dots else one.replace(".", "_"): one for one in emitted.labels}
     selectors = SELECTOR.findall(query)
     groups = re.findall(r"\b(?:by|on) \(([^)]*)\)", query)
     labels = {label.strip(' "') for group in groups for label in group.split(",")} - {"le"}
@@ -151,11 +151,11 @@ def require_emitted(query: str, names: dict[str, str], emitted: Emitted) -> set[
 
     assert metrics
     assert set() == {word for word in words if word.startswith(OWN)} - set(names) - labels
-    assert set() == labels - set(spelled)
-    assert set() == {spelled[label] for label in labels} - theirs
+    assert set() == labels - set(encoded)
+    assert set() == {encoded[label] for label in labels} - theirs
     for label, how, value in selectors:
         if not value.startswith("$"):
-            known = emitted.values_of(spelled[label.strip('"')])
+            known = emitted.values_of(encoded[label.strip('"')])
             assert set(value.split("|") if how == "=~" else [value]) <= known
     return metrics
 

@@ -40,7 +40,7 @@ _CONFIGURATION = {
 }
 """The arguments of a ``provider`` block."""
 _UNKNOWN = msgpack.ExtType(0, b"\x00")
-"""How the protocol spells a value that only an apply would tell."""
+"""How the protocol encodes a value that only an apply would tell."""
 
 
 class StandIn:
@@ -157,7 +157,7 @@ def _block(block: Block) -> Any:
 
 
 def _type(text: str) -> bytes:
-    """Return a type as the protocol spells it: ``list(string)`` is ``["list", "string"]``."""
+    """Return a type as the protocol encodes it: ``list(string)`` is ``["list", "string"]``."""
     outer, _, inner = text.rstrip(")").partition("(")
     return json.dumps([outer, inner] if inner else outer).encode()
 

@@ -33,8 +33,8 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def spelled(place: Any) -> str:
-    """Return any JSON value as a cursor spells a place."""
+def encoded(place: Any) -> str:
+    """Return any JSON value as a cursor encodes a place."""
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
@@ -170,9 +170,9 @@ def test_garbage_is_no_cursor(text: Any) -> None:
 def test_a_page_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
     """A whole number is no time, nor is a truth value, and a place in a history is no end of a page."""
     with pytest.raises(InvalidInputError) as caught:
-        decode_page_cursor(spelled(place), listing=LISTING, app="shop")
+        decode_page_cursor(encoded(place), listing=LISTING, app="shop")
 
-    assert refusal(spelled(place)) == str(caught.value)
+    assert refusal(encoded(place)) == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_a_page_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
 def test_an_event_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
     """A truth value is no number, nor is a fraction, and the end of a page is no place in a history."""
     with pytest.raises(InvalidInputError) as caught:
-        decode_event_cursor(spelled(place))
+        decode_event_cursor(encoded(place))
 
-    assert refusal(spelled(place)) == str(caught.value)
+    assert refusal(encoded(place)) == str(caught.value)
 
 
 @pytest.mark.parametrize("place", [("e1", -1, 0), ("e1", 0, -1), ("e1", -1, -1), ("e1", -(2**70), 5)])
@@ -214,7 +214,7 @@ def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) ->
     assert refusal(encode_cursor(place)) == str(caught.value)
 
 
-@given(st.text() | JSON.map(spelled))
+@given(st.text() | JSON.map(encoded))
 def test_what_was_not_given_is_never_read(text: str) -> None:
     """No text gets further than a typed error, unless it is of a cursor's form."""
     for read, kinds in (
@@ -237,7 +237,7 @@ def test_a_cursor_that_was_cut_is_refused(cursor: str, data: st.DataObject) -> N
 
 
 def kinds_in(text: str) -> tuple[type, ...]:
-    """Return the types in the list that *text* spells, none if it spells something else."""
+    """Return the types in the list that *text* encodes, none if it encodes something else."""
     try:
         place = json.loads(base64.urlsafe_b64decode(text.encode()))
     except ValueError:

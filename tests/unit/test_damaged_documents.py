@@ -255,7 +255,7 @@ def test_the_time_of_a_damaged_event_is_told_or_finite(broken: str) -> None:
 
 
 @given(st.lists(damage.NAMES.filter(bool), min_size=3, max_size=3))
-def test_a_path_that_is_spelled_as_none_is_told(names: list[str]) -> None:
+def test_a_path_that_is_encoded_as_none_is_told(names: list[str]) -> None:
     """Or the session that it leads to has the very same path: what lies beside it is nobody else's."""
     path = "/".join(
         f"adk_{level}/{name}" for level, name in zip(("apps", "users", "sessions"), names, strict=True)
@@ -288,7 +288,7 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"tail": Foreign("geo_point_value")}, "has a field of a wrong kind: tail is geo_point_value"),
         ({"tail": [TAIL[0], 5]}, "has a field of a wrong kind: tail[1] is int"),
         ({"state": {"p": {"payload": {}}}}, "state key 'p' refers to a payload in a form unknown"),
-        ({"state": {"%41": 1}}, "state.%41 is spelled as no state key is"),
+        ({"state": {"%41": 1}}, "state.%41 is not a valid name of a state key"),
         ({"user": "another"}, "has a field that cannot be right: app, user or id"),
         ({"ttl_s": 10**18}, "has a field that cannot be right: ttl_s"),
         ({"spilled": [HUSH]}, "has a field that cannot be right: spilled"),

@@ -628,7 +628,7 @@ def test_an_initial_state_is_read_from_the_document_or_the_first_segment(
         (read_session, WHOLE, {"turns": True}, "has a field of a wrong kind: turns is bool"),
         (read_session, WHOLE, {"last_turn": "x"}, "has a field that cannot be right: last_turn"),
         (read_session, WHOLE, {"initial": []}, "has a field of a wrong kind: initial is list"),
-        (read_session, WHOLE, {"initial": {"%41": 1}}, "state.%41 is spelled as no state key is"),
+        (read_session, WHOLE, {"initial": {"%41": 1}}, "state.%41 is not a valid name of a state key"),
         (
             read_session,
             WHOLE,

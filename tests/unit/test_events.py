@@ -87,7 +87,7 @@ def test_encoding_leaves_the_event_alone() -> None:
 
 
 def test_absent_fields_take_no_room() -> None:
-    """What an event does not say is not spelled out a dozen times a turn."""
+    """What an event does not say is not written out a dozen times a turn."""
     stored = json.loads(encode_event(event(), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
 
     assert None not in stored.values()

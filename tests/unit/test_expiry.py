@@ -127,7 +127,7 @@ def test_a_session_lives_no_shorter_than_it_was_given(ttl_seconds: float, now: f
         -math.inf,
         MAX_TTL_S + 1,
         MAX_TTL_S + 0.5,
-        pytest.param(10**5000, id="longer than Python spells"),
+        pytest.param(10**5000, id="longer than Python encodes"),
     ],
 )
 def test_what_is_no_time_to_live_is_refused(ttl_seconds: Any) -> None:

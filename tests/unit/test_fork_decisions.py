@@ -1,4 +1,4 @@
-"""Decide what a fork takes over, and spell its documents."""
+"""Decide what a fork takes over, and encode its documents."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_ar
 from gcp_adk_store.codec.spilling import spill_state, unpack_value
 from gcp_adk_store.codec.values import decode_state, encode_state
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.halves import joins, read_halves, spell_halves
+from gcp_adk_store.model.halves import encode_halves, joins, read_halves
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.settings import SessionLimits
@@ -28,7 +28,7 @@ from gcp_adk_store.settings import SessionLimits
 ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 HALF, PAIR, EMOJI = "\ud83d", "\ud83d\ude00", "\U0001f600"
 
-# Halves often, alone and side by side; the sign that they are spelled with, and what it could be taken for.
+# Halves often, alone and side by side; the sign that they are encoded with, and what it could be taken for.
 TEXT = st.lists(
     st.sampled_from([HALF, "\ude00", EMOJI, "\U0010fffd", "d83d", "\ufffd", "%", '"', "\\ud83d"])
     | st.characters(exclude_categories=()),
@@ -43,12 +43,12 @@ MAPS = st.dictionaries(TEXT, VALUES, max_size=3)
 
 
 @given(TEXT)
-def test_a_spelled_text_is_unicode_and_can_be_read(text: str) -> None:
-    """No two texts are spelled alike, since each can be read again."""
-    spelled = spell_halves(text)
+def test_a_encoded_text_is_unicode_and_can_be_read(text: str) -> None:
+    """No two texts are encoded alike, since each can be read again."""
+    encoded = encode_halves(text)
 
-    assert spelled.encode().decode() == spelled
-    assert text == read_halves(spelled)
+    assert encoded.encode().decode() == encoded
+    assert text == read_halves(encoded)
 
 
 @st.composite
@@ -98,7 +98,7 @@ def test_an_event_comes_back_as_it_was(original: Event, delta: dict[str, Any], l
 
 @given(events(), st.sampled_from([ROOMY, replace(ROOMY, event_text_bytes=300)]))
 def test_an_earlier_release_reads_such_an_event(original: Event, limits: SessionLimits) -> None:
-    """It gives the text to pydantic as it is, and shows the spelling instead of the half."""
+    """It gives the text to pydantic as it is, and shows the encoding instead of the half."""
     read = Event.model_validate_json(
         encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=limits).text
     )
@@ -107,8 +107,8 @@ def test_an_earlier_release_reads_such_an_event(original: Event, limits: Session
     assert original.author in (read.author, read_halves(read.author))
 
 
-def test_how_a_half_is_spelled_in_an_event() -> None:
-    """This spelling is in stored documents: format 1 never changes it."""
+def test_how_a_half_is_encoded_in_an_event() -> None:
+    """This encoding is in stored documents: format 1 never changes it."""
     original = Event(id="e", author=HALF, timestamp=1.5, custom_metadata={HALF: "a\U0010fffd"})
     stored = json.loads(encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
 
@@ -117,7 +117,7 @@ def test_how_a_half_is_spelled_in_an_event() -> None:
     assert stored["adk_store_halves"] is True
 
 
-def test_an_event_without_halves_is_spelled_as_ever() -> None:
+def test_an_event_without_halves_is_encoded_as_ever() -> None:
     """Also where it holds the sign, the name of the key, or the character for what is no Unicode."""
     original = Event(
         id="e", author="\U0010fffdd83d", timestamp=1.5, custom_metadata={"\ufffd": '"adk_store_halves":true'}
@@ -183,8 +183,8 @@ def test_a_name_comes_back_as_it_was(text: str) -> None:
     assert text == unescape_name(name)
 
 
-def test_how_a_half_is_spelled_in_a_name() -> None:
-    """As its three bytes: this spelling is in stored documents."""
+def test_how_a_half_is_encoded_in_a_name() -> None:
+    """As its three bytes: this encoding is in stored documents."""
     assert "a%ED%A0%BD" == escape_name("a" + HALF, what="key")
 
 
@@ -208,7 +208,7 @@ def test_an_artifacts_text_comes_back_as_it_was(text: str) -> None:
     found, data = stored(types.Part(text=text))
 
     assert types.Part(text=text) == decode_artifact(found, data)
-    assert data.decode() in (text, spell_halves(text))
+    assert data.decode() in (text, encode_halves(text))
 
 
 @given(MAPS)

@@ -39,20 +39,20 @@ VALUES = st.recursive(
 )
 
 
-def encoded(metadata: dict[str, Any] | None, **fields: Any) -> tuple[Event, str]:
+def encoded_with(metadata: dict[str, Any] | None, **fields: Any) -> tuple[Event, str]:
     """Return an event as a reader gets it, and its text."""
     args = {"custom_metadata": {STAMPS: "an argument"}, "text": f'"{STAMPS}":{{}}'}
     call = types.FunctionCall(id="c", name="pay", args=args)
     content = types.Content(role="model", parts=[types.Part(function_call=call)])
     event = Event(author="agent", content=content, timestamp=1.5, custom_metadata=metadata, **fields)
-    spelled = encode_event(event, state_delta={}, limits=SessionLimits(), place=PayloadPlace.CHUNKS)
-    return spelled.event, spelled.text
+    encoded = encode_event(event, state_delta={}, limits=SessionLimits(), place=PayloadPlace.CHUNKS)
+    return encoded.event, encoded.text
 
 
 @given(st.none() | st.dictionaries(KEYS, VALUES, max_size=5))
 def test_a_text_changes_as_its_event_does(metadata: dict[str, Any] | None) -> None:
     """For another session and for people; a second time changes nothing more."""
-    event, text = encoded(metadata)
+    event, text = encoded_with(metadata)
     elsewhere, public = text_elsewhere(text), public_text(text)
 
     assert event_elsewhere(event) == decode_event(elsewhere).event
@@ -89,19 +89,19 @@ def test_what_is_no_event_stays_or_is_an_error(text: str) -> None:
 
 def test_an_event_that_is_a_payload_gets_another_one() -> None:
     """Its text names the new payload, and keeps the rest."""
-    event, _ = encoded({"mine": 1, STAMPS: {"c": STAMP}})
+    event, _ = encoded_with({"mine": 1, STAMPS: {"c": STAMP}})
     limits = SessionLimits(event_text_bytes=1000)
     padded = event.model_copy(update={"error_message": "e\ud83d" * 2000})
-    spelled = encode_event(padded, state_delta={}, limits=limits, place=PayloadPlace.BUCKET)
-    (payload,) = spelled.payloads
-    text, anew = payload_elsewhere(spelled.text, payload.ref, payload.data)
+    encoded = encode_event(padded, state_delta={}, limits=limits, place=PayloadPlace.BUCKET)
+    (payload,) = encoded.payloads
+    text, anew = payload_elsewhere(encoded.text, payload.ref, payload.data)
 
-    assert spelled.is_payload
+    assert encoded.is_payload
     assert {WHOLE: anew.ref} == references(text)
     assert PayloadPlace.BUCKET is anew.ref.place
     now = decode_event(zlib.decompress(anew.data).decode())
-    assert event_elsewhere(spelled.event) == now.event
-    before, after = json.loads(spelled.text), json.loads(text)
+    assert event_elsewhere(encoded.event) == now.event
+    before, after = json.loads(encoded.text), json.loads(text)
     del before["adk_store_payloads"], after["adk_store_payloads"]
     assert before == after
     assert STAMP.encode() in zlib.decompress(payload.data)
@@ -110,7 +110,7 @@ def test_an_event_that_is_a_payload_gets_another_one() -> None:
 
 def test_the_marker_of_a_call_is_read_as_restored() -> None:
     """Whatever stood there before; a marker without calls, and an event, are read as they are."""
-    event, text = encoded({STAMPS: {"c": STAMP}})
+    event, text = encoded_with({STAMPS: {"c": STAMP}})
     said = Event(author="agent", timestamp=1.0)
     of_call, of_text = (
         marker_of(of.model_dump_json(), of, [], reason="ticket 7", time=1.0, limits=SessionLimits())
@@ -135,7 +135,7 @@ def test_changed_texts_stand_where_the_old_ones_stood() -> None:
 
 def test_redactors_do_not_see_stamps() -> None:
     """Anything else below ADK's keys goes through them: nobody can hide a text there."""
-    event, _ = encoded(
+    event, _ = encoded_with(
         {STAMPS: {"c": STAMP, "d": "secret"}, "__adk_internal_other": "secret", "mine": "secret"}
     )
     seen: list[str] = []

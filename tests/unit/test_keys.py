@@ -107,7 +107,7 @@ def test_padding_around_other_ids_counts() -> None:
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 @pytest.mark.parametrize(("value", "index"), [("\ud800", 0), ("ok\udfff!", 2)])
 def test_half_a_surrogate_pair_is_refused(field: str, value: str, index: int) -> None:
-    """What no storage can spell is refused at the edge, naming the field and place only."""
+    """What no storage can encode is refused at the edge, naming the field and place only."""
     with pytest.raises(InvalidInputError) as caught:
         TEXT_FIELDS[field](value)
 
@@ -200,7 +200,7 @@ def test_a_session_that_poses_as_the_user_cannot_save(key: ArtifactKey, expected
     assert expected == refusal(key)
 
 
-def test_keys_spell_ids_unambiguously() -> None:
+def test_keys_encode_ids_unambiguously() -> None:
     """Errors and logs show each id apart, also where ids hold spaces and quotes."""
     session = SessionKey(app="a", user="u s", session="x'y")
     texts = [str(session.owner), str(session), str(artifact("s", "user:f"))]

@@ -1,4 +1,4 @@
-"""Show that large maps of an event are spelled and read apart from it, and nothing changes by that."""
+"""Show that large maps of an event are encoded and read apart from it, and nothing changes by that."""
 
 import json
 import math
@@ -63,7 +63,7 @@ def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
 @pytest.mark.parametrize(
     "odd", [math.nan, math.inf, (1, 2), {1: 2}, {"set"}, b"\xff", datetime(2026, 1, 2, tzinfo=UTC)], ids=repr
 )
-def test_large_maps_are_spelled_as_pydantic_spells_them(odd: Any) -> None:
+def test_large_maps_are_encoded_as_pydantic_encodes_them(odd: Any) -> None:
     """Also where something in them is no value of JSON."""
     original = event([*range(5000), odd])
     encoded = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=LIMITS)
@@ -73,7 +73,7 @@ def test_large_maps_are_spelled_as_pydantic_spells_them(odd: Any) -> None:
     assert repr(Event.model_validate_json(expected)) == repr(encoded.event)
 
 
-def test_what_pydantic_spells_is_small() -> None:
+def test_what_pydantic_encodes_is_small() -> None:
     """Signs stand for the large maps; the event itself stays as it is."""
     original = event(MANY)
     before = original.model_copy(deep=True)

@@ -1,4 +1,4 @@
-"""Show that ids are spelled legally and that no two ids share a spelling."""
+"""Show that ids are encoded legally and that no two ids share an encoding."""
 
 import re
 
@@ -37,8 +37,8 @@ IDS = st.one_of(TRICKY, st.text(max_size=40))
         ("\x00\x1f\x7f", "%00%1F%7F"),
     ],
 )
-def test_a_name_is_spelled_as_documented(text: str, name: str) -> None:
-    """These spellings are in stored documents: changing one loses data."""
+def test_a_name_is_encoded_as_documented(text: str, name: str) -> None:
+    """These encodings are in stored documents: changing one loses data."""
     assert (name, text) == (escape_name(text, what="id"), unescape_name(name))
 
 
@@ -102,8 +102,8 @@ def test_a_longer_name_is_refused(text: str, size: int) -> None:
         ("a b%20c", "a b%20c"),
     ],
 )
-def test_a_segment_is_spelled_as_documented(text: str, segment: str) -> None:
-    """These spellings are in object names: changing one loses artifacts."""
+def test_a_segment_is_encoded_as_documented(text: str, segment: str) -> None:
+    """These encodings are in object names: changing one loses artifacts."""
     assert segment == escape_segment(text)
 
 

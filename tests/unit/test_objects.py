@@ -176,7 +176,7 @@ def test_only_a_number_is_a_version(suffix: str, version: int | None) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/007", "a/", "a/-1", "a/1 ", "b/7", "7"])
-def test_a_number_that_no_save_spells_is_no_version(name: str) -> None:
+def test_a_number_that_no_save_encodes_is_no_version(name: str) -> None:
     """It could be listed, but never loaded."""
     assert parse_version(name, "a/") is None
 
@@ -475,7 +475,7 @@ def test_a_callers_key_never_replaces_the_services_own(part: types.Part, name: s
     assert dict(plain.metadata) == {k: v for k, v in found.metadata.items() if k != "adkStoreJson"}
 
 
-def test_text_metadata_is_spelled_as_adk_does() -> None:
+def test_text_metadata_is_encoded_as_adk_does() -> None:
     """ADK's own service reads texts where it expects them; only the rest is kept apart."""
     found, _ = saved(TEXT, {"source": "mail ü", "pages": 3, "empty": "", "ü": "x", "ok": True})
 

@@ -131,8 +131,8 @@ def test_a_time_is_exact(seconds: int, nanos: int) -> None:
         ("1761177600.120000000", Timestamp(seconds=1761177600, nanos=120_000_000)),
     ],
 )
-def test_a_time_is_spelled_as_documented(text: str, stamp: Timestamp) -> None:
-    """Handles carry this spelling from one release to the next."""
+def test_a_time_is_encoded_as_documented(text: str, stamp: Timestamp) -> None:
+    """Handles carry this encoding from one release to the next."""
     assert (text, stamp) == (from_timestamp(stamp), timestamp(text))
 
 
@@ -152,7 +152,7 @@ def test_a_document_is_read_below_the_root() -> None:
     ) == from_document(message, root=ROOT, read_time=6.5)
 
 
-def test_a_masked_write_is_spelled_out() -> None:
+def test_a_masked_write_is_encoded_out() -> None:
     """An append's message: masked fields, the union before the increments, the time as condition."""
     message = written(
         Write(
@@ -240,7 +240,7 @@ def test_no_mask_replaces_and_an_empty_one_does_not(
         ),
     ],
 )
-def test_a_delete_is_spelled_out(item: Delete, expected: dict[str, object]) -> None:
+def test_a_delete_is_encoded_out(item: Delete, expected: dict[str, object]) -> None:
     """A delete names its document and, if asked, the time that it must have."""
     assert expected == MessageToDict(written(item))
 

@@ -139,13 +139,13 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
     """A document with more could not be read."""
     stored, segments = made([2, 2, 2], 1)
 
-    def spell(sealed: int) -> None:
+    def encode(sealed: int) -> None:
         back = replace(rewound(stored, segments, 3), sealed=sealed)
         restore(LAYOUT, stored, back, LEFT, Summary(), state={}, last_update_time=3.0, expiry=None)
 
-    spell(100_000)
+    encode(100_000)
     with pytest.raises(InvalidInputError, match="at most 100000 numbers of segments"):
-        spell(100_001)
+        encode(100_001)
 
 
 def document(**fields: Any) -> Document:

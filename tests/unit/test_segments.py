@@ -12,7 +12,7 @@ from gcp_adk_store.errors import StoredDataError
 
 @given(st.lists(st.text(max_size=20), max_size=8))
 def test_a_segment_comes_back_as_it_was(texts: list[str]) -> None:
-    """Texts leave a segment in the order and spelling they entered it."""
+    """Texts leave a segment in the order and encoding they entered it."""
     assert texts == unpack_segment(pack_segment(texts))
 
 

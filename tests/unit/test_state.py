@@ -70,7 +70,7 @@ def test_an_overlay_replaces_whole_values_by_key() -> None:
 
 
 def test_rich_values_become_json() -> None:
-    """Datetimes, models and tuples are stored as ADK spells them."""
+    """Datetimes, models and tuples are stored as ADK encodes them."""
     delta = {
         "when": dt.datetime(2026, 10, 23, 12, 30, tzinfo=dt.UTC),
         "user:order": Order(number=7),

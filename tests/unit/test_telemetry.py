@@ -41,7 +41,7 @@ def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_id_is_shown_as_text_of_bounded_length(text: str, as_shown: str) -> None:
-    """What UTF-8 cannot spell is escaped: one such attribute would end the export of a whole batch."""
+    """What UTF-8 cannot encode is escaped: one such attribute would end the export of a whole batch."""
     assert as_shown == shown(text)
 
 

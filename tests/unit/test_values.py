@@ -64,7 +64,7 @@ def test_a_field_needs_nothing_that_firestore_lacks(value: Any) -> None:
         ("\ud800", {"json": '"\\ud800"'}),
     ],
 )
-def test_a_value_is_spelled_as_documented(value: Any, field: FieldValue) -> None:
+def test_a_value_is_encoded_as_documented(value: Any, field: FieldValue) -> None:
     """These fields are in stored documents: format 1 never changes them."""
     assert (repr(field), repr(value)) == (
         repr(encode_value(value, what="value")),
@@ -135,7 +135,7 @@ def test_a_state_comes_back_as_it_was(state: dict[str, Any]) -> None:
 
 
 def test_state_keys_are_escaped() -> None:
-    """Keys that Firestore reserves or would need quoting are spelled as names."""
+    """Keys that Firestore reserves or would need quoting are encoded as names."""
     fields = encode_state({"": 1, "a.b": None, "__x__": [1], "a/b`": "t"})
 
     assert {"%": 1, "a.b": None, "%5F_x__": {"json": "[1]"}, "a%2Fb%60": "t"} == fields

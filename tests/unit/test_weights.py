@@ -1,4 +1,4 @@
-"""Show that what becomes too large as JSON is refused before it is spelled, in little memory and time."""
+"""Show that what becomes too large as JSON is refused before it is encoded, in little memory and time."""
 
 import resource
 import subprocess
@@ -58,13 +58,13 @@ VALUES = st.recursive(
 
 
 def counted(value: Any) -> int:
-    """Return how many values JSON spells, one by one."""
+    """Return how many values JSON encodes, one by one."""
     items = value.values() if isinstance(value, dict) else value
     return 1 + sum(map(counted, items)) if isinstance(value, (dict, list, tuple)) else 1
 
 
 @given(VALUES)
-def test_shared_parts_count_as_often_as_they_are_spelled(value: Any) -> None:
+def test_shared_parts_count_as_often_as_they_are_encoded(value: Any) -> None:
     """The sum is that of a count without memory."""
     assert counted(value) == weigh(value, bounds=Bounds(), what="value")[0]
 
@@ -152,7 +152,7 @@ def test_an_event_that_would_be_too_large_is_refused(
     ids=["doubled", "circle"],
 )
 def test_metadata_that_would_be_too_large_is_refused(held: Any, message: str) -> None:
-    """Of an artifact, before it is spelled."""
+    """Of an artifact, before it is encoded."""
     with pytest.raises(InvalidInputError, match=message):
         encode_artifact(types.Part(text="t"), custom_metadata={"k": held}, save_id="s")
 
@@ -163,13 +163,13 @@ def test_metadata_that_would_be_too_large_is_refused(held: Any, message: str) ->
     ids=["doubled", "circle", "long", "many", "digits", "half", "half in a key", "odd"],
 )
 def test_what_needs_care_is_not_light(value: Any) -> None:
-    """It is weighed, and spelled piece by piece."""
+    """It is weighed, and encoded piece by piece."""
     assert not is_light(value)
     assert not is_light(event(value))
 
 
 def test_an_ordinary_event_is_light() -> None:
-    """It is spelled at once, as it always was."""
+    """It is encoded at once, as it always was."""
     text = types.Part(text="Grüße \U0001f600" * 100)
     call = types.Part(function_call=types.FunctionCall(name="f", args={"x": [1, {"b": None}]}))
     ordinary = Event(

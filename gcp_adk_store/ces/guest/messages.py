@@ -54,7 +54,7 @@ class Blob(MessageModel):
 
 
 def _encoded_text(data: bytes) -> bytes:
-    """Return base64 of text, which *data* is or spells."""
+    """Return base64 of text, which *data* is or encodes."""
     try:
         decode_base64(data).decode()
     except UnicodeDecodeError:

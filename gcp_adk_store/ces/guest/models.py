@@ -147,7 +147,7 @@ def is_from_host(info: pydantic.ValidationInfo) -> bool:
 
 
 def decode_base64(data: bytes | str | None) -> bytes:
-    """Return the bytes that *data* spells, in either alphabet of base64.
+    """Return the bytes that *data* encodes, in either alphabet of base64.
 
     Raises:
         TypeError: *data* is None.

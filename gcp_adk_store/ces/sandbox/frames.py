@@ -146,18 +146,18 @@ class _Count:
         self.values += len(outside) - len(outside.translate(None, b",[{"))
 
 
-def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
+def encoded(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
     """Return a frame of the host.
 
     Raises:
         InvalidInputError: *frame* is not JSON, or is larger than ``frame_bytes``.
     """
-    return _result_of(_spelling(kind, frame, limits))
+    return _result_of(_encoding(kind, frame, limits))
 
 
-async def spelled_in_steps(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
-    """Return a frame of the host, which may be large, while other tasks run; raises as :func:`spelled`."""
-    steps, results = _spelling(kind, frame, limits), []
+async def encoded_in_steps(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
+    """Return a frame of the host, which may be large, while other tasks run; raises as :func:`encoded`."""
+    steps, results = _encoding(kind, frame, limits), []
 
     def taken() -> Iterator[None]:
         results.append((yield from steps))
@@ -177,7 +177,7 @@ def _result_of(steps: Steps[T]) -> T:
             return result
 
 
-def _spelling(kind: str, frame: Mapping[str, Any], limits: Limits) -> Steps[bytes]:
+def _encoding(kind: str, frame: Mapping[str, Any], limits: Limits) -> Steps[bytes]:
     try:
         text = yield from _text({"kind": kind, **frame})
     except (TypeError, ValueError, RecursionError) as exc:

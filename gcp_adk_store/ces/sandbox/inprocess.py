@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from gcp_adk_store.ces.sandbox.frames import spelled
+from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.inside import running
 from gcp_adk_store.ces.sandbox.interface import (
     GUEST,
@@ -54,7 +54,7 @@ class InProcessSandbox:
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a thread; see ``Sandbox.run``."""
-        first = spelled("request", {"request": request}, limits)
+        first = encoded("request", {"request": request}, limits)
         streams = sys.stdin, sys.stdout, sys.stderr
         shown: list[str] = []
         ours, theirs = socket.socketpair()

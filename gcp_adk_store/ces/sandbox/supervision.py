@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, spelled
+from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, encoded
 from gcp_adk_store.ces.sandbox.interface import (
     REASONS,
     Answer,
@@ -245,6 +245,6 @@ class Conversation:
 
     async def _respond(self, call: HostCall) -> None:
         found = await self._answer(call.call)
-        text = spelled("answer", {"id": call.id, "answer": found}, self._limits)
+        text = encoded("answer", {"id": call.id, "answer": found}, self._limits)
         async with self._writing:
             await self._frames.write(text)

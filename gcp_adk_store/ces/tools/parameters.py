@@ -101,14 +101,14 @@ class Parameter:
         return [(self.name, self._joined(value))]
 
     def _joined(self, value: Any) -> str:
-        text = self._spelled(value)
+        text = self._encoded(value)
         if len(text) > _CHARACTERS:
             raise ArgumentsError(
                 f"the argument {self.name} has {len(text):,} characters; it may have {_CHARACTERS:,}"
             )
         return text
 
-    def _spelled(self, value: Any) -> str:
+    def _encoded(self, value: Any) -> str:
         if self.style == "json":
             return json.dumps(value)
         if self.style not in _STYLES[self.place]:

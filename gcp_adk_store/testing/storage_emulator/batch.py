@@ -48,7 +48,7 @@ def answer_batch(storage: StrictStorage, request: Request) -> Response:
         content_id = part.get("Content-ID", "").strip("<>")
         body += (
             f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
-        ).encode() + _spell(dispatch(storage, call))
+        ).encode() + _encode(dispatch(storage, call))
     body += f"--{boundary}--\r\n".encode()
     return Response(headers={"Content-Type": f"multipart/mixed; boundary={boundary}"}, body=body)
 
@@ -71,7 +71,7 @@ def _parse_call(part: Message, base_url: str) -> Request:
     )
 
 
-def _spell(response: Response) -> bytes:
+def _encode(response: Response) -> bytes:
     status = response.status
     phrase = HTTPStatus(status).phrase if status != CLIENT_CLOSED_REQUEST else "Cancelled"
     headers = {**response.headers, "Content-Length": str(len(response.body))}

@@ -83,7 +83,7 @@ def list_objects(storage: StrictStorage, request: Request) -> Response:
             for name, item in storage.objects.get(bucket, {}).items()
             if name.startswith(query.prefix)
         }
-    # Here, and not of the answer: a thousand whole resources take longer to spell than to find.
+    # Here, and not of the answer: a thousand whole resources take longer to encode than to find.
     selected = parse_fields(request.arg("fields") or "*")
     below = selected.get("items", selected.get("*", {}))
     page = select_page(resources, query, matches=partial(gcs_glob_match, glob) if glob else lambda _: True)

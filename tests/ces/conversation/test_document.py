@@ -44,7 +44,7 @@ def test_the_guardrail_of_the_page_decides(said: str, decision: str | None) -> N
 
 
 def test_its_bounds_and_codes_are_those_of_the_code() -> None:
-    """Each as the page spells it."""
+    """Each as the page encodes it."""
     text = (ROOT / PAGE).read_text()
 
     assert f"more than {turn.MOST_MODEL_CALLS} model calls, or {turn.MOST_TRANSFERS} transfers" in text

@@ -202,7 +202,7 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
     ],
 )
 def test_conditions_compare_variables(text: str, variables: dict[str, Any], *, holds: bool) -> None:
-    """In either spelling; what cannot be compared does not hold."""
+    """In either encoding; what cannot be compared does not hold."""
     assert Condition.of(text).holds(variables) is holds
 
 

@@ -226,6 +226,6 @@ def test_a_malformed_evaluation_is_named_with_its_line(
         ("Hi", None, "Hi"),
     ],
 )
-def test_an_event_is_said_as_the_platform_spells_it(text: str | None, event: str | None, said: str) -> None:
+def test_an_event_is_said_as_the_platform_encodes_it(text: str | None, event: str | None, said: str) -> None:
     """The welcome of the tooling is the start of a session."""
     assert said_of(text, event) == said

@@ -109,7 +109,7 @@ def test_a_time_is_finite() -> None:
 
 
 def test_the_context_has_the_fields_of_the_session() -> None:
-    """Under both spellings, also those that newer versions have."""
+    """Under both encodings, also those that newer versions have."""
     given = {
         "userContent": {"role": "user", "parts": [{"text": "hi"}]},
         "invocation_id": "i",

@@ -179,7 +179,7 @@ def test_raw_data_of_raw_bytes_is_themselves(raw: bytes) -> None:
 
 @pytest.mark.parametrize("raw", [b"true", b"null", b"1234", b"{}", b"name"])
 def test_text_that_looks_like_base64_is_text(raw: bytes) -> None:
-    """Where what it would spell is none; what spells text is base64."""
+    """Where what it would encode is none; what encodes text is base64."""
     blob = Part.from_inline_data(raw, "application/json").inline_data
     assert blob is not None
     kept = Part.from_inline_data(base64.b64encode(raw), "application/json").inline_data

@@ -70,11 +70,11 @@ def test_a_global_is_there_in_code_and_in_the_module(name: str) -> None:
 
 
 @pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
-@pytest.mark.parametrize("spelling", [str, to_camel], ids=["snake_case", "camelCase"])
-def test_an_attribute_is_read_under_both_spellings(owner: str, name: str, spelling: Any) -> None:
+@pytest.mark.parametrize("encoding", [str, to_camel], ids=["snake_case", "camelCase"])
+def test_an_attribute_is_read_under_both_encodings(owner: str, name: str, encoding: Any) -> None:
     """What JSON holds is read, and has the documented type."""
     annotation, value = TYPES[owner][name]
-    made: Any = CLASSES[owner](**{**seed.NEEDED.get(owner, {}), spelling(name): value})
+    made: Any = CLASSES[owner](**{**seed.NEEDED.get(owner, {}), encoding(name): value})
     found = getattr(made, name)
 
     assert found is not None

@@ -90,7 +90,7 @@ def assert_refused(found: Fetched, why: str) -> None:
         *("[64:ff9b::a9fe:a9fe]", "[::]"),
     ],
 )
-async def test_no_spelling_of_a_special_address_is_connected_to(host: str, web: Web) -> None:
+async def test_no_encoding_of_a_special_address_is_connected_to(host: str, web: Web) -> None:
     """Though every host is allowed, and a server listens."""
     before = len(web.asked)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, spelled
+from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, encoded
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxOutputError, SandboxProtocolError
 
 LIMITS = Limits(
@@ -31,11 +31,11 @@ def bytes_of(frame: Frame) -> bytes:
     """Return what an honest process sends."""
     match frame:
         case HostCall(number, call):
-            return spelled("call", {"id": number, "call": call}, Limits())
+            return encoded("call", {"id": number, "call": call}, Limits())
         case Result(result):
-            return spelled("result", {"result": result}, Limits())
+            return encoded("result", {"result": result}, Limits())
         case Failed(reason, message):
-            return spelled("failed", {"reason": reason, "message": message}, Limits())
+            return encoded("failed", {"reason": reason, "message": message}, Limits())
 
 
 @settings(max_examples=30, deadline=None)

@@ -108,7 +108,7 @@ async def test_what_a_tool_printed_is_told_when_its_host_fails(guest: Bubblewrap
 
 
 async def test_what_a_tool_printed_is_told_with_its_result(guest: BubblewrapSandbox) -> None:
-    """Once, and not in the answer again; what is no character anywhere is spelled."""
+    """Once, and not in the answer again; what is no character anywhere is encoded."""
     told: list[str] = []
     code = f"{PRINTS}    print('\\ud800\\u20ac')\n    return 7"
     answer = await guest.run(request(code), no_host, on_output=told.append)

@@ -73,8 +73,8 @@ def call(emulator: StorageEmulator) -> Call:
         host = urlsplit(emulator.url)
         connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=60)
         try:
-            spelled = {name.replace("_", "-"): value for name, value in headers.items()}
-            connection.request(method, target, body=body, headers=spelled)
+            encoded = {name.replace("_", "-"): value for name, value in headers.items()}
+            connection.request(method, target, body=body, headers=encoded)
             response = connection.getresponse()
             return Answer(response.status, response.headers, response.read())
         finally:

@@ -91,12 +91,12 @@ def test_a_name_may_be_another_names_folder(bucket: storage.Bucket) -> None:
 
 
 def test_names_that_differ_only_by_escaping_are_different(bucket: storage.Bucket) -> None:
-    """Spellings that a path would fold into one stay apart."""
-    spellings = ["a/b", "a%2Fb", "a//b", "/a/b", "a/./b", "a\\b", "A/b"]
-    for name in spellings:
+    """Encodings that a path would fold into one stay apart."""
+    encodings = ["a/b", "a%2Fb", "a//b", "/a/b", "a/./b", "a\\b", "A/b"]
+    for name in encodings:
         bucket.blob(name).upload_from_string(name)
 
-    assert spellings == [bucket.blob(name).download_as_bytes().decode() for name in spellings]
+    assert encodings == [bucket.blob(name).download_as_bytes().decode() for name in encodings]
 
 
 @pytest.mark.parametrize("name", [*ILLEGAL, ILLEGAL_PREFIX])
@@ -132,7 +132,7 @@ def test_an_illegal_name_is_refused_by_copies(bucket: storage.Bucket, name: str)
 
 
 def test_half_a_surrogate_pair_is_refused(bucket: storage.Bucket, call: Call) -> None:
-    """JSON can spell what UTF-8 cannot; such names and metadata answer 400."""
+    """JSON can encode what UTF-8 cannot; such names and metadata answer 400."""
     target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable"
     bodies = [rb'{"name": "\ud800"}', rb'{"name": "o", "metadata": {"k": "\ud800"}}']
 

@@ -35,7 +35,7 @@ BINARY = [
 
 
 def multipart(metadata: dict[str, Any], headers: bytes, content: bytes) -> bytes:
-    """Spell a multipart/related body with the boundary "bound"."""
+    """Encode a multipart/related body with the boundary "bound"."""
     return b"".join(
         [
             b"--bound\r\nContent-Type: application/json\r\n\r\n",

@@ -1,4 +1,4 @@
-"""Spell a document's fields for its row, and read them back with their exact types.
+"""Encode a document's fields for its row, and read them back with their exact types.
 
 JSON for what is small, and long texts and bytes as they are: 160 events of 87 kB take 0.1 ms each way, where
 JSON alone takes 1 ms, and MessagePack, which would be a dependency more, 0.1 ms.
@@ -38,7 +38,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-class Spelled(NamedTuple):
+class Encoded(NamedTuple):
     """The content of a row; equal for equal fields in any order."""
 
     fields: str
@@ -57,8 +57,8 @@ class _Piece(NamedTuple):
     content: bytes
 
 
-def spell(fields: Mapping[str, Any]) -> Spelled:
-    """Return the spelling of a document's *fields*."""
+def encode(fields: Mapping[str, Any]) -> Encoded:
+    """Return the encoding of a document's *fields*."""
     shown: dict[str, Any] = {}
     apart: list[_Piece] = []
     for name, value in sorted(fields.items()):
@@ -73,31 +73,31 @@ def spell(fields: Mapping[str, Any]) -> Spelled:
         else:
             shown[name] = value
     if not apart:
-        return Spelled(_json(shown), None, None)
+        return Encoded(_json(shown), None, None)
     # What grows moves what follows it, and SQLite writes that again: the largest, to which events are added,
     # comes first.
     apart.sort(key=lambda piece: -len(piece.content))
     pieces = _dump({piece.name: (piece.kind, piece.length) for piece in apart}, sort_keys=False)
     content = b"".join(piece.content for piece in apart)
     if all(piece.kind not in _ARRAYS for piece in apart):
-        return Spelled(_json(shown), pieces, content)
-    return Spelled(
+        return Encoded(_json(shown), pieces, content)
+    return Encoded(
         _filled(_json(shown), " ", _JSON_STEP),
         _filled(pieces, " ", _JSON_STEP),
         _filled(content, _FILLER, _CONTENT_STEP),
     )
 
 
-def read(spelled: Spelled, *, what: str) -> dict[str, Any]:
-    """Return the fields that :func:`spell` spelled.
+def read(encoded: Encoded, *, what: str) -> dict[str, Any]:
+    """Return the fields that :func:`encode` encoded.
 
     Raises:
         StoredDataError: the row is damaged. *what* names it.
     """
     try:
-        fields = _read_fields(spelled.fields)
-        if spelled.pieces is not None and spelled.content is not None:
-            _read_pieces(json.loads(spelled.pieces), spelled.content, fields)
+        fields = _read_fields(encoded.fields)
+        if encoded.pieces is not None and encoded.content is not None:
+            _read_pieces(json.loads(encoded.pieces), encoded.content, fields)
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise StoredDataError(f"{what} is stored in a form unknown to this release") from exc
     return fields
@@ -118,14 +118,14 @@ def selected(fields: Mapping[str, Any], paths: Sequence[FieldPath] | None) -> di
     return found
 
 
-def holds_content(spelled: Spelled, paths: Sequence[FieldPath] | None) -> bool:
+def holds_content(encoded: Encoded, paths: Sequence[FieldPath] | None) -> bool:
     """Return whether *paths* need the content that the row keeps apart."""
-    if spelled.pieces is None:
+    if encoded.pieces is None:
         return False
     if paths is None:
         return True
     try:
-        names = {*json.loads(spelled.pieces)}
+        names = {*json.loads(encoded.pieces)}
     except (ValueError, TypeError, RecursionError):
         return True  # :func:`read` says that it is damaged
     return any(path[0] in names for path in paths)

@@ -1,4 +1,4 @@
-"""Show that rows spell documents exactly, and that a row which grows a little keeps its size."""
+"""Show that rows encode documents exactly, and that a row which grows a little keeps its size."""
 
 import math
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.local.spelling import Spelled, read, spell
+from gcp_adk_store.local.encoding import Encoded, encode, read
 
 LONG = st.text(st.characters(exclude_categories=["Cs"]), max_size=400) | st.just("x" * 300) | st.just("\xff")
 VALUES = st.recursive(
@@ -23,9 +23,9 @@ VALUES = st.recursive(
 )
 
 
-def size(spelled: Spelled) -> int:
+def size(encoded: Encoded) -> int:
     """Return the size of a row."""
-    return sum(len(column or "") for column in spelled)
+    return sum(len(column or "") for column in encoded)
 
 
 def exact(value: Any) -> str:
@@ -36,16 +36,16 @@ def exact(value: Any) -> str:
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), VALUES))
-def test_every_document_is_read_as_it_was_spelled(fields: dict[str, Any]) -> None:
-    """And equal documents have one spelling, whatever the order of their fields."""
-    assert exact(fields) == exact(read(spell(fields), what="it"))
-    assert spell(fields) == spell(dict(reversed(fields.items())))
+def test_every_document_is_read_as_it_was_encoded(fields: dict[str, Any]) -> None:
+    """And equal documents have one encoding, whatever the order of their fields."""
+    assert exact(fields) == exact(read(encode(fields), what="it"))
+    assert encode(fields) == encode(dict(reversed(fields.items())))
 
 
-def test_equal_numbers_of_other_types_are_spelled_otherwise() -> None:
+def test_equal_numbers_of_other_types_are_encoded_otherwise() -> None:
     """So a change of the type alone is one."""
     values = [0, 0.0, -0.0, False, math.nan, "0", None, b"0"]
-    assert len(values) == len({spell({"a": value}) for value in values})
+    assert len(values) == len({encode({"a": value}) for value in values})
 
 
 def test_an_array_of_texts_that_grows_rarely_changes_the_size_of_its_row() -> None:
@@ -54,26 +54,26 @@ def test_an_array_of_texts_that_grows_rarely_changes_the_size_of_its_row() -> No
     sizes = []
     for number in range(100):
         tail.append(f"event {number} " * 50)
-        sizes.append(size(spell({"rev": number, "tail": tail})))
+        sizes.append(size(encode({"rev": number, "tail": tail})))
     assert 8 > len(set(sizes))
 
 
 def test_an_array_that_grows_moves_little_of_what_is_beside_it() -> None:
     """Not even what has a name before its own, and grows or changes with it."""
     tail = [f"event {number} " * 50 for number in range(50)]
-    spelled = []
+    encoded = []
     for count in (49, 50):
         fields = {"hashes": [b"8 bytes!"] * count, "last_text": "x" * (300 + count), "tail": tail[:count]}
-        spelled.append(spell(fields).content or b"")
-    one, other = spelled
+        encoded.append(encode(fields).content or b"")
+    one, other = encoded
     same = next(at for at, (here, there) in enumerate(zip(one, other, strict=True)) if here != there)
 
     assert same >= sum(map(len, tail[:49]))
 
 
 def test_a_row_in_the_order_of_names_is_read() -> None:
-    """As earlier releases spelled it."""
+    """As earlier releases encoded it."""
     fields = {"a": [b"one", b"two"], "b": ["a text", "another one"], "c": 1}
-    earlier = Spelled('{"c":1}', '{"a":["l",[3,3]],"b":["a",[6,11]]}', b"onetwoa textanother one\xff\xff")
+    earlier = Encoded('{"c":1}', '{"a":["l",[3,3]],"b":["a",[6,11]]}', b"onetwoa textanother one\xff\xff")
 
     assert fields == read(earlier, what="it")
