@@ -33,6 +33,7 @@ _INTERNAL: Final = frozenset(
         "restore_session_artifacts",
         "save_task",
         "set_push_config",
+        "take",
         "through",
     }
 )
