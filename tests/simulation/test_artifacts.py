@@ -195,4 +195,4 @@ async def scenario(world: World) -> None:
 
 def test_each_version_has_its_number_and_its_bytes() -> None:
     """Numbers are taken once and grow, bytes never change, and what is deleted or refused is not there."""
-    simulate(scenario, seeds=range(60), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(20), faults=Faults.all(0.04))

@@ -106,4 +106,4 @@ async def scenario(world: World) -> None:
 
 def test_destroyed_and_rotated_keys_take_only_what_was_erased() -> None:
     """Another user reads everything, and the erased one what was written since."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))

@@ -201,12 +201,12 @@ async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[
 
 def test_an_erasure_leaves_nothing_of_the_user_and_all_of_others() -> None:
     """Erasers are killed and go on; the receipt counts what there was, once."""
-    simulate(workload(beside=False), seeds=range(15), faults=Faults.all(0.03))
+    simulate(workload(beside=False), seeds=range(8), faults=Faults.all(0.03))
 
 
 def test_an_erasure_beside_writers_leaves_nothing_that_was_acknowledged_before() -> None:
     """What was acknowledged before it found nothing is gone; another user's data stays."""
-    simulate(workload(beside=True), seeds=range(15), faults=Faults.all(0.03))
+    simulate(workload(beside=True), seeds=range(8), faults=Faults.all(0.03))
 
 
 @pytest.mark.parametrize("beside", [False, True])

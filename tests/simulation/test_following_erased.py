@@ -84,4 +84,4 @@ async def scenario(world: World) -> None:
 
 def test_who_follows_a_session_that_is_erased_gets_a_beginning_and_an_error() -> None:
     """Nobody waits for ever, and nobody sees an event twice or out of order."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))

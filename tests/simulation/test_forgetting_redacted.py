@@ -83,7 +83,7 @@ async def scenario(world: World) -> None:
 
 def test_the_memory_of_a_redacted_event_does_not_come_back() -> None:
     """Other processes add the session as they read it before, and the memories of other events stay."""
-    simulate(scenario, seeds=range(15), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
 
 
 async def a_turn_that_waits_elsewhere(world: World) -> None:

@@ -90,4 +90,4 @@ async def scenario(world: World) -> None:
 
 def test_memories_end_after_their_time_to_live_and_not_before() -> None:
     """Also those whose end another process set, and beside writers without a time to live."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))

@@ -218,7 +218,7 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
     """One order of appends, restores, forks and reads explains all that anybody saw."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(25), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(10), faults=Faults.all(0.03))
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:

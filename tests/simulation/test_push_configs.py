@@ -123,4 +123,4 @@ async def scenario(world: World) -> None:
 
 def test_push_configs_are_those_that_were_set_last() -> None:
     """What is acknowledged is read, what is deleted is not, and an erasure leaves nothing."""
-    simulate(scenario, seeds=range(25), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(10), faults=Faults.all(0.03))

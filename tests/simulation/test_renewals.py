@@ -82,4 +82,4 @@ async def scenario(world: World) -> None:
 
 def test_no_part_expires_before_a_session_that_several_processes_keep_alive() -> None:
     """Parts are renewed in time, whoever is killed; at the end all of it expires."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))

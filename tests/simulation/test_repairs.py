@@ -93,4 +93,4 @@ async def scenario(world: World) -> None:
 
 def test_a_repair_beside_writers_loses_nothing() -> None:
     """Whatever was acknowledged is there in order, and the session is as its events say."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))

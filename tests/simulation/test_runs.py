@@ -73,4 +73,4 @@ async def scenario(world: World) -> None:
 
 def test_each_run_of_code_changes_its_session_once() -> None:
     """Under one event id it is stored once, on what was there before it; one that fails changes nothing."""
-    simulate(scenario, seeds=range(40), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(12), faults=Faults.all(0.04))

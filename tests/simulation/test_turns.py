@@ -211,7 +211,7 @@ def workload(durability: Durability) -> Any:
 @pytest.mark.parametrize("durability", ["event", "turn"])
 def test_one_turn_at_a_time_and_no_message_is_lost(durability: Durability) -> None:
     """Turns follow each other, a lost one writes nothing, and each message is answered once."""
-    simulate(workload(durability), seeds=range(40), faults=Faults.all(0.02))
+    simulate(workload(durability), seeds=range(12), faults=Faults.all(0.02))
 
 
 async def take(actor: Actor, step: int) -> None:
