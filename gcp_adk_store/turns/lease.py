@@ -212,15 +212,16 @@ class Leases:
         return await transact(self._documents, partial(self.header, hold.key), decide, known=(None,))
 
     async def request_abort(self, key: SessionKey) -> bool:
-        """Ask the holder of a session's turn to stop; return whether there is one. 1 read and 1 write."""
+        """Ask the holder of a session's turn to stop; return whether there was one. 1 read and 1 write."""
         asked: int | None = None
 
         def decide(stored: StoredSession, attempts: Attempts) -> Decision[bool]:
             nonlocal asked
             turn = stored.turn
-            if attempts.maybe_applied and (turn is None or turn.fence != asked):
+            is_held = turn is not None and turn.is_held(stored.read_time)
+            if attempts.maybe_applied and (turn is None or turn.fence != asked or not is_held):
                 return Done(value=True)  # the holder that was asked has ended; the next one is not to stop
-            if turn is None or not turn.is_held(stored.read_time):
+            if turn is None or not is_held:
                 return Done(value=False)
             if turn.abort:
                 return Done(value=True)

@@ -243,9 +243,16 @@ DEFECTS: Final = (
     Defect(
         "a request to stop a turn stops the next one",
         "When requests fail", "turns/lease.py",
-        "            if attempts.maybe_applied and (turn is None or turn.fence != asked):\n", "            if False:\n",
+        "            if attempts.maybe_applied and (turn is None or turn.fence != asked or not is_held):\n", "            if False:\n",
         ("leases",),
         "a request to stop that is not answered does not stop the turn that follows",
+    ),
+    Defect(
+        "a request to stop that ended a turn says that none ran",
+        "When requests fail", "turns/lease.py",
+        "turn.fence != asked or not is_held)", "turn.fence != asked)",
+        ("leases",),
+        "a request to stop whose answer is lost says that a turn ran, also if it has ended since",
     ),
     Defect(
         "a save of an artifact does not know its own object",
