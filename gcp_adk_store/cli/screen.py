@@ -62,9 +62,9 @@ def show(*shown: RenderableType) -> None:
                 click.echo(line.rstrip())
 
 
-def cell(name: str, style: str = "") -> Text:
+def cell(name: str) -> Text:
     """Return a cell with an untrusted name: its markup is text, and control characters are escaped."""
-    return Text(in_one_line(name), style=style, overflow="fold")
+    return Text(in_one_line(name), overflow="fold")
 
 
 def bar(value: float, most: float, style: str) -> Text:

@@ -48,9 +48,6 @@ CONTENT: Final[Mapping[str, Mapping[str, Form]]] = {
 
 _NOTHING: Final[Mapping[str, Form]] = {}
 
-CLEAR: Final = frozenset({"deletions", "restores", "erasures", "pushes", "keys", "doctor", "owners"})
-"""Collections without content: a test compares them and :data:`CONTENT` with all that there are."""
-
 OF_ONE_LIFE: Final = frozenset({"sessions", "memories"})
 """Collections whose documents may be made anew under the same name; the field ``epoch`` tells them apart.
 

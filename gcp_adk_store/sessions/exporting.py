@@ -66,16 +66,15 @@ class SessionExports:
             yield cls(replace(storage, documents=documents, payloads=storage.payloads.over(documents)))
 
     async def sessions(
-        self, app: str, user: str | None = None, *, after: SessionKey | None = None
+        self, app: str, user: str | None = None
     ) -> AsyncIterator[ListedSession | UnreadableSession]:
         """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
 
-        Expired sessions are left out; those that cannot be read are named. With *after*, it goes on behind
-        that session.
+        Expired sessions are left out; those that cannot be read are named.
         """
         layout = self._storage.layout
         parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
-        last = None if after is None else layout.session(after)
+        last: str | None = None
         while True:
             at = None if last is None else (0.0, last)
             documents = await self._storage.documents.query(

@@ -16,7 +16,7 @@ from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import opened
-from gcp_adk_store.encryption.places import CLEAR, CONTENT, OF_ONE_LIFE, Form, Places
+from gcp_adk_store.encryption.places import CONTENT, OF_ONE_LIFE, Form, Places
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope
@@ -72,8 +72,10 @@ async def test_every_collection_is_declared_with_or_without_content(store: Store
     for root in ("adk_apps/app", "adk_owners/canary-owner", "adk_pushes/t1"):
         seen |= {each.path.split("/")[-2] for each in await documents.query(root, "", all_descendants=True)}
 
-    assert {name.removeprefix("adk_") for name in seen} <= CONTENT.keys() | CLEAR
-    assert not CONTENT.keys() & CLEAR
+    clear = {"deletions", "restores", "erasures", "pushes", "keys", "doctor", "owners"}
+
+    assert {name.removeprefix("adk_") for name in seen} <= CONTENT.keys() | clear
+    assert not CONTENT.keys() & clear
 
 
 class Sealed(NamedTuple):

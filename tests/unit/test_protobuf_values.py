@@ -4,15 +4,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from google.cloud.firestore_v1.types import document, write
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gcp_adk_store.cloud.firestore.values import (
-    PbDocument,
     PbValue,
-    PbWrite,
     from_document,
     from_timestamp,
     from_value,
@@ -23,6 +22,8 @@ from gcp_adk_store.cloud.firestore.values import (
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 
+PbDocument = document.Document.pb()
+PbWrite = write.Write.pb()
 ROOT = "projects/p/databases/(default)/documents"
 LAST_YEAR, LAST_SECOND = 9999, 253402300799  # as far as Firestore's times go
 TIMES = st.integers(0, LAST_SECOND).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, assert_never
 
-from google.cloud.firestore_v1.types import common, document, firestore, write
+from google.cloud.firestore_v1.types import common, document, firestore
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
@@ -13,8 +13,6 @@ from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Operat
 # The plain protobuf classes behind the proto-plus wrappers: the wrappers double the client time of a commit.
 
 PbValue: Final = document.Value.pb()
-PbDocument: Final = document.Document.pb()
-PbWrite: Final = write.Write.pb()
 PbDocumentMask: Final = common.DocumentMask.pb()
 PbCommitRequest: Final = firestore.CommitRequest.pb()
 PbCommitResponse: Final = firestore.CommitResponse.pb()
