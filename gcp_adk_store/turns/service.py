@@ -165,7 +165,7 @@ class HeldTurns:
 
     @operation
     async def request_abort(self, *, app_name: str, user_id: str, session_id: str) -> bool:
-        """Ask the holder of a session's turn to stop, from any process; return whether a turn ran to be asked.
+        """Ask the holder of a session's turn to stop, from any process; return whether a turn ran then.
 
         The holder notices it at its next append, and within a third of its ``lease_s``: then its
         ``abort_signal`` is set. 1 read and 1 write.

@@ -127,8 +127,14 @@ def damaged_json(draw: st.DrawFn, text: str) -> str:
         return draw(BROKEN_JSON)
     if draw(st.booleans()):
         return text[: draw(st.integers(0, len(text) - 1))]
-    whole = json.loads(text)
-    holder, key = draw(st.sampled_from(list(_places(whole))))
+    try:
+        whole = json.loads(text)
+    except ValueError:  # an earlier piece of damage
+        return draw(BROKEN_JSON)
+    places = _places(whole)
+    if not places:
+        return draw(BROKEN_JSON)
+    holder, key = draw(st.sampled_from(places))
     _damage_at(draw, holder, key, JSON | REFERENCES | st.lists(REFERENCES, max_size=2))
     return json.dumps(whole)
 
