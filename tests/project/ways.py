@@ -1,0 +1,132 @@
+"""Count files and frames from a public method to the port of its backend: ``python -m tests.project.ways``.
+
+A file counts if a function of it runs on the way, a frame if it stands above the call of the port, in this
+task or in one that waits for it.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+import gcp_adk_store
+from gcp_adk_store import Store
+
+PACKAGE: Final = f"{Path(gcp_adk_store.__file__).parent}/"
+PORTS: Final = {"local/documents.py": {"commit", "get", "query"}, "local/objects.py": {"create"}}
+WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
+SESSION: Final = {**WHO, "session_id": "s"}
+
+
+class Way:
+    """The files and frames between a call and the port that it comes to first."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.frames = 0
+        self._has_come = False
+
+    def __call__(self, frame: FrameType, what: str, _: object) -> None:
+        """Take note of a function that is called."""
+        name = _file_of(frame.f_code)
+        if what != "call" or self._has_come or name is None:
+            return
+        if frame.f_code.co_name in PORTS.get(name, ()):
+            self._has_come = True
+            self.frames = sum(1 for _ in _frames_above(frame.f_back))
+        else:
+            self.files.add(name)
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        """Follow what the block calls."""
+        sys.setprofile(self)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+        assert self._has_come, "the call came to no port: does PORTS name it?"
+
+
+def _file_of(code: CodeType) -> str | None:
+    path = code.co_filename
+    return path.removeprefix(PACKAGE) if path.startswith(PACKAGE) else None
+
+
+def _frames_above(frame: FrameType | None) -> Iterator[str]:
+    """Yield the package's functions that wait for *frame*, those of waiting tasks too."""
+    while frame is not None:
+        if _file_of(frame.f_code):
+            yield frame.f_code.co_name
+        frame = frame.f_back
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        waits: Any = task.get_coro()
+        while waits is not None:
+            if code := getattr(waits, "cr_code", None):
+                if _file_of(code):
+                    yield code.co_name
+                waits = waits.cr_await
+            else:
+                waits = None
+
+
+def spoken() -> Event:
+    """Return an event with a text."""
+    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text="hello")]))
+
+
+def append(store: Store, session: Session) -> Awaitable[object]:
+    """Append to the session."""
+    return store.sessions.append_event(session, spoken())
+
+
+def get(store: Store, _: Session) -> Awaitable[object]:
+    """Read the session."""
+    return store.sessions.get_session(**SESSION)
+
+
+def save(store: Store, _: Session) -> Awaitable[object]:
+    """Save a version of the artifact."""
+    part = types.Part(text="y")
+    return store.artifacts.save_artifact(**SESSION, filename="f", artifact=part)
+
+
+def remember(store: Store, session: Session) -> Awaitable[object]:
+    """Remember what the session has."""
+    return store.memory.add_session_to_memory(session)
+
+
+def search(store: Store, _: Session) -> Awaitable[object]:
+    """Search the memories."""
+    return store.memory.search_memory(**WHO, query="hello")
+
+
+async def erase(store: Store, _: Session) -> object:
+    """Erase the user."""
+    return await store.erase_user(**WHO)
+
+
+async def counted() -> dict[str, tuple[int, int]]:
+    """Return the number of files and of frames of each way, in a store that has taken it before."""
+    found = {}
+    async with Store.local(":memory:") as store:
+        session = await store.sessions.create_session(**SESSION)
+        for call in (append, get, save, remember, search, erase):
+            await call(store, session)
+            way = Way()
+            with way.followed():
+                await call(store, session)
+            found[call.__name__] = (len(way.files), way.frames)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asyncio.run(counted())))
