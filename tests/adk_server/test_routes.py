@@ -175,7 +175,7 @@ async def test_a_browser_uploads_and_downloads_by_links(store: Store, adk_store_
     headers = {"x-user": "ada"}
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://app", headers=headers) as client,
-        httpx.AsyncClient() as browser,
+        httpx.AsyncClient(timeout=60) as browser,
     ):
         asked = {"filename": "photo.png", "mime_type": "image/png"}
         upload = (await client.post(f"{SESSION}/uploads", json=asked)).json()

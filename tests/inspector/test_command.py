@@ -32,10 +32,10 @@ def test_the_command_of_the_page_opens_it(folder: Path) -> None:
     """Content is masked, writes are off, other hosts and a port that is taken are refused."""
     line = of_document("docs/inspector.md", "inspect").strip()
     with inspected(line, at=folder) as address:
-        page = httpx.get(f"{address}session", params=CALM_PLACE)
-        style = httpx.get(f"{address}static/inspector.css")
-        other = httpx.get(address, headers={"Host": "evil.example"})
-        write = httpx.get(f"{address}fork", params=CALM_PLACE)
+        page = httpx.get(f"{address}session", params=CALM_PLACE, timeout=60)
+        style = httpx.get(f"{address}static/inspector.css", timeout=60)
+        other = httpx.get(address, headers={"Host": "evil.example"}, timeout=60)
+        write = httpx.get(f"{address}fork", params=CALM_PLACE, timeout=60)
         port = address.rstrip("/").rpartition(":")[2]
         store = str(folder / "support-store")
         again = CliRunner().invoke(command, ["inspect", "--local", store, "--port", port])
@@ -52,7 +52,7 @@ def test_options_reveal_and_allow_writes(folder: Path) -> None:
     """From the start."""
     line = of_document("docs/inspector.md", "inspect").strip()
     with inspected(line, "--reveal", "--allow-writes", at=folder) as address:
-        page = Read(httpx.get(f"{address}session", params=CALM_PLACE).text)
+        page = Read(httpx.get(f"{address}session", params=CALM_PLACE, timeout=60).text)
 
     assert "Where is parcel 0?" in page.text
     assert "Fork" in page.text

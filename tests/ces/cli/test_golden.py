@@ -116,7 +116,7 @@ def test_a_chat_names_the_page_of_its_session(app: Path) -> None:
     assert "/session?app=shop&user=ada&session=s1&follow=1\n" in result.stderr
     address = next(line for line in result.stderr.splitlines() if line.startswith("http://127.0.0.1:"))
     with pytest.raises(httpx.ConnectError):
-        httpx.get(address)
+        httpx.get(address, timeout=60)
 
 
 async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None:
@@ -127,7 +127,7 @@ async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None
     async with Store.local(MEMORY) as store:
         session = await store.sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
         await store.sessions.append_event(session, with_logs(event, [log], 1000))
-        async with inspecting(store, "in memory", 0) as address, httpx.AsyncClient() as client:
+        async with inspecting(store, "in memory", 0) as address, httpx.AsyncClient(timeout=60) as client:
             page = f"{address}/session?app=shop&user=ada&session=s1"
             masked = (await client.get(page)).text
             found = await store.sessions.get_session(app_name="shop", user_id="ada", session_id="s1")

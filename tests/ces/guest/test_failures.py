@@ -2,13 +2,14 @@
 
 import io
 import json
-import linecache
+import subprocess
 import sys
 from typing import Any
 
 import pytest
 
 from tests.ces.guest.runs import Host, answered, of_tool, result_of
+from tests.support.documents import ROOT
 
 
 def test_a_traceback_shows_the_codes_own_lines() -> None:
@@ -277,14 +278,25 @@ def test_bytes_are_no_text_to_print() -> None:
     assert (error["type"], error["message"]) == ("TypeError", "write() argument must be str, not bytes")
 
 
-def test_a_run_puts_everything_back() -> None:
-    """Streams, modules and the lines of tracebacks."""
-    before = (sys.stdin, sys.stdout, sys.stderr)
-    of_tool("def tool():\n    raise ValueError")
+PUTS_BACK = """
+import linecache, sys
+from tests.ces.guest.runs import of_tool
 
-    assert before == (sys.stdin, sys.stdout, sys.stderr)
-    assert not {"ces_public", "ces_internal", "ces_code"} & set(sys.modules)
-    assert "tool.py" not in linecache.cache
+before = (sys.stdin, sys.stdout, sys.stderr)
+ran = of_tool("def tool():\\n    raise ValueError")
+assert ran["error"]["type"] == "ValueError"
+assert before == (sys.stdin, sys.stdout, sys.stderr)
+assert not {"ces_public", "ces_internal", "ces_code"} & set(sys.modules)
+assert "tool.py" not in linecache.cache
+"""
+
+
+def test_a_run_puts_everything_back() -> None:
+    """Streams, modules and the lines of tracebacks.
+
+    In a process of its own: a run that another test has left goes on, and holds the modules.
+    """
+    subprocess.run([sys.executable, "-c", PUTS_BACK], cwd=ROOT, check=True, timeout=120)
 
 
 def test_without_capture_the_streams_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -153,7 +153,7 @@ def test_the_server_runs_by_its_command() -> None:
         assert server.stdout is not None
         url = server.stdout.readline().strip()
         try:
-            answer = httpx.get(f"{url}/accounts/12345678").json()
+            answer = httpx.get(f"{url}/accounts/12345678", timeout=60).json()
             assert "Ada" == answer["name"]
         finally:
             server.terminate()
