@@ -2,7 +2,8 @@
 
 A server of ADK's takes two seconds of a processor to import what it needs, and tests start many. These are
 the same programs: each call is a process of its own, with its own arguments, folder, variables and files. It
-gets its caller's signals and ends with it, and the caller ends with its status. It is forked from one that
+gets its caller's signals, ignores what its caller ignores, and ends with it, and the caller ends with its
+status. It is forked from one that
 has imported the modules and has done nothing else, the same for all workers of a run. How a program starts is
 shown by tests that start it anew.
 """
@@ -32,11 +33,12 @@ _CALLER = """#!{python} -SE
 import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    call = json.dumps([sys.argv, os.getcwd(), dict(os.environ)]).encode()
+    asked = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
+    call = json.dumps([sys.argv, os.getcwd(), dict(os.environ), asked]).encode()
     socket.send_fds(server, [len(call).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(call)
     program = int.from_bytes(server.recv(4), "big")
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in asked:
         signal.signal(number, lambda number, _: os.kill(program, number))
     ended = server.recv(1)
 sys.exit(ended[0] if ended else 70)
@@ -136,12 +138,14 @@ def _serve(listening: socket.socket) -> None:
 def _answer(caller: socket.socket) -> int:
     size, files, _, _ = socket.recv_fds(caller, 4, 3)
     with caller.makefile("rb") as read:
-        arguments, folder, environ = json.loads(read.read(int.from_bytes(size, "big")))
+        arguments, folder, environ, asked = json.loads(read.read(int.from_bytes(size, "big")))
     over, at_work = os.pipe()
     program = os.fork()
     if not program:
         caller.close()
         os.close(over)
+        signal.signal(signal.SIGINT, signal.default_int_handler if signal.SIGINT in asked else signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if signal.SIGTERM in asked else signal.SIG_IGN)
         os._exit(_run(arguments, folder, environ, files))  # which closes the last end of the pipe
     for file in (at_work, *files):
         os.close(file)

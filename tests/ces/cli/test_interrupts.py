@@ -54,12 +54,13 @@ def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None
         finally:
             signal.signal(signal.SIGINT, before)
         server.settimeout(60)
-        try:
-            with server.accept()[0]:
-                process.send_signal(signal.SIGINT)
-                out, err = process.communicate(timeout=120)
-        finally:
-            process.kill()
+        with process:
+            try:
+                with server.accept()[0]:
+                    process.send_signal(signal.SIGINT)
+                    out, err = process.communicate(timeout=120)
+            finally:
+                process.kill()
 
     assert (1, b"") == (process.returncode, out)
     assert err.endswith(b"Aborted!\n")

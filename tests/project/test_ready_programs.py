@@ -1,0 +1,37 @@
+"""A program that has its modules already behaves as one that starts anew."""
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.ready_programs import ready_programs
+
+TELLS = """import signal
+for number in (signal.SIGINT, signal.SIGTERM):
+    print(signal.getsignal(number) == signal.SIG_IGN)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ignores", [True, False])
+def test_a_program_ignores_the_signals_that_its_caller_ignores(
+    tmp_path: Path, number: signal.Signals, *, ignores: bool
+) -> None:
+    """However the tests were started: in the background a shell ignores Ctrl-C for them."""
+    script = tmp_path / "tells.py"
+    script.write_text(TELLS)
+    as_asked = signal.SIG_IGN if ignores else signal.SIG_DFL
+    before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        signal.signal(number, as_asked)
+        process = subprocess.Popen([ready_programs() / "python", script], stdout=subprocess.PIPE, text=True)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    with process:
+        out, _ = process.communicate()
+
+    told = dict(zip((signal.SIGINT, signal.SIGTERM), out.split(), strict=True))
+    assert {each: f"{ignores and each == number}" for each in told} == told
