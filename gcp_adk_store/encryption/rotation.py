@@ -59,30 +59,34 @@ async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> Rotatio
 async def _rotated(keys: Keyring, listed: Document, newest: str, report: RotationReport) -> RotationReport:
     """Return *report* with what became of one document, which was as it is *listed*."""
     path = listed.path
+    mine: list[bytes] = []
 
     async def look() -> Document | None:
         (document,) = await keys.documents.get([path])
         return document
 
-    def decide(document: Document | None, _: Attempts) -> Decision[RotationReport]:
-        stored = None if document is None else read_key_document(document)
-        if stored is None:
-            return Done(report)
+    def decide(document: Document | None, attempts: Attempts) -> Decision[RotationReport]:
+        forgotten = replace(report, forgotten=report.forgotten + 1)
+        if document is None:
+            return Done(forgotten if attempts.maybe_applied and not mine else report)
+        stored = read_key_document(document)
         if isinstance(stored, Destroyed):
             if keys.documents.clock.now() < stored.is_over_at:
                 return Done(report)
-            forgotten = replace(report, forgotten=report.forgotten + 1)
             return Commit([keys.layout.forget(path, stored)], lambda _: forgotten)
         one_more = replace(report, keys=report.keys + 1)
+        by_newest = replace(one_more, rewrapped=report.rewrapped + 1)
         if stored.wrapped.version == newest:
-            return Done(one_more)
+            return Done(by_newest if stored.wrapped.data in mine else one_more)
 
         async def rewrapped() -> list[Write]:
             context = keys.layout.context(path)
             secret = await keys.wrapper.unwrap(stored.wrapped, context)
-            return [keys.layout.rewrap(path, stored, await keys.wrapper.wrap(secret, context))]
+            wrapped = await keys.wrapper.wrap(secret, context)
+            mine.append(wrapped.data)  # no two results of it are the same
+            return [keys.layout.rewrap(path, stored, wrapped)]
 
-        return Commit(rewrapped, lambda _: replace(one_more, rewrapped=report.rewrapped + 1))
+        return Commit(rewrapped, lambda _: by_newest)
 
     known: tuple[Document | None] = (listed,)
     try:

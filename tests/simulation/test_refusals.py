@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, OutcomeUnknownError
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, OutcomeUnknownError, RotationReport
 from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.simulation.test_sessions import key
@@ -127,3 +127,40 @@ async def a_rotation_of_two_keys(world: World) -> None:
 def test_a_rotation_of_some_keys_is_not_called_refused() -> None:
     """It wrapped the first key anew, and could not wrap the second."""
     simulate(a_rotation_of_two_keys, seeds=range(3), faults=FAST)
+
+
+async def an_unanswered_rotation(world: World) -> None:
+    """The connection breaks once the first of two keys is wrapped anew."""
+    service = Service(world)
+    plain = service.beside(encryption=envelope_of(OLD))
+    for user in ("ann", "bob"):
+        await plain.sessions.create_session(**{**key("one"), "user_id": user})
+    rotator = world.process("rotator")
+    store = service.store_of(rotator, encryption=envelope_of(NEW, OLD))
+    lose_the_first(world, service, rotator, last=0)
+    report = await rotator.start(store.rotate_keys)
+    assert RotationReport(keys=2, rewrapped=2) == report
+
+
+def test_a_rotation_counts_a_key_whose_commit_was_not_answered() -> None:
+    """It reads its own wrapped key, and knows it again."""
+    simulate(an_unanswered_rotation, seeds=range(3), faults=FAST)
+
+
+async def a_forgotten_note(world: World) -> None:
+    """The connection breaks once the note of a destroyed key is removed."""
+    service = Service(world)
+    encryption = envelope_of(OLD)
+    plain = service.beside(encryption=encryption)
+    await plain.sessions.create_session(**key("one"))
+    await plain.erase_user(app_name="app", user_id=key("one")["user_id"])
+    await asyncio.sleep(90_000)
+    rotator = world.process("rotator")
+    store = service.store_of(rotator, encryption=encryption)
+    lose_the_first(world, service, rotator, last=0)
+    assert RotationReport(forgotten=1) == await rotator.start(store.rotate_keys)
+
+
+def test_a_rotation_counts_a_note_whose_removal_was_not_answered() -> None:
+    """It reads that the note is gone."""
+    simulate(a_forgotten_note, seeds=range(3), faults=FAST)

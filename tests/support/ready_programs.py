@@ -33,7 +33,8 @@ _CALLER = """#!{python} -SE
 import json, os, signal, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    asked = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
+    ends = (signal.SIGINT, signal.SIGTERM)
+    asked = [number for number in ends if signal.getsignal(number) != signal.SIG_IGN]
     call = json.dumps([sys.argv, os.getcwd(), dict(os.environ), asked]).encode()
     socket.send_fds(server, [len(call).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(call)
