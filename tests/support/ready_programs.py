@@ -39,7 +39,7 @@ with socket.socket(socket.AF_UNIX) as server:
     socket.send_fds(server, [len(call).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(call)
     program = int.from_bytes(server.recv(4), "big")
-    for number in asked:
+    for number in ends:  # also what is ignored: the program may handle it itself
         signal.signal(number, lambda number, _: os.kill(program, number))
     ended = server.recv(1)
 sys.exit(ended[0] if ended else 70)
