@@ -24,7 +24,7 @@
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission, or change the policy, that the message names
     │   └── CredentialsError     log in, or repair the credentials, with the command that the message names
-    ├── ForkedProcessError       fork earlier, or close before the fork; nothing was sent
+    ├── ForkedProcessError       make a store after the fork; nothing was sent
     ├── NotProvisionedError      create the database or bucket that the message names
     └── StoredDataError          this release cannot read the stored data
         ├── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
@@ -220,7 +220,7 @@ class CredentialsError(AccessDeniedError):
 
 
 class ForkedProcessError(StoreError):
-    """gRPC ran in the parent of this process, so it cannot call Firestore; nothing was sent."""
+    """A parent of this process used the store before it forked, or gRPC ran in it; nothing was sent."""
 
 
 class NotProvisionedError(StoreError):

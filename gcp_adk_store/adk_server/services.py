@@ -1,6 +1,7 @@
 """Create services from the URIs of ADK's servers, and register their schemes with ADK."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -15,8 +16,8 @@ from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
-from gcp_adk_store.kernel.forks import Closing, Guard
 from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
@@ -36,7 +37,7 @@ Service = TypeVar("Service", bound=Closing)
 LOOK_S: Final = 5.0
 """Seconds that a server's start waits for its buckets' answers; health probes fail meanwhile."""
 
-_guard = Guard()
+_guard = threading.Lock()
 _made: list[tuple[dict[str, Any], Closing]] = []
 _as_whom: dict[StoreSettings, StoreCredentials] = {}
 

@@ -1,5 +1,6 @@
 """Number the versions of artifacts, find them and delete them."""
 
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,7 +23,6 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.kernel.fan_out import beside, fan_out
-from gcp_adk_store.kernel.forks import Guard
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.lru import Lru
 from gcp_adk_store.kernel.numbering import create_next
@@ -59,7 +59,7 @@ class LatestVersions:
         self._lifetime_s = limits.known_for_s
         self._versions = Lru[ArtifactKey, tuple[int, float]](limits.known_versions)
         self._forgotten = 0
-        self._guard = Guard()  # one for the comparison with a look and the write that follows
+        self._guard = threading.Lock()  # one for the comparison with a look and the write that follows
 
     def look(self, key: ArtifactKey) -> Look:
         """Return what is known now; pass it to :meth:`learn`."""

@@ -10,7 +10,6 @@ import requests
 from google.auth.credentials import Credentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.storage import Client
-from requests.adapters import HTTPAdapter
 
 
 def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[str, str]], str | None]:
@@ -27,7 +26,7 @@ def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[s
 
 
 def session_of(client: Client) -> requests.Session:
-    """Return the session: the client cannot send a single piece of an upload, nor reconnect."""
+    """Return the session: the client cannot send a single piece of an upload."""
     session: requests.Session = client._http  # noqa: SLF001
     return session
 
@@ -36,13 +35,3 @@ def credentials_of(client: Client) -> Any:
     """Return the credentials: the client signs with a key only, and IAM signs with these."""
     credentials: Credentials = client._credentials  # noqa: SLF001
     return credentials
-
-
-def reconnect(client: Client) -> None:
-    """Let *client* open connections of its own in a forked child, which must not use its parent's."""
-    session = session_of(client)
-    for adapter in session.adapters.values():
-        if isinstance(adapter, HTTPAdapter):
-            # As after unpickling: a thread of the parent may have held the locks of the connections.
-            adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
-    session.close()  # the connections with which google-auth fetches tokens

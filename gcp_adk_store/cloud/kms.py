@@ -11,11 +11,11 @@ from google.auth import exceptions as auth
 
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.forked_grpc import require_grpc
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,
-    ForkedProcessError,
     InvalidInputError,
     NotProvisionedError,
     StoredDataError,
@@ -23,8 +23,9 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.imports import how_to_install
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
+from gcp_adk_store.kernel.process import OwnProcess
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 
@@ -62,12 +63,7 @@ class KmsKeyWrapper:
         self._credentials = (credentials or StoreCredentials()).scoped(KMS_SCOPES)
         self._given = client
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget the client of a parent process."""
-        if getattr(self, "_client", None) is not None:
-            forks.keep(self._client)
+        self._process = OwnProcess(self)
         self._client: Any = self._given
         self._guard = threading.Lock()
 
@@ -137,13 +133,10 @@ class KmsKeyWrapper:
             return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
     async def _ready(self) -> Any:
+        self._process.require()
         if self._given is not None:
             return self._given
-        if forks.has_lost_grpc():
-            raise ForkedProcessError(
-                "this process was forked while gRPC ran in its parent, so gRPC cannot run in it: fork before "
-                "the first call, or close() services before it"
-            )
+        require_grpc()
         token = await self._credentials.ready()
         with self._guard:
             if self._client is None:

@@ -32,7 +32,7 @@ class _Known(NamedTuple):
 
 
 class Keyring:
-    """The data keys of one store; safe from any thread and event loop, also in forked children."""
+    """The data keys of one store; safe from any thread and event loop."""
 
     def __init__(self, documents: Documents, wrapper: KeyWrapper, prefix: str, *, cache_s: float) -> None:
         self.documents = documents

@@ -16,6 +16,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.kinds import require_kinds
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.operation import Operation, at_most, enter, leave
+from gcp_adk_store.kernel.process import OwnProcess
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -63,11 +64,17 @@ class Bounds:
         self._limiter = limiter
         self._ready = ready
         self._names_ids = names_ids
+        self._process = OwnProcess(self)
 
     def begin(
         self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Operation:
-        """Return the operation of a call of *method*; its deadline counts from now."""
+        """Return the operation of a call of *method*; its deadline counts from now.
+
+        Raises:
+            ForkedProcessError: the service was used in a parent of this process.
+        """
+        self._process.require()
         session = kwargs.get("session")
         if session is None and len(args) > 1 and isinstance(args[1], Session):
             session = args[1]

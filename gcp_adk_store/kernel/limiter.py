@@ -12,8 +12,8 @@ from typing import Final
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import OverloadedError
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.operation import at_most, running
+from gcp_adk_store.kernel.process import OwnProcess
 
 _SWEEP_INTERVAL_S: Final = 1.0
 
@@ -91,10 +91,7 @@ class Limiter:
         self._max_waiting = max_waiting
         self._longest_wait_s = longest_wait_s
         self._sweep_interval_s = min(_SWEEP_INTERVAL_S, longest_wait_s / 4)
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget all permits: the calls of a parent process do not run in its child."""
+        self._process = OwnProcess(self)
         # Reentrant: within any block here, the garbage collector may close a call of a closed loop, which
         # releases its permit. So each block ends by granting what is free and storing the queue again.
         self._guard = threading.RLock()
@@ -107,7 +104,9 @@ class Limiter:
 
         Raises:
             OverloadedError: *max_waiting* calls wait already, or this one waited for too long.
+            ForkedProcessError: a parent of this process acquired a permit: its calls do not run here.
         """
+        self._process.require()
         mine = Permit(key)
         with self._guard:
             self._sweep()

@@ -1,19 +1,18 @@
 """Keep the most recently used values within a limit of memory."""
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
-
-from gcp_adk_store.kernel.forks import Guard
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
 class Lru(Generic[K, V]):
-    """Values by key, the least recently used forgotten first; safe from any thread, also in forked children.
+    """Values by key, the least recently used forgotten first; safe from any thread.
 
-    cachetools would be a new dependency, and leaves the lock and the lock's reset after a fork to its caller.
+    cachetools would be a new dependency, and leaves the lock to its caller.
     """
 
     def __init__(self, capacity: int, size_of: Callable[[V], int] = lambda _: 1) -> None:
@@ -22,7 +21,7 @@ class Lru(Generic[K, V]):
         self._size_of = size_of
         self._size = 0
         self._known: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._guard = Guard()
+        self._guard = threading.Lock()
 
     def get(self, key: K) -> V | None:
         """Return the value that was put, if it is still known."""

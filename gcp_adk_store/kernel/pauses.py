@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.kernel import forks
+from gcp_adk_store.kernel.process import in_each_process
 
 T = TypeVar("T")
 
@@ -58,9 +58,9 @@ class _Apart:
     """The thread for computations; each process has its own."""
 
     def __init__(self) -> None:
-        forks.begin(self)
+        in_each_process(self._begin)
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Create the thread, which starts with its first work."""
         self.thread = machine.threads(1, "adk_store_apart")
 

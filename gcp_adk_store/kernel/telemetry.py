@@ -7,6 +7,7 @@ The names of spans, attributes and metrics are those of docs/telemetry.md.
 """
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,9 +18,8 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import errors, machine
-from gcp_adk_store.kernel import forks
-from gcp_adk_store.kernel.forks import Guard
 from gcp_adk_store.kernel.operation import Counts, Operation, label, running
+from gcp_adk_store.kernel.process import in_each_process
 
 Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
 """The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's
@@ -85,17 +85,16 @@ _SPILLED: Final = _counter("spilled", "By", "Bytes of large content that the sto
 _HITS: Final = _counter("cache.hits", "{lookup}", "Lookups that a cache answered.")
 _MISSES: Final = _counter("cache.misses", "{lookup}", "Lookups that a cache could not answer.")
 
-_GUARD: Final = Guard()
-
 
 class _Calls:
     """The operations that run in this process."""
 
     def __init__(self) -> None:
-        forks.begin(self)
+        in_each_process(self._begin)
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self.in_flight: set[Operation] = set()
+        self.guard = threading.Lock()
 
 
 _CALLS: Final = _Calls()
@@ -261,7 +260,7 @@ def count_storage_request() -> None:
     """Count a request to Cloud Storage that the running operation sends; from any thread."""
     operation = running()
     if operation is not None:
-        with _GUARD:
+        with _CALLS.guard:
             operation.counts.storage_requests += 1
         _REQUESTS.add(1, _labels(operation).storage)
 

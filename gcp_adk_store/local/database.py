@@ -19,16 +19,14 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import (
-    ForkedProcessError,
     InvalidInputError,
     OutcomeUnknownError,
     UnavailableError,
 )
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.backoff import jitter
-from gcp_adk_store.kernel.forks import OfOneProcess
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.operation import at_most
+from gcp_adk_store.kernel.process import OfOneProcess, OwnProcess
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot
@@ -48,16 +46,12 @@ _LONGEST_WAIT_S: Final = 30.0
 _LONGEST_PAUSE_S: Final = 0.005
 """Between two tries of a held file: a commit holds it for less than a millisecond."""
 
-_LONGEST_FORK_S: Final = 10.0
-"""A fork waits so long for running calls: SQLite keeps its locks in memory too, which a child inherits."""
-
 
 class Database(OfOneProcess):
     """A SQLite file that is opened, or created with its folder, at the first call.
 
     Each call runs a function on a thread of this object, within one transaction. If another process holds
-    the file, the whole function runs again, so it must depend on the database and its arguments alone. In a
-    forked child the object opens connections of its own; a database in memory begins empty there.
+    the file, the whole function runs again, so it must depend on the database and its arguments alone.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -73,32 +67,10 @@ class Database(OfOneProcess):
         self._readers = Limiter(at_once=_READERS, max_waiting=_MAX_WAITING) if path else self._writers
         self._open: set[_Connection] = set()
         self._idle: list[_Connection] = []
-        weakref.finalize(self, _close_all, self._open)
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Begin without connections: those of a parent process are its own, to use and to close."""
-        self._is_lost = bool(self._open) and self._path is not None
-        forks.keep((*self._open,))
-        self._open.clear()
-        self._idle.clear()
-        self._changed = threading.Condition()
-        self._running = 0
-        self._may_run = True
+        self._process = OwnProcess(self)
+        self._guard = threading.Lock()
         self._threads: Executor | None = None
-
-    def let_go(self) -> None:
-        """Wait for running calls, then close all: a child cannot use a file that its parent has open."""
-        with self._changed:
-            self._may_run = False
-            self._changed.wait_for(lambda: not self._running, _LONGEST_FORK_S)
-        self._close_idle()
-
-    def go_on(self) -> None:
-        """Let calls run again."""
-        with self._changed:
-            self._may_run = True
-            self._changed.notify_all()
+        weakref.finalize(self, _close_all, self._open, self._process)
 
     @property
     def path(self) -> Path | None:
@@ -114,7 +86,7 @@ class Database(OfOneProcess):
             UnavailableError: others hold the file until the deadline, or the disk is full or fails.
             OverloadedError: 10,000 calls of this process wait, or earlier ones took all the time.
             StoredDataError: the file is damaged, or has the format of another release.
-            ForkedProcessError: a call of the parent ran for over 10 s when this process was forked.
+            ForkedProcessError: a parent of this process used the file through this object.
         """
         return await self._run(self._readers, work, "BEGIN")
 
@@ -176,7 +148,7 @@ class Database(OfOneProcess):
 
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
-        with self._changed:
+        with self._guard:
             threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.to_thread(self._end, threads)
@@ -211,28 +183,14 @@ class Database(OfOneProcess):
             await asyncio.sleep(jitter(tried, longest_s=_LONGEST_PAUSE_S))
 
     def submit(self, call: Callable[[], T]) -> "Future[T]":
-        """Run *call* on a thread of this object, unless a fork is about to begin."""
-        if self._is_lost:
-            raise ForkedProcessError(
-                f"{self._path} was in use when this process forked; fork earlier, or close before the fork"
-            )
-        with self._changed:
+        """Run *call* on a thread of this object."""
+        self._process.require()
+        with self._guard:
             if self._threads is None:
                 # In memory, one connection has all data, so one thread uses it.
                 number = 1 if self._path is None else _READERS + 1
                 self._threads = machine.threads(number, "adk_store_local")
-            return self._threads.submit(self._counted, call)
-
-    def _counted(self, call: Callable[[], T]) -> T:
-        with self._changed:
-            self._changed.wait_for(lambda: self._may_run)
-            self._running += 1
-        try:
-            return call()
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
+            return self._threads.submit(call)
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
         """Run *work* in a transaction, in this thread."""
@@ -263,7 +221,7 @@ class Database(OfOneProcess):
 
     def _begin_snapshot(self, sql: sqlite3.Connection) -> "_Connection":
         other = connect(self._path)
-        with self._changed:
+        with self._guard:
             self._open.add(connection := _Connection(other, None))
         try:
             if self._path is None:
@@ -288,7 +246,7 @@ class Database(OfOneProcess):
     def _take(self) -> "_Connection":
         """Return an idle connection to the file that has the path now, or a new one."""
         found = None if self._path is None else _identity(self._path)
-        with self._changed:
+        with self._guard:
             connection = self._idle.pop() if self._idle else None
         if connection is not None and connection.file == found:
             return connection
@@ -299,7 +257,7 @@ class Database(OfOneProcess):
             return self._take()
         sql = connect(self._path)
         connection = _Connection(sql, None if self._path is None else _identity(self._path))
-        with self._changed:
+        with self._guard:
             self._open.add(connection)
         return connection
 
@@ -315,11 +273,11 @@ class Database(OfOneProcess):
         if broken and self._path is not None:
             self._drop(connection)
             return
-        with self._changed:
+        with self._guard:
             self._idle.append(connection)
 
     def _drop(self, connection: "_Connection") -> None:
-        with self._changed:
+        with self._guard:
             self._open.discard(connection)
         connection.sql.close()
 
@@ -330,7 +288,7 @@ class Database(OfOneProcess):
     def _close_idle(self) -> None:
         if self._path is None:
             return
-        with self._changed:
+        with self._guard:
             idle = self._idle.copy()
             self._idle.clear()
         for connection in idle:
@@ -365,9 +323,10 @@ def _empty_log(sql: sqlite3.Connection) -> None:
         raise held
 
 
-def _close_all(connections: set[_Connection]) -> None:
-    for connection in connections:
-        connection.sql.close()
+def _close_all(connections: set[_Connection], process: OwnProcess) -> None:
+    if process.is_this():
+        for connection in connections:
+            connection.sql.close()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -8,7 +8,6 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -31,7 +30,7 @@ async def ended(begun: "asyncio.Future[T]") -> T:
 
 
 class Threads:
-    """Threads for any number of event loops, of which a forked child starts its own."""
+    """Threads for any number of event loops."""
 
     def __init__(self, limits: ArtifactLimits) -> None:
         self._at_once = limits.max_workers
@@ -39,10 +38,6 @@ class Threads:
         self._limiter = Limiter(
             at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget the threads: those of a parent process do not run in its child."""
         self._opening = threading.Lock()
         self._executor: Executor | None = None
 

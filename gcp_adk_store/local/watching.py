@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.kernel import forks
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.5
@@ -52,10 +51,6 @@ class Watchers:
     """The watchers of the documents of one database in this process."""
 
     def __init__(self) -> None:
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Begin without watchers: those of a parent process do not run in its child."""
         self._guard = threading.Lock()
         self._of: dict[bytes, set[Watcher]] = {}
 

@@ -1,5 +1,6 @@
 """Hold the memories of one user in this process: what is stored, and the index over it."""
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -7,7 +8,6 @@ from typing import Final
 
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.codec.memory_documents import ShardContent
-from gcp_adk_store.kernel.forks import Guard
 from gcp_adk_store.memory.fusion import DEPTH, fuse
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.memory.similarity import Similarity
@@ -87,7 +87,7 @@ class Contents:
     """What stands for a text with words in the row of its vector -> its number."""
     _similarity: Similarity = field(default_factory=Similarity)
     _indexed: Snapshot | None = None
-    _guard: Guard = field(default_factory=Guard)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.lru import Lru
 from gcp_adk_store.kernel.operation import Operation, enter
 from gcp_adk_store.memory.service import MemoryService
@@ -46,10 +46,6 @@ class Remembering:
         self._memory = memory
         self._extract = extract
         self._followed = Lru[SessionKey, bool](_FOLLOWED)
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Start without work; in a forked child, that of the parent does not run."""
         self._running: _Events = {}  # of turns that have not ended
         self._waiting: _Events = {}
         self._tasks: dict[asyncio.AbstractEventLoop, dict[UserKey, asyncio.Task[None]]] = {}

@@ -15,10 +15,10 @@ from gcp_adk_store import settings
 from gcp_adk_store.codec.memories import decode_memory, has_id
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.forks import Closing
 from gcp_adk_store.kernel.kinds import checks_kinds
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.ports import Embedder
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.memory.additions import add_new, made_of_entries, made_of_events
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import metadata_of, until_of

@@ -8,8 +8,8 @@ from google.adk.sessions import Session
 from gcp_adk_store.errors import OutcomeUnknownError, SessionMissingError, StoreError
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.kernel.bounds import operation
-from gcp_adk_store.kernel.forks import Closing
 from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, require_age
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey

@@ -15,7 +15,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.limiter import Limiter, Permit
 from gcp_adk_store.kernel.pauses import apart
 from gcp_adk_store.model.keys import SessionKey
@@ -197,16 +197,9 @@ class UnderWay:
         """Prepare; the appends hold permits of *limiter* until they end."""
         self._limiter = limiter
         self._tasks: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
-        forks.begin(self)
 
     def __len__(self) -> int:
         return len(self._tasks)
-
-    def begin(self) -> None:
-        """Start without appends; in a forked child, those of the parent do not run."""
-        if self._tasks:
-            forks.keep(self._tasks)  # if they were freed, their calls would wait for gRPC
-        self._tasks = {}
 
     def let_go(self) -> None:
         """Drop the appends of loops that have ended: nothing else holds them."""

@@ -12,7 +12,6 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import SessionConflictError, StoreError
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.appends import EncodedAppend
 from gcp_adk_store.sessions.turn import Hold
@@ -77,10 +76,6 @@ class Queues:
     """Appends that wait, in their order, by event loop and session."""
 
     def __init__(self) -> None:
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Start without appends; in a forked child, those of the parent do not run."""
         self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[Waiting]] = {}
 
     def add(self, key: SessionKey, waiting: Waiting) -> None:
@@ -116,10 +111,6 @@ class Behind:
     """
 
     def __init__(self) -> None:
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Start without appends; in a forked child, those of the parent do not run."""
         self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, Waiting]] = {}
         self._failures: dict[int, _Failure] = {}
         self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()

@@ -15,8 +15,8 @@ from gcp_adk_store.erasure.eraser import UserErasure
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
-from gcp_adk_store.kernel.forks import Closing
 from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.erasures import Erasure
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind

@@ -36,8 +36,8 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.codec.object_names import UPLOADS
-from gcp_adk_store.kernel.forks import Closing
 from gcp_adk_store.kernel.ports import Embedder
+from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.tasks import (
     FirestorePushNotificationConfigStore,
     FirestoreTaskStore,

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gcp_adk_store import StoreError
+from gcp_adk_store import ForkedProcessError, StoreError
 from gcp_adk_store.local.database import Database
 
 NOBODY = 65_534
@@ -115,8 +115,9 @@ async def hold(path: str) -> None:
 
 
 async def fork_amid_writes(path: str, times: int) -> list[int]:
-    """Fork again and again while threads write; return the statuses of the children, which write too."""
+    """Fork again and again while threads write; return the statuses of the children, which may not write."""
     database = Database(Path(path))
+    await database.write(step)
     may_end = threading.Event()
 
     async def go_on() -> None:
@@ -131,9 +132,11 @@ async def fork_amid_writes(path: str, times: int) -> list[int]:
     for _ in range(times):
         child = os.fork()
         if child == 0:
-            asyncio.run(database.write(step))
-            asyncio.run(database.close())
-            os._exit(0)
+            try:
+                asyncio.run(database.write(step))
+            except ForkedProcessError:
+                os._exit(0)
+            os._exit(1)
         statuses.append((await asyncio.to_thread(os.waitpid, child, 0))[1])
     may_end.set()
     for thread in threads:

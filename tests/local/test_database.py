@@ -334,7 +334,7 @@ async def test_a_removed_folder_is_made_again(path: Path, database: Database) ->
 async def test_a_fork_amid_writes_harms_neither_side(
     path: Path, database: Database, elsewhere: Elsewhere
 ) -> None:
-    """The children open connections of their own, whatever the threads did at the fork."""
+    """The children raise at their first call, whatever the threads did at the fork."""
     assert [0] * 40 == await elsewhere("fork_amid_writes", 40)
     assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
     assert path.exists()

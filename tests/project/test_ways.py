@@ -8,11 +8,11 @@ from tests.support.documents import ROOT
 
 BUDGETS = {
     "append": [35, 13],
-    "get": [14, 8],
+    "get": [15, 8],
     "save": [18, 5],
     "remember": [20, 7],
-    "search": [14, 12],
-    "erase": [23, 8],
+    "search": [15, 12],
+    "erase": [24, 8],
 }
 
 

@@ -21,7 +21,7 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import Store, StoreError
-from gcp_adk_store.kernel import forks
+from gcp_adk_store.cloud import forked_grpc
 
 LONGEST_S = 120.0
 ENDS_LATE_S = 0.5
@@ -96,10 +96,12 @@ class Traffic:
         assert self.done > before
 
 
-def connect(*, borrowed: bool) -> Store:
-    """Return the store that the environment describes, perhaps over clients of this process."""
+def connect(*flags: str) -> Store:
+    """Return the store that the environment describes, perhaps over borrowed clients, or in a folder."""
     bucket, project = os.environ["ADK_STORE_BUCKET"], os.environ["ADK_STORE_PROJECT"]
-    if not borrowed:
+    if "local" in flags:
+        return Store.local(os.environ["FOLDER"])
+    if "borrowed" not in flags:
         return Store.from_env()
     return Store.from_clients(
         firestore=AsyncClient(project=project), storage=Client(project=project), bucket=bucket
@@ -143,18 +145,17 @@ def end_late(frame: FrameType, what: str, _: object) -> None:
 def main(*flags: str) -> None:
     """Fork."""
     if "slow-threads" in flags:
-        forks._LATE_S = LONGEST_S  # type: ignore[misc]  # here a thread has all the time
+        forked_grpc._LATE_S = LONGEST_S  # type: ignore[misc]  # here a thread has all the time
         threading.setprofile(end_late)
-    store = connect(borrowed="borrowed" in flags)
-    if "used" in flags:
-        assert use(store, "before")["artifacts"] == "done"
-    if "only-artifacts" in flags:
-        assert outcome(save, store, "before") == "done"
+    store = connect(*flags)
     kept = asyncio.new_event_loop()
-    if "open-loop" in flags:
-        kept.run_until_complete(append(store, "before"))
-    if "closed" in flags:
-        kept.run_until_complete(store.close())
+    for used, prefix in ((store, ""), (connect(*flags), "other-")):
+        if f"{prefix}used" in flags:
+            assert {"sessions": "done", "artifacts": "done"} == use(used, "before")
+        if f"{prefix}open-loop" in flags:
+            kept.run_until_complete(append(used, "before"))
+        if f"{prefix}closed" in flags:
+            kept.run_until_complete(used.close())
     traffic = Traffic(store) if "traffic" in flags else None
     children = []
     for number in range(2):

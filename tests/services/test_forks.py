@@ -1,4 +1,4 @@
-"""Show that services work in processes that were forked, or say at the first call why they cannot."""
+"""Show that a store that was not used before a fork works after it, and that one that was used raises."""
 
 import asyncio
 import functools
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,19 +17,30 @@ from gcp_adk_store.testing.emulators import Emulator
 
 Fork = Callable[..., Awaitable[dict[str, Any]]]
 WELL = {"sessions": "done", "artifacts": "done", "status": 0}
+USED = {"sessions": "ForkedProcessError", "artifacts": "ForkedProcessError", "status": 0}
 WITHOUT_GRPC = {"sessions": "ForkedProcessError", "artifacts": "done", "status": 0}
 
 STILL = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
 """Keeps gRPC from going on in a child with the calls that were under way in its parent, which may crash."""
 
 FREED = """
-from gcp_adk_store.kernel import forks
+import os, sys
+from gcp_adk_store.kernel.process import OwnProcess
 
-class Channel:
+class Channels:
+    def __init__(self):
+        self.process = OwnProcess(self)
+
     def __del__(self):
-        print("freed")
+        print("freed in the child" if child == 0 else "freed in the parent")
 
-forks.keep(Channel())
+used = Channels()
+used.process.require()
+child = os.fork()
+if child == 0:
+    sys.exit()
+os.waitpid(child, 0)
+del used
 """
 
 
@@ -58,6 +70,7 @@ def fork(
     firestore_emulator: Emulator,
     adk_store_bucket: str,
     project: str,
+    tmp_path: Path,
     forking: Callable[..., subprocess.Popen[str]],
 ) -> Fork:
     """Let a process fork; return how its two children and itself went on."""
@@ -67,7 +80,7 @@ def fork(
         process = await asyncio.to_thread(forking, **variables)
         assert process.stdin
         assert process.stdout
-        store = {"ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket}
+        store = {"ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket, "FOLDER": str(tmp_path)}
         process.stdin.write(f"{json.dumps([flags, {**os.environ, **store, **variables}])}\n")
         process.stdin.flush()
         told: dict[str, Any] = {}
@@ -85,56 +98,67 @@ def fork(
     [
         (),
         ("multiprocessing",),
-        ("used", "slow-threads"),
-        ("used", "multiprocessing"),
-        ("only-artifacts",),
-        ("open-loop", "closed"),
+        ("other-used", "other-closed", "slow-threads"),
+        ("borrowed",),
+        ("local",),
+        ("local", "other-used", "multiprocessing"),
     ],
 )
-async def test_a_store_that_was_made_before_a_fork_works_in_parent_and_children(
+async def test_a_store_that_was_not_used_before_a_fork_works_in_parent_and_children(
     fork: Fork, flags: tuple[str, ...]
 ) -> None:
-    """Unused, used in loops that have ended as a server's start does, or closed; a thread may end late."""
+    """Also beside one that was used and closed, or used in a folder; a thread of gRPC may end late."""
     told = await fork(*flags)
 
     assert [WELL, WELL] == told["children"]
-    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+    assert "borrowed" in flags or told["parent"] == {"sessions": "done", "artifacts": "done"}
 
 
 @pytest.mark.parametrize(
     ("flags", "variables"),
     [
-        (("open-loop",), {}),
-        (("open-loop",), STILL),
+        (("used",), {}),
+        (("used", "closed", "multiprocessing"), {}),
         (("traffic",), STILL),
         (("used", "traffic", "multiprocessing"), STILL),
+        (("local", "used"), {}),
+        (("local", "traffic", "multiprocessing"), {}),
     ],
 )
-async def test_a_child_of_a_process_in_which_grpc_runs_is_told_so_at_its_first_call(
+async def test_a_child_of_a_process_that_used_the_store_raises_at_its_first_call(
     fork: Fork, flags: tuple[str, ...], variables: dict[str, str]
 ) -> None:
-    """Artifacts work in it, and it ends in order; the parent goes on with what was under way at the fork."""
+    """The child ends in order, and the parent goes on with what was under way at the fork."""
     told = await fork(*flags, **variables)
+
+    assert [USED, USED] == told["children"]
+    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+
+
+@pytest.mark.parametrize("flag", ["open-loop", "other-open-loop"])
+@pytest.mark.parametrize("variables", [{}, STILL])
+async def test_a_child_of_a_process_in_which_grpc_runs_raises_before_it_calls_firestore(
+    fork: Fork, flag: str, variables: dict[str, str]
+) -> None:
+    """Through whichever store gRPC runs; artifacts, which were not used, need no gRPC."""
+    told = await fork(flag, **variables)
 
     assert [WITHOUT_GRPC, WITHOUT_GRPC] == told["children"]
     assert {"sessions": "done", "artifacts": "done"} == told["parent"]
 
 
-@pytest.mark.parametrize(("used", "expected"), [("only-artifacts", WELL), ("used", WITHOUT_GRPC)])
-async def test_clients_that_were_lent_before_a_fork_work_in_its_children(
-    fork: Fork, used: str, expected: dict[str, Any]
-) -> None:
-    """That of artifacts also after the parent used it, with connections of the child's own."""
-    told = await fork("borrowed", used)
+async def test_clients_that_were_lent_and_used_before_a_fork_raise_in_its_children(fork: Fork) -> None:
+    """They are the parent's, as those of the store's own."""
+    told = await fork("borrowed", "used")
 
-    assert [expected, expected] == told["children"]
+    assert [USED, USED] == told["children"]
 
 
-async def test_what_is_kept_of_the_parent_is_not_freed_when_the_interpreter_ends() -> None:
+async def test_what_the_parent_used_is_not_freed_when_the_interpreter_of_a_child_ends() -> None:
     """A channel of gRPC would wait for threads of the parent, and end the child with a signal."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", FREED, stdout=asyncio.subprocess.PIPE
     )
     out, _ = await process.communicate()
 
-    assert (0, b"") == (process.returncode, out)
+    assert (0, b"freed in the parent\n") == (process.returncode, out)

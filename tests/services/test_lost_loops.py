@@ -1,6 +1,7 @@
 """Show that event loops that end under calls take nothing with them: turns, places, tasks, threads."""
 
 import asyncio
+import ctypes
 import gc
 import threading
 from collections.abc import Callable, Coroutine, Iterator
@@ -11,7 +12,6 @@ from google.adk.sessions import Session
 
 from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
@@ -162,13 +162,18 @@ def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], hold
     return not task.done()
 
 
+def keep(task: object) -> None:
+    """Let *task* stay in memory, also while the interpreter ends."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(task))
+
+
 def end(loop: asyncio.AbstractEventLoop, hold: Hold) -> None:
     """Close *loop* under what it runs, then drop the request that is held.
 
     Its tasks stay in memory: gRPC reads freed memory where the collector finds a call of a closed loop.
     """
     for task in asyncio.all_tasks(loop):
-        forks.keep(task)
+        keep(task)
     loop.close()
     hold.release(forward=False)
 
@@ -224,7 +229,7 @@ def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(
         for _ in range(steps):
             loop.call_soon(loop.stop)
             loop.run_forever()
-        forks.keep(task)
+        keep(task)
         loop.close()
         assert not task.done()
     asyncio.run(place.all_work())

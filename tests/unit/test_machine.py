@@ -29,7 +29,7 @@ ALLOWED = {
     # Refreshes of tokens are about Google's identities, which no simulation has.
     ("cloud/auth/tokens.py", "threading.Thread"),
     # It looks at gRPC's threads, and starts none.
-    ("kernel/forks.py", "threading.Thread"),
+    ("cloud/forked_grpc.py", "threading.Thread"),
 }
 
 

@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.kernel import forks
 from gcp_adk_store.kernel.limiter import Permit
+from gcp_adk_store.kernel.process import OwnProcess
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Entered while a run waits for a sandbox."""
@@ -136,10 +136,7 @@ class Places:
     """
 
     def __init__(self) -> None:
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget all runs: those of a parent process do not go on in its child."""
+        self._process = OwnProcess(self)
         # Reentrant: the garbage collector may end a run of a closed loop within any block here.
         self._guard = threading.RLock()
         self._held: set[_Request] = set()
@@ -171,7 +168,9 @@ class Places:
 
         Raises:
             OverloadedError: no place was free in time.
+            ForkedProcessError: a parent of this process used the sandbox.
         """
+        self._process.require()
         request = _Request(user, session, depth, room, Permit(session))
         await self._acquire(request, longest_wait_s, waiting)
         try:
@@ -275,7 +274,7 @@ class Places:
 
 
 _PLACES: Final[WeakKeyDictionary[Sandbox, Places]] = WeakKeyDictionary()
-_GUARD: Final = forks.Guard()
+_GUARD: Final = threading.Lock()
 
 
 def places_of(sandbox: Sandbox) -> Places:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from gcp_adk_store.cloud.auth.token_errors import WAYS, Exchange, Identity, not_
 from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
-from gcp_adk_store.kernel.forks import Guard
 from gcp_adk_store.kernel.kinds import checks_kinds
 from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.settings import StoreSettings
@@ -121,7 +121,7 @@ class StoreCredentials:
         self._scopes = tuple(scopes)
         self._found: FoundCredentials | None = None
         self._project: str | None = None
-        self._finding = Guard()
+        self._finding = threading.Lock()
 
     @classmethod
     def of(cls, given: "Credentials | StoreCredentials | None") -> "StoreCredentials":

@@ -16,7 +16,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.cloud.auth import token_errors
 from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import at_most
 
 logger = logging.getLogger(__name__)
@@ -49,10 +49,6 @@ class SharedToken(Credentials):
         super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
         self.credentials = credentials
         self._identity = identity
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget a running refresh, which does not run in a forked child. The token stays."""
         self._guard = threading.Lock()
         self._running: _Refresh | None = None
         self._begun_at = 0.0

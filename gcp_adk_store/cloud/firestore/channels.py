@@ -19,8 +19,9 @@ from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.reaching import reached
-from gcp_adk_store.errors import ForkedProcessError
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.cloud.forked_grpc import require_grpc
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.process import OwnProcess
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
@@ -91,19 +92,8 @@ class Channels:
         # By id: a channel keeps its loop alive, so a weak key would never end. While the channel is here,
         # the loop lives and its id is unique.
         self._open: dict[int, _Open] = {}
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget all channels: those of a parent process do not work in its child."""
-        if self._open:
-            forks.keep(self._open)
-        self._open = {}
         self._guard = threading.Lock()
-
-    def let_go(self) -> None:
-        """Drop the channels of closed loops; gRPC runs as long as one channel exists."""
-        with self._guard:
-            self._drop_ended()
+        self._process = OwnProcess(self)
 
     async def connection(self) -> Connection:
         """Return the running loop's connection, opened at its first use, with a valid token.
@@ -112,9 +102,10 @@ class Channels:
             CredentialsError: the credentials are missing or refused.
             UnavailableError: the credentials yield no token for now.
             NotProvisionedError: neither the settings nor the credentials name a project.
-            ForkedProcessError: gRPC cannot run in this process.
+            ForkedProcessError: a parent of this process used it, or gRPC cannot run in this process.
         """
-        _require_grpc()
+        self._process.require()
+        require_grpc()
         loop = asyncio.get_running_loop()
         known = self._open.get(id(loop))
         if known is None:
@@ -144,7 +135,9 @@ class Channels:
             del self._open[ended]
 
     async def close(self) -> None:
-        """Close the running loop's channel, and drop those of other loops."""
+        """Close the running loop's channel, and drop those of other loops; a child leaves its parent's."""
+        if not self._process.is_this():
+            return
         with self._guard:
             mine = self._open.pop(id(asyncio.get_running_loop()), None)
             self._open.clear()
@@ -186,20 +179,16 @@ class BorrowedChannel:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._connection: Connection | None = None
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Keep the client alive in a child, which cannot close it."""
-        if forks.has_lost_grpc():
-            forks.keep(self._client)
+        self._process = OwnProcess(self)
 
     async def connection(self) -> Connection:
         """Return the connection of the borrowed client.
 
         Raises:
-            ForkedProcessError: gRPC cannot run in this process.
+            ForkedProcessError: a parent of this process used it, or gRPC cannot run in this process.
         """
-        _require_grpc()
+        self._process.require()
+        require_grpc()
         if self._connection is None:
             channel, database, metadata, emulator = channel_of(self._client)
             self._connection = connect(
@@ -213,14 +202,6 @@ class BorrowedChannel:
 
     async def close(self) -> None:
         """Leave the borrowed client open."""
-
-
-def _require_grpc() -> None:
-    if forks.has_lost_grpc():
-        raise ForkedProcessError(
-            "this process was forked while gRPC ran in its parent, and gRPC cannot run in it: fork before "
-            "the first call of a session service, or close() services and clients of Firestore before it"
-        )
 
 
 def failed(code: grpc.StatusCode) -> grpc.aio.AioRpcError:

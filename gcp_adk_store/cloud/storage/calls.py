@@ -26,7 +26,7 @@ from gcp_adk_store.cloud.errors import (
 )
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
-from gcp_adk_store.kernel import forks, telemetry
+from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.limiter import Limiter
 from gcp_adk_store.kernel.operation import at_most, part_of
 from gcp_adk_store.settings import ArtifactLimits
@@ -86,15 +86,9 @@ class StorageCalls:
         )
         self._lent = client
         self._seen = False  # whether the bucket has answered before
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget threads and connections: those of a parent process do not work in its child."""
         self._opening = threading.Lock()
         self._threads: Executor | None = None
         self._own: _Own | None = None
-        if self._lent is not None and forks.is_child():
-            borrowed.reconnect(self._lent)
 
     @property
     def is_borrowed(self) -> bool:

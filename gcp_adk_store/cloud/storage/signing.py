@@ -16,7 +16,6 @@ from gcp_adk_store.cloud.auth.token_errors import NO_TOKEN, Exchange
 from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
-from gcp_adk_store.kernel import forks
 
 _OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
 _FORBIDDEN: Final = frozenset({401, 403, 404})
@@ -41,10 +40,6 @@ class UrlSigner:
         self._calls = calls
         self._credentials = credentials
         self._service_account = service_account
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Forget the signer: it may have a connection, which a child must not share with its parent."""
         self._signing: Signing | None = None
 
     def require_urls(self) -> None:
