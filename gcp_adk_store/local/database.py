@@ -68,7 +68,8 @@ class Database(OfOneProcess):
         self._open: set[_Connection] = set()
         self._idle: list[_Connection] = []
         self._process = OwnProcess(self)
-        self._guard = threading.Lock()
+        # Reentrant: an executor may run a call at once, as that of a simulation does.
+        self._guard = threading.RLock()
         self._threads: Executor | None = None
         weakref.finalize(self, _close_all, self._open, self._process)
 
