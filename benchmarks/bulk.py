@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.table import Table
 
 from gcp_adk_store import Store, StoreSettings
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.records import Record
-from gcp_adk_store.sessions.importing import SessionHeader
 
 APP = "bench"
 EVENTS = 5

@@ -30,10 +30,10 @@ from gcp_adk_store import FirestoreSessionService, Point
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.session_fields import text_of, turns_of
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
-from gcp_adk_store.model.summaries import text_of, turns_of
-from gcp_adk_store.sessions.handle import marker_of
+from gcp_adk_store.sessions.read.session_objects import marker_of
 
 _NETWORK: Final = (OURS, ADKS)
 _ALL: Final = (OURS, ADKS, SQLITE, DATABASE)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.cloud.dlp import DlpRedactor
     from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+    from gcp_adk_store.encryption.rotation import RotationReport
+    from gcp_adk_store.erasure.pruning import PruneReport
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -44,32 +46,34 @@ if TYPE_CHECKING:
         UnavailableError,
         UploadMissingError,
     )
-    from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.memory.embedders import FunctionEmbedder, GenaiEmbedder
     from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import MemoryService
     from gcp_adk_store.model.erasures import Erased, Erasure, ErasureProgress, ErasureReceipt, Recovery
-    from gcp_adk_store.model.garbage import Garbage, GarbageKind
-    from gcp_adk_store.model.history import Point
-    from gcp_adk_store.model.proofs import (
+    from gcp_adk_store.model.history import Point, Redaction
+    from gcp_adk_store.model.payloads import Garbage, GarbageKind
+    from gcp_adk_store.sessions.append.content_hooks import RedactedCallWarning
+    from gcp_adk_store.sessions.describe.decide import SessionInfo, SessionOrigin, UnreadableSession
+    from gcp_adk_store.sessions.firestore import FirestoreSessionService
+    from gcp_adk_store.sessions.fsck.faults import Fault
+    from gcp_adk_store.sessions.listing.sessions import SessionPage
+    from gcp_adk_store.sessions.listing.usage import (
+        ModelUsage,
+        SessionUsage,
+        TokenUsage,
+        TurnUsage,
+        UserEvent,
+    )
+    from gcp_adk_store.sessions.read.events import SessionEvent
+    from gcp_adk_store.sessions.service import SessionService
+    from gcp_adk_store.sessions.verify.decide import (
         AnchorReport,
         HistoryBreak,
         HistoryChange,
         HistoryProof,
         RedactedEvent,
     )
-    from gcp_adk_store.model.redactions import Redaction
-    from gcp_adk_store.model.retention import PruneReport
-    from gcp_adk_store.model.rotation import RotationReport
-    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin, UnreadableSession
-    from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
-    from gcp_adk_store.sessions.content_hooks import RedactedCallWarning
-    from gcp_adk_store.sessions.firestore import FirestoreSessionService
-    from gcp_adk_store.sessions.histories import UserEvent
-    from gcp_adk_store.sessions.iterations import SessionEvent
-    from gcp_adk_store.sessions.listings import SessionPage
-    from gcp_adk_store.sessions.service import SessionService
     from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.settings.envelope import KmsEnvelope
     from gcp_adk_store.store import Store
@@ -182,30 +186,28 @@ __getattr__ = importer(
         "cloud.dlp": ("DlpRedactor",),
         "encryption.local_keys": ("LocalKeyWrapper",),
         "settings.envelope": ("KmsEnvelope",),
-        "fsck.faults": ("Fault",),
+        "sessions.fsck.faults": ("Fault",),
         "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("MemoryService",),
-        "model.retention": ("PruneReport",),
-        "model.proofs": (
+        "erasure.pruning": ("PruneReport",),
+        "sessions.verify.decide": (
             "AnchorReport",
             "HistoryBreak",
             "HistoryChange",
             "HistoryProof",
             "RedactedEvent",
         ),
-        "model.redactions": ("Redaction",),
-        "model.rotation": ("RotationReport",),
+        "encryption.rotation": ("RotationReport",),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Erasure", "Recovery"),
-        "model.garbage": ("Garbage", "GarbageKind"),
-        "model.history": ("Point",),
-        "model.session_info": ("SessionInfo", "SessionOrigin", "UnreadableSession"),
-        "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
-        "sessions.content_hooks": ("RedactedCallWarning",),
-        "sessions.histories": ("UserEvent",),
-        "sessions.iterations": ("SessionEvent",),
-        "sessions.listings": ("SessionPage",),
+        "model.payloads": ("Garbage", "GarbageKind"),
+        "model.history": ("Point", "Redaction"),
+        "sessions.describe.decide": ("SessionInfo", "SessionOrigin", "UnreadableSession"),
+        "sessions.listing.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage", "UserEvent"),
+        "sessions.append.content_hooks": ("RedactedCallWarning",),
+        "sessions.read.events": ("SessionEvent",),
+        "sessions.listing.sessions": ("SessionPage",),
         "sessions.firestore": ("FirestoreSessionService",),
         "sessions.service": ("SessionService",),
         "settings": ("ArtifactLimits", "MemoryLimits", "SessionLimits", "StoreSettings"),

@@ -43,20 +43,19 @@ TOPICS: Final = {
 }
 """The pages of the root package's names: their titles, and the documents about them."""
 
-_ROOMS: Final = {
+_PACKAGES: Final = {
     "errors": "errors",
     "sessions": "sessions",
-    "fsck": "sessions",
+    "sessions.verify": "erasure",
     "model": "sessions",
     "model.erasures": "erasure",
-    "model.retention": "erasure",
-    "model.proofs": "erasure",
-    "model.garbage": "store",
+    "model.payloads": "store",
+    "erasure": "erasure",
     "artifacts": "artifacts",
     "memory": "memory",
     "templates": "templates",
 }
-"""The page of a name by the module or the room that defines it; all others are about the store."""
+"""The page of a name by the module or the package that defines it; all others are about the store."""
 
 _ABOUT_LIMITS: Final = """\
 These classes hold what you can change. Pass them to `Store.connect` or `Store.local` as `session_limits`,
@@ -88,7 +87,7 @@ def pages() -> dict[str, str]:
 
 def _topic(public: Any) -> str:
     _, *path = str(getattr(public, "__module__", "")).split(".")
-    return next((_ROOMS[each] for each in (".".join(path[:2]), *path[:1]) if each in _ROOMS), "store")
+    return next((_PACKAGES[each] for each in (".".join(path[:2]), *path[:1]) if each in _PACKAGES), "store")
 
 
 def _page(title: str, about: str, package: str, names: list[str]) -> str:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from gcp_adk_store.artifacts.copies import Which
 from gcp_adk_store.model.history import Point
-from gcp_adk_store.model.session_info import SessionInfo, UnreadableSession
+from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
 
 
 class _Fields(BaseModel):

@@ -19,9 +19,9 @@ from starlette.routing import Route
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError, StoreError
-from gcp_adk_store.kernel.fan_out import stepping
+from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
-from gcp_adk_store.sessions.iterations import SessionEvent
+from gcp_adk_store.sessions.read.events import SessionEvent
 from gcp_adk_store.sessions.service import SessionService
 
 if TYPE_CHECKING:

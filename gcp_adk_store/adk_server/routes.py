@@ -27,9 +27,9 @@ from gcp_adk_store.adk_server.following import Authorize, Followers, require_all
 from gcp_adk_store.adk_server.services import only_store
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.model.erasures import ErasureProgress
-from gcp_adk_store.model.redactions import Redaction
-from gcp_adk_store.model.session_info import SessionInfo
-from gcp_adk_store.model.usage import SessionUsage
+from gcp_adk_store.model.history import Redaction
+from gcp_adk_store.sessions.describe.decide import SessionInfo
+from gcp_adk_store.sessions.listing.usage import SessionUsage
 from gcp_adk_store.store import Store
 
 PREFIX: Final = "/store"

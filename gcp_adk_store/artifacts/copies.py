@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from gcp_adk_store.codec.object_names import filenames, object_name, scope_prefix, version_of
+from gcp_adk_store.codec.names import filenames, object_name, scope_prefix, version_of
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_copy
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.fan_out import beside, fan_out
+from gcp_adk_store.kernel.concurrency import beside, fan_out
 from gcp_adk_store.kernel.ports import ObjectExistsError, ObjectGoneError, Objects
-from gcp_adk_store.model.artifact_points import ArtifactsAt
-from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
+from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, ArtifactsAt
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 
 logger = logging.getLogger(__name__)

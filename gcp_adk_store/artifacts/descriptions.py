@@ -6,7 +6,7 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.platform import time as platform_time
 from pydantic import Field
 
-from gcp_adk_store.codec.object_names import version_of
+from gcp_adk_store.codec.names import version_of
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact
 from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.model.artifacts import time_after

@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.codec.checksums import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject
+from gcp_adk_store.codec.packing import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
 

@@ -7,13 +7,12 @@ from functools import partial
 from gcp_adk_store.artifacts.copies import fields_of_copy
 from gcp_adk_store.artifacts.descriptions import is_tombstone
 from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.codec.object_names import parse_version, scope_prefix
+from gcp_adk_store.codec.names import parse_version, scope_prefix
 from gcp_adk_store.codec.objects import StoredObject, encode_artifact
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
-from gcp_adk_store.model.artifact_points import ArtifactsAt
-from gcp_adk_store.model.artifacts import TOMBSTONE
+from gcp_adk_store.model.artifacts import TOMBSTONE, ArtifactsAt
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 
 logger = logging.getLogger(__name__)

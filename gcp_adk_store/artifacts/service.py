@@ -19,7 +19,7 @@ from gcp_adk_store.artifacts.descriptions import (
 )
 from gcp_adk_store.artifacts.transfers import ArtifactTransfers
 from gcp_adk_store.artifacts.user_objects import UserObjects
-from gcp_adk_store.codec.object_names import filenames, scope_prefix, user_prefix
+from gcp_adk_store.codec.names import filenames, scope_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     StoredObject,
     decode_artifact,
@@ -28,11 +28,10 @@ from gcp_adk_store.codec.objects import (
     encode_copy,
 )
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.bounds import operation
-from gcp_adk_store.kernel.fan_out import fan_out
-from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.settings import ArtifactLimits

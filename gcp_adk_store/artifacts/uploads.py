@@ -12,14 +12,13 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store import machine
 from gcp_adk_store.artifacts.descriptions import custom_time
 from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.codec.object_names import UPLOADS, is_upload_name, object_name, upload_name
+from gcp_adk_store.codec.names import UPLOADS, is_upload_name, object_name, upload_name
 from gcp_adk_store.codec.objects import encode_file
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer
-from gcp_adk_store.model.garbage import Garbage, GarbageKind, LeftFile, require_age
 from gcp_adk_store.model.keys import ArtifactKey
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.payloads import Garbage, GarbageKind, LeftFile, PayloadPlace, require_age
 
 logger = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 
 from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.codec.object_names import filenames, is_upload_name, uploads_prefix, user_prefix
+from gcp_adk_store.codec.names import filenames, is_upload_name, uploads_prefix, user_prefix
 from gcp_adk_store.codec.objects import ScannedObject
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.model.erasures import Erased
 from gcp_adk_store.model.keys import ArtifactScope

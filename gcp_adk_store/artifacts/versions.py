@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.codec.object_names import (
+from gcp_adk_store.codec.names import (
     following_object_name,
     object_name,
     parse_version,
@@ -21,12 +21,9 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.fan_out import beside, fan_out
-from gcp_adk_store.kernel.limiter import Limiter
-from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.kernel.numbering import create_next
+from gcp_adk_store.kernel.concurrency import Limiter, Lru, beside, fan_out
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, remove_interrupted
+from gcp_adk_store.kernel.transact import CHANGED, Changed, create_next, read_whole
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,

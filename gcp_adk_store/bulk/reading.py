@@ -4,18 +4,18 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final, Literal
 
 from gcp_adk_store.bulk.ranges import first_characters, user_ranges
-from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import NameRange
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_info import SessionInfo
 from gcp_adk_store.moving.canonical import Digest, canonical_event
 from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.parquet import event_row, session_row
-from gcp_adk_store.sessions.parts import pages
+from gcp_adk_store.sessions.describe.decide import SessionInfo
+from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
+from gcp_adk_store.sessions.read.payloads import pages
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.sessions.storage import SessionStorage
 
 _PER_PAGE: Final = 300
 """Sessions that one query lists, without their events and state."""

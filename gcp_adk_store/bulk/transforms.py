@@ -12,10 +12,9 @@ from apache_beam.io.parquetio import WriteToParquet
 
 from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
 from gcp_adk_store.bulk.workers import BulkStore, StoreDoFn, count, tell_unreadable
-from gcp_adk_store.erasure.pruning import Pruner
+from gcp_adk_store.erasure.pruning import Pruner, Retention
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.model.erasures import ErasureReceipt
-from gcp_adk_store.model.retention import Retention
 from gcp_adk_store.moving.parquet import EVENT_COLUMNS, SESSION_COLUMNS, schema
 
 PARTITIONS: Final = 256

@@ -13,7 +13,7 @@ from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
 from gcp_adk_store.cli.terminal import in_one_line, moment
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 
 if TYPE_CHECKING:
     from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion

@@ -14,9 +14,9 @@ from gcp_adk_store.cli.place import OpenStore, Work, at_store, chosen_settings
 from gcp_adk_store.cli.prune import retention_options
 from gcp_adk_store.cli.screen import Result, waiting
 from gcp_adk_store.cli.sessions import label_of
+from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.model.erasures import MAX_QUIET_S
-from gcp_adk_store.model.retention import Retention
 
 if TYPE_CHECKING:
     import apache_beam as beam

@@ -11,8 +11,8 @@ from rich.table import Table
 from gcp_adk_store.cli.options import given_id, json_option
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress
-from gcp_adk_store.fsck.faults import CODES, Fault, Help
-from gcp_adk_store.sessions.checks import Checked
+from gcp_adk_store.sessions.fsck.faults import CODES, Fault, Help
+from gcp_adk_store.sessions.fsck.run import Checked
 
 _HELPS = {
     Help.REPAIR: "fsck --repair mends it",

@@ -14,7 +14,7 @@ from gcp_adk_store.cli.place import OpenStore, at_store
 from gcp_adk_store.cli.screen import Result, cell, progress
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.model.garbage import Garbage, GarbageKind
+from gcp_adk_store.model.payloads import Garbage, GarbageKind
 
 if TYPE_CHECKING:
     from gcp_adk_store.store import Store

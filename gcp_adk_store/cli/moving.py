@@ -20,8 +20,8 @@ from gcp_adk_store.cli.terminal import in_one_line
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from gcp_adk_store.model.session_info import UnreadableSession
     from gcp_adk_store.moving import Report
+    from gcp_adk_store.sessions.describe.decide import UnreadableSession
 
 _COUNTS: Final = (
     *("listed", "copied", "continued", "replaced", "removed", "unchanged", "verified"),

@@ -27,7 +27,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 if TYPE_CHECKING:
-    from gcp_adk_store.model.session_info import UnreadableSession
+    from gcp_adk_store.sessions.describe.decide import UnreadableSession
     from gcp_adk_store.store import Store
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -8,7 +8,7 @@ from gcp_adk_store.cli.options import Command, given_id, json_option
 from gcp_adk_store.cli.place import OpenStore, at_store
 from gcp_adk_store.cli.screen import Result, progress
 from gcp_adk_store.cli.sessions import label_of
-from gcp_adk_store.model.retention import PruneReport
+from gcp_adk_store.erasure.pruning import PruneReport
 
 _DAYS = click.FloatRange(min=0, min_open=True)
 

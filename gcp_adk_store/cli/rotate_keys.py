@@ -7,7 +7,7 @@ import click
 from gcp_adk_store.cli.options import json_option
 from gcp_adk_store.cli.place import OpenStore, at_store
 from gcp_adk_store.cli.screen import Result, progress
-from gcp_adk_store.model.rotation import RotationReport
+from gcp_adk_store.encryption.rotation import RotationReport
 
 
 @click.command("rotate-keys")

@@ -11,7 +11,7 @@ from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, waiting
 from gcp_adk_store.cli.terminal import in_one_line
 from gcp_adk_store.errors import PointMissingError
-from gcp_adk_store.model.redactions import Redaction
+from gcp_adk_store.model.history import Redaction
 
 
 @click.command("redact")

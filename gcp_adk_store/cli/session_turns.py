@@ -78,7 +78,7 @@ async def repair(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
     """
     # Imported here: they bring half of ADK.
     from gcp_adk_store.errors import SessionMissingError  # noqa: PLC0415
-    from gcp_adk_store.model.repair import repairs  # noqa: PLC0415
+    from gcp_adk_store.turns.repair import repairs  # noqa: PLC0415
 
     with waiting("reading"):
         if dry_run:

@@ -22,7 +22,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
-    from gcp_adk_store.model.usage import SessionUsage, TokenUsage
+    from gcp_adk_store.sessions.listing.usage import SessionUsage, TokenUsage
     from gcp_adk_store.sessions.service import SessionService
 
 _MOST_EVENTS: Final = 10_000

@@ -8,7 +8,7 @@ from gcp_adk_store.cli.options import given_id, json_option, user_options
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result
 from gcp_adk_store.cli.terminal import in_one_line
-from gcp_adk_store.model.proofs import RedactedEvent
+from gcp_adk_store.sessions.verify.decide import RedactedEvent
 
 
 @click.command()

@@ -19,29 +19,38 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from gcp_adk_store.codec.fields import FORMAT, kept_until, of_part, places, times, update
-from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
-from gcp_adk_store.codec.segments import segment_write
-from gcp_adk_store.codec.spilling import CHUNK_BYTES
-from gcp_adk_store.codec.summaries import (
+from gcp_adk_store.codec.segments import (
     DESCRIPTION_FIELDS,
     description_fields,
+    initial_fields,
+    segment_write,
     summary_change,
     summary_fields,
 )
+from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.values import FieldValue, encode_state
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+from gcp_adk_store.codec.writes import (
+    FORMAT,
+    Delete,
+    Document,
+    FieldPath,
+    Must,
+    Write,
+    kept_until,
+    of_part,
+    places,
+    times,
+    update,
+)
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import genesis
+from gcp_adk_store.model.history import DIGEST_BYTES, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import DIGEST_BYTES
+from gcp_adk_store.model.session_fields import Expiry, Summary
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.model.summaries import Summary
 
 UNCHANGED_FORMAT: Final = 1
 """Number of the layout of all other documents, which has not changed since.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gcp_adk_store.codec.summaries import LABEL_SET
+from gcp_adk_store.codec.segments import LABEL_SET
 
 Order = Literal["ascending", "descending", "contains"]
 Scope = Literal["collection", "collection-group"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.redactions import KEY, replaced_by, require_reason
+from gcp_adk_store.model.history import KEY, replaced_by, require_reason
 
 TEXT: Final = "[this event was redacted]"
 """The text that a reader finds in place of a redacted event's content."""

@@ -16,8 +16,7 @@ from google.genai import types
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.halves import encode_halves, read_halves
-from gcp_adk_store.model.weights import Bounds, is_unicode, weigh
+from gcp_adk_store.model.json_values import Bounds, encode_halves, is_unicode, read_halves, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""

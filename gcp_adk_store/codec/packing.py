@@ -1,10 +1,12 @@
-"""Pack runs of events as the bodies of segments, and unpack compressed bytes up to a limit."""
+"""Pack texts into bytes, and compute checksums of bytes."""
 
+import base64
 import json
 import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
+import google_crc32c
 from pydantic_core import from_json
 
 from gcp_adk_store.errors import StoredDataError
@@ -53,3 +55,27 @@ def unpack(data: bytes, *, limit: int) -> bytes:
     if not unpacker.eof or unpacker.unused_data:
         raise ValueError("the end is not where it should be")
     return unpacked
+
+
+CHANGED_BYTES: Final = (
+    "the bytes do not match their CRC32C: something between changed them, or they are damaged; read them "
+    "again, and restore them if they never match"
+)
+"""What a reader says at once. TLS ends a connection whose bytes change on the way, so another try hardly
+helps; until a deadline it would only hide that the bytes are damaged."""
+
+
+class RunningChecksum:
+    """CRC32C of bytes that come in pieces."""
+
+    def __init__(self) -> None:
+        self._sum = google_crc32c.Checksum()
+
+    def update(self, data: bytes) -> None:
+        """Add *data*."""
+        self._sum.update(data)
+
+    @property
+    def base64(self) -> str:
+        """The checksum in Cloud Storage's base64 form."""
+        return base64.b64encode(self._sum.digest()).decode()

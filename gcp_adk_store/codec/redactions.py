@@ -1,33 +1,24 @@
-"""Encode what stands in the place of a redacted event, and the event that tells of the redaction."""
+"""Events that tell of redactions, and what their texts hold."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
-from google.genai import types
 
-from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.event_payloads import referring
 from gcp_adk_store.codec.events import EncodedEvent, encode_event
-from gcp_adk_store.codec.fields import update
-from gcp_adk_store.codec.markers import REMOVED, TEXT
+from gcp_adk_store.codec.markers import REMOVED
 from gcp_adk_store.codec.spilling import decode_ref
-from gcp_adk_store.codec.values import FieldValue, encode_state
-from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.history import step
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.history import KEY, hash_of, replaced_by
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import KEY, as_marker, digests_of, hash_of, replaced_by
-from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.settings import SessionLimits
 
 AUTHOR: Final = "gcp_adk_store"
 """The author of the event that tells of a redaction."""
+
 
 _AUDIT: Final = "adk_store_redaction"
 
@@ -55,45 +46,6 @@ class Told:
     """The keys of the state that it set to null."""
 
 
-def marker_of(
-    text: str,
-    event: Event,
-    refs: Iterable[PayloadRef],
-    *,
-    reason: str,
-    time: float,
-    limits: SessionLimits,
-) -> str:
-    """Return the marker that stands for the stored *text* of *event*, which referred to *refs*.
-
-    It keeps what others rely on: ids, author, times, branch, the number of tokens, the names of state keys,
-    artifacts and tools, and the ids of calls. ADK would refuse a tool's response without its call.
-    """
-    told = {"sha256": hash_of(text).hex(), "reason": reason, "time": time}
-    kept = Event(
-        id=event.id,
-        invocation_id=event.invocation_id,
-        author=event.author,
-        timestamp=event.timestamp,
-        branch=event.branch,
-        content=_shape_of(event),
-        long_running_tool_ids=event.long_running_tool_ids,
-        usage_metadata=event.usage_metadata,
-        model_version=event.model_version,
-        custom_metadata={KEY: told},
-        actions=EventActions(
-            artifact_delta=event.actions.artifact_delta,
-            rewind_before_invocation_id=event.actions.rewind_before_invocation_id,
-        ),
-    )
-    for name in ("isolation_scope", "node_info"):  # later than the oldest ADK that is supported
-        if getattr(event, name, None) is not None:
-            setattr(kept, name, getattr(event, name))
-    encoded = _encoded(kept, dict.fromkeys(event.actions.state_delta), limits).text
-    named = referring(encoded, {(number,): ref for number, ref in enumerate(refs)}, key=REMOVED)
-    return as_marker(named, hash_of(text))
-
-
 def audit_of(
     event_id: str,
     replaced: Sequence[Replaced],
@@ -116,7 +68,7 @@ def audit_of(
         "state_keys": [*state],
     }
     event = Event(id=audit_id, author=AUTHOR, timestamp=time, custom_metadata={_AUDIT: told})
-    return _encoded(event, state, limits)
+    return encoded_whole(event, state, limits)
 
 
 def removed_refs(text: str) -> list[PayloadRef]:
@@ -193,73 +145,7 @@ def is_redacted(event: Event) -> bool:
     return KEY in (event.custom_metadata or {})
 
 
-def _shape_of(event: Event) -> types.Content | None:
-    """Return content with the text of a marker, and the calls and responses of *event* without content."""
-    if event.content is None:
-        return None
-    parts = [types.Part(text=TEXT)]
-    for part in event.content.parts or ():
-        call, response = part.function_call, part.function_response
-        if call is not None:
-            parts.append(types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args={})))
-        if response is not None:
-            empty = types.FunctionResponse(id=response.id, name=response.name, response={"result": TEXT})
-            parts.append(types.Part(function_response=empty))
-    return types.Content(role=event.content.role, parts=parts)
-
-
-def _encoded(event: Event, state: Mapping[str, Any], limits: SessionLimits) -> EncodedEvent:
+def encoded_whole(event: Event, state: Mapping[str, Any], limits: SessionLimits) -> EncodedEvent:
     """Return *event* in one text: neither a marker nor an audit has payloads."""
     whole = replace(limits, inline_bytes=MAX_PAYLOAD_BYTES, event_text_bytes=MAX_PAYLOAD_BYTES)
     return encode_event(event, state_delta=state, limits=whole, place=PayloadPlace.CHUNKS)
-
-
-def redaction_write(
-    layout: Layout,
-    stored: StoredSession,
-    tail: Sequence[str],
-    audit: EncodedEvent,
-    *,
-    last_text: str,
-    state: ScopedState,
-    without_title: bool,
-) -> Write:
-    """Return the write of a session document with *tail*, which holds markers, and the *audit* after it."""
-    marker = stored.marker
-    texts = [*tail, audit.text]
-    header: dict[str, FieldValue] = {
-        "rev": stored.revision + 1,
-        "last_update_time": audit.event.timestamp,
-        "chain": step(marker.chain, audit.text),
-        "tail": texts,
-        "digests": [*stored.digests, *digests_of([audit.text])],
-        "tail_bytes": sum(len(text.encode()) for text in texts),
-        "redactions": stored.redactions + 1,
-        "last_text": last_text,
-    }
-    write = update(
-        layout.session(stored.key),
-        header,
-        must=stored.update_time,
-        without=["title"] if without_title else [],
-        life=stored.epoch,
-    )
-    cleared = encode_state(state.session)
-    if not cleared:
-        return write
-    mask = [*(write.mask or ()), *(("state", name) for name in cleared)]
-    return replace(write, fields={**write.fields, "state": cleared}, mask=mask)
-
-
-def redaction_count_write(layout: Layout, stored: StoredSession) -> Write:
-    """Return the write that counts a redaction which changes no event, and removes payloads after it."""
-    header: dict[str, FieldValue] = {"redactions": stored.redactions + 1}
-    return update(layout.session(stored.key), header, must=stored.update_time, life=stored.epoch)
-
-
-def shared_writes(
-    layout: Layout, key: SessionKey, state: ScopedState, found: Sequence[Document]
-) -> list[Write]:
-    """Return the writes of *state* of app and user, which require the documents as they were *found*."""
-    times = {document.path: document.update_time for document in found}
-    return [replace(write, must=times[write.path]) for write in layout.shared_state(key, state)]

@@ -1,12 +1,95 @@
-"""Encode the documents of segments."""
+"""Encode what a segment of a session holds: events, the initial state, counts of turns."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.fields import FORMAT, of_part, update
-from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.packing import pack_segment
-from gcp_adk_store.codec.writes import Must, Write
-from gcp_adk_store.model.redactions import digests_of
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.codec.spilling import encode_ref, unpack_value
+from gcp_adk_store.codec.texts import to_json_bytes
+from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
+from gcp_adk_store.codec.writes import FORMAT, Filter, Must, Operator, Write, of_part, update
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+
+INITIAL_BYTES: Final = 64 * 1024
+"""The largest initial state, as JSON, beside the present one, with which it shares a document of 1 MiB."""
+
+
+def pack_initial(state: Mapping[str, Any], *, place: PayloadPlace, light: bool) -> Payload | None:
+    """Return the payload of an initial *state*, ``None`` if its JSON is at most 64 KiB.
+
+    References stand for its large values. One call encodes a *light* state.
+    """
+    text, _ = to_json_bytes(encode_state(state), light=light)
+    return Payload.of(zlib.compress(text), place=place) if len(text) > INITIAL_BYTES else None
+
+
+def unpack_initial(ref: PayloadRef, data: bytes) -> dict[str, Any]:
+    """Return the state that :func:`pack_initial` packed.
+
+    Raises:
+        StoredDataError: *data* is damaged.
+    """
+    fields = unpack_value(ref, data)
+    if not isinstance(fields, dict):
+        raise StoredDataError(f"payload {ref} is not an initial state")
+    return decode_state(fields)
+
+
+def initial_fields(initial: Mapping[str, Any] | PayloadRef | None) -> dict[str, FieldValue]:
+    """Return the field of an initial state, or of the payload that holds it; none if it is unknown."""
+    if isinstance(initial, PayloadRef):
+        return {"initial_payload": encode_ref(initial)}
+    return {} if initial is None else {"initial": encode_state(initial)}
+
+
+SHOWN_FIELDS: Final = ("title", "labels", "last_text")
+"""The content that listings show of a session."""
+
+DESCRIPTION_FIELDS: Final = ("title", "labels", "label_set")
+"""All fields of :func:`description_fields`."""
+
+LABEL_SET: Final = "label_set"
+"""The field with the labels as an array, so that one index serves all names of labels."""
+
+
+def summary_fields(summary: Summary) -> dict[str, FieldValue]:
+    """Return the fields that keep what listings show of a session's events."""
+    turns = summary.turns
+    return {"turns": turns.count, "last_turn": turns.last, "last_text": summary.last_text}
+
+
+def summary_change(marker: Marker, append: Append) -> dict[str, FieldValue]:
+    """Return the fields of :func:`summary_fields` that *append* changes."""
+    fields: dict[str, FieldValue] = {}
+    turns = marker.turns and marker.turns.after(append.turns)
+    if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
+        fields |= {"turns": turns.count, "last_turn": turns.last}
+    if append.last_text is not None:
+        fields["last_text"] = append.last_text
+    return fields
+
+
+def description_fields(title: str | None, labels: Mapping[str, str]) -> dict[str, FieldValue]:
+    """Return the fields of a title and labels; those that are left out must not be in the document."""
+    fields: dict[str, FieldValue] = {} if title is None else {"title": title}
+    if labels:
+        fields |= {"labels": {**labels}, LABEL_SET: [_joined(*label) for label in labels.items()]}
+    return fields
+
+
+def label_filter(name: str, value: str) -> Filter:
+    """Return the filter for documents that have a label."""
+    return Filter(field=LABEL_SET, operator=Operator.CONTAINS, value=_joined(name, value))
+
+
+def _joined(name: str, value: str) -> str:
+    return f"{name}={value}"  # names have no "="
 
 
 def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:

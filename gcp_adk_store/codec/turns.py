@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.model.turns import MAX_WAITING_BYTES, Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

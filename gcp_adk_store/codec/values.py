@@ -13,8 +13,8 @@ from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.spilling import decode_ref, encode_ref
 from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.json_values import is_unicode
 from gcp_adk_store.model.payloads import PayloadRef
-from gcp_adk_store.model.weights import is_unicode
 
 FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
 """The value of a document's field; lists and maps hold such values. A state value is never a time, which JSON

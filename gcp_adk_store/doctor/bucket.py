@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from gcp_adk_store.codec.object_names import UPLOADS
+from gcp_adk_store.codec.names import UPLOADS
 from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, skipped, warn
 
 _DAY_S: Final = 86_400

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, NoReturn
 
-from gcp_adk_store.codec.object_names import is_upload_name
+from gcp_adk_store.codec.names import is_upload_name
 from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields, ScannedObject, StoredObject, checked_metadata
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import LIGHT_BYTES, SealedObjects, opening
@@ -25,8 +25,7 @@ from gcp_adk_store.encryption.streams import (
     stored_size,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, UnavailableError
-from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.concurrency import Lru, apart
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectGoneError, Objects, ReadAt, Uploads
 
 _KNOWN: Final = 10_000

@@ -10,7 +10,7 @@ from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import OF_ONE_LIFE, Place, Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
-from gcp_adk_store.kernel.pauses import Pauses, apart
+from gcp_adk_store.kernel.concurrency import Pauses, apart
 from gcp_adk_store.kernel.ports import Documents, Reads
 
 _EPOCH: Final = "epoch"

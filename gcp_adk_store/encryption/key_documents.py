@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
-from gcp_adk_store.codec.kinds import DocumentFields, Number, read_fields
+from gcp_adk_store.codec.stored import DocumentFields, Number, read_fields
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.encryption.places import Scope

@@ -12,8 +12,7 @@ from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredK
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
-from gcp_adk_store.kernel.fan_out import fan_out
-from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.concurrency import Lru, fan_out
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.settings.envelope import KeyWrapper, Wrapped

@@ -12,9 +12,9 @@ from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
-from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.concurrency import apart
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
-from gcp_adk_store.model.garbage import LeftFile
+from gcp_adk_store.model.payloads import LeftFile
 
 _MAGIC: Final = b"adk-sealed/1\n"
 

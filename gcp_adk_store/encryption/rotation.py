@@ -1,7 +1,7 @@
-"""Wrap data keys with the newest version of the key that wraps them."""
+"""Encrypt data keys anew with the newest version of the key that wraps them."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.writes import Document, Page, Write
@@ -16,7 +16,21 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
-from gcp_adk_store.model.rotation import RotationReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationReport:
+    """What became of the wrapped data keys of a store."""
+
+    keys: int = 0
+    """Data keys that were looked at."""
+    rewrapped: int = 0
+    """Of these, those that the newest version of the key wraps now, and an older one did before."""
+    forgotten: int = 0
+    """Notes of keys that were destroyed more than a day ago, which were removed."""
+    failed: int = 0
+    """Data keys that could not be unwrapped: they were changed, or the version that wrapped them is gone."""
+
 
 OnRotated = Callable[[RotationReport], None]
 """Gets the report so far."""

@@ -13,13 +13,13 @@ from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ObjectExistsError, Objects
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.proofs import Anchor, AnchorReport, binding_of
-from gcp_adk_store.sessions.parts import pages
+from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.sessions.verify.decide import Anchor, AnchorReport, binding_of
 
 OnAnchored = Callable[[AnchorReport], object]
 """Called with the counts so far."""

@@ -11,7 +11,10 @@ from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import machine, settings
 from gcp_adk_store.artifacts.service import ArtifactService
-from gcp_adk_store.codec.erasures import (
+from gcp_adk_store.codec.objects import ENCRYPTED
+from gcp_adk_store.codec.writes import Delete, Document, Page, Written
+from gcp_adk_store.erasure.counting import counted, refers_to_bucket
+from gcp_adk_store.erasure.format import (
     KEY_BYTES,
     ErasureLayout,
     Intent,
@@ -19,10 +22,6 @@ from gcp_adk_store.codec.erasures import (
     read_key,
     subject_of,
 )
-from gcp_adk_store.codec.objects import ENCRYPTED
-from gcp_adk_store.codec.tasks import TaskLayout
-from gcp_adk_store.codec.writes import Delete, Document, Page, Written
-from gcp_adk_store.erasure.counting import counted, refers_to_bucket
 from gcp_adk_store.erasure.key_erasure import KeyErasure
 from gcp_adk_store.errors import (
     AccessDeniedError,
@@ -33,9 +32,19 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
+from gcp_adk_store.kernel.calls import Bounds, operation
+from gcp_adk_store.kernel.transact import (
+    CHANGED,
+    READ_AGAIN,
+    Attempts,
+    Changed,
+    Commit,
+    Decision,
+    Done,
+    commit_once,
+    read_whole,
+    transact,
+)
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -46,9 +55,10 @@ from gcp_adk_store.model.erasures import (
     require_quiet,
     total,
 )
-from gcp_adk_store.model.garbage import LeftFile
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.tasks.format import TaskLayout
 
 MAX_PASSES: Final = 20
 """Passes that find something in one call: others write as fast as it erases."""

@@ -10,7 +10,7 @@ from google.genai import types
 
 from gcp_adk_store.inspector.masking import Mask, Shown
 from gcp_adk_store.inspector.previews import preview_of
-from gcp_adk_store.model.usage import TokenUsage, tokens_of
+from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
 MAX_PARTS: Final = 200
 """Parts of one event on a page of events."""

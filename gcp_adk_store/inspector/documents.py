@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.internal_metadata import public_text
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.inspector.masking import Mask
+from gcp_adk_store.sessions.fork.format import public_text
 
 _CLEAR: Final = frozenset(
     {

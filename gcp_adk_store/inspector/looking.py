@@ -13,8 +13,8 @@ from gcp_adk_store.inspector.links import Place
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text
 from gcp_adk_store.inspector.timeline import price_of_writes
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
-from gcp_adk_store.model.turns import Turn
 from gcp_adk_store.store import Store
 
 SEGMENTS_LISTED: Final = 200

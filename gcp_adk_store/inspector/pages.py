@@ -9,7 +9,7 @@ from starlette.responses import Response
 from gcp_adk_store.inspector.conversation import moment
 from gcp_adk_store.inspector.masking import Mask, Shown
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
-from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 _SESSIONS_PER_PAGE = 50
 _MEMORIES_PER_PAGE = 50

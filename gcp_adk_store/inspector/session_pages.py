@@ -13,7 +13,7 @@ from gcp_adk_store.inspector.looking import look, raw
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.inspector.timeline import timeline
-from gcp_adk_store.kernel.fan_out import stepping
+from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 

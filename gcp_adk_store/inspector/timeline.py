@@ -6,7 +6,7 @@ from typing import Final
 
 from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.conversation import moment
-from gcp_adk_store.model.usage import SessionUsage, TokenUsage, TurnUsage
+from gcp_adk_store.sessions.listing.usage import SessionUsage, TokenUsage, TurnUsage
 
 WIDTH: Final = 600
 """The longest bar, in units of the drawing."""

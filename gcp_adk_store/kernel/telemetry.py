@@ -18,8 +18,7 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import errors, machine
-from gcp_adk_store.kernel.operation import Counts, Operation, label, running
-from gcp_adk_store.kernel.process import in_each_process
+from gcp_adk_store.kernel.operation import Counts, Operation, in_each_process, label, running
 
 Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
 """The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's

@@ -4,19 +4,89 @@ A commit may be applied although its answer is lost, and it is then refused when
 refusal says no more than "read again": what is stored tells whether another writer was first, or this call.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Generic, Literal, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.writes import Delete, Write, Written
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.backoff import ConflictBackoff
-from gcp_adk_store.kernel.ports import Documents, RefusedError, TargetExistsError
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.kernel.operation import at_most
+from gcp_adk_store.kernel.ports import Documents, ObjectExistsError, RefusedError, TargetExistsError
+
+T = TypeVar("T")
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_RACE_S: Final = 0.25
+
+_LONGEST_PAUSE_S: Final = 0.02
+"""A longer pause makes a merging writer lose more often: the last of 10 writers took 5 s with pauses of up to
+0.25 s, and 0.7 s with this limit."""
+
+
+def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
+    """Return the seconds to wait after conflict number *attempt*, counted from 0."""
+    bound = min(_FIRST_PAUSE_S * attempt, longest_s)
+    return machine.uniform(0, bound)
+
+
+class ConflictBackoff:
+    """The waits of one loop that reads again after other writers were first.
+
+    Each of their writes is progress, so only time limits the turns of the loop.
+    """
+
+    def __init__(self, deadline_s: float) -> None:
+        """Begin; no turn begins after *deadline_s*, or after the running operation's deadline."""
+        self._ends_at = machine.monotonic() + at_most(deadline_s)
+        self._turns = 0
+
+    async def wait(self, refused: Exception | None = None) -> None:
+        """Pause before the next turn; the first time not at all.
+
+        Args:
+            refused: The refusal that ended this turn; it becomes the cause of the error.
+
+        Raises:
+            UnavailableError: the time is over.
+        """
+        self._turns += 1
+        if machine.monotonic() >= self._ends_at:
+            late = UnavailableError("other writers were first on every try; try again later")
+            late.attempts = self._turns
+            raise late from refused
+        if self._turns > 1:
+            await asyncio.sleep(jitter(self._turns - 1, longest_s=_LONGEST_PAUSE_S))
+
+
+class _Changed(Enum):
+    CHANGED = "changed"
+
+
+CHANGED: Final = _Changed.CHANGED
+"""What a look returns if others changed what it read meanwhile."""
+
+Changed = Literal[_Changed.CHANGED]
+
+
+async def read_whole(deadline_s: float, look: Callable[[], Awaitable[T | Changed]]) -> T:
+    """Return what *look* finds, as soon as nobody changes it during a look.
+
+    Raises:
+        UnavailableError: others changed it until *deadline_s*, or until the running operation's deadline.
+    """
+    backoff = ConflictBackoff(deadline_s)
+    while True:
+        found = await look()
+        if not isinstance(found, _Changed):
+            return found
+        await backoff.wait()
+
 
 S = TypeVar("S")
-T = TypeVar("T")
 
 Writes = Sequence[Write | Delete]
 
@@ -176,3 +246,34 @@ def resolving(maybe_applied: bool, advice: str = READ_FIRST) -> Iterator[None]: 
         raise OutcomeUnknownError.since(
             exc, f"sent and not answered, and what became of it could not be read; {advice}"
         ) from exc
+
+
+async def create_next(
+    number: int,
+    create: Callable[[int], Awaitable[None]],
+    *,
+    is_own: Callable[[Any], bool],
+    following: Callable[[int], Awaitable[int]],
+    at_most: int,
+) -> int | None:
+    """Create the object of *number*, or of a later one; return its number, or ``None`` after *at_most* tries.
+
+    Args:
+        number: The number to begin with.
+        create: Creates the object of a number.
+        is_own: Whether an object that exists was made by this call, whose answer was lost.
+        following: Returns the next free number after one that another writer took.
+        at_most: How many numbers are tried.
+    """
+    for attempt in range(at_most):
+        try:
+            await create(number)
+        except ObjectExistsError as exc:
+            if not is_own(exc.found):
+                # The first writer knows the next number, the others must list: a random wait gives each of
+                # them a chance.
+                await asyncio.sleep(jitter(attempt))
+                number = await following(number)
+                continue
+        return number
+    return None

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from gcp_adk_store.codec.checksums import RunningChecksum
+from gcp_adk_store.codec.packing import RunningChecksum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,9 @@ from gcp_adk_store.errors import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from gcp_adk_store.kernel.backoff import jitter
-from gcp_adk_store.kernel.limiter import Limiter
-from gcp_adk_store.kernel.operation import at_most
-from gcp_adk_store.kernel.process import OfOneProcess, OwnProcess
+from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import OfOneProcess, OwnProcess, at_most
+from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot

@@ -15,7 +15,7 @@ from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.content_files import FileContents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.file_names import FoundFile
-from gcp_adk_store.model.garbage import LeftFile
+from gcp_adk_store.model.payloads import LeftFile
 
 _AT_ONCE: Final = 500
 """Files of one step, so that no step keeps other writers waiting for long."""

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import quote
 
-from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.codec.packing import RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
@@ -19,7 +19,7 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.leftovers import Leftovers
 from gcp_adk_store.local.object_rows import Row
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.model.garbage import LeftFile
+from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 T = TypeVar("T")

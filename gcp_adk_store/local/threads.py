@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import TypeVar
 
 from gcp_adk_store import machine
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")

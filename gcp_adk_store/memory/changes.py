@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
-from gcp_adk_store.codec.memory_documents import NewShard, ShardContent, new_shard
-from gcp_adk_store.codec.memory_vectors import NewVectors
+from gcp_adk_store.codec.memory_documents import NewShard, NewVectors, ShardContent, new_shard
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (

@@ -9,7 +9,7 @@ from google import genai
 from google.genai import types
 
 from gcp_adk_store.errors import EmbedderError
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import EmbeddingKind
 
 _Vectors: TypeAlias = Sequence[Sequence[float]]

@@ -9,8 +9,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.errors import EmbedderError, InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.concurrency import Lru, apart
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.memory.similarity import quantized, require_numpy

@@ -9,8 +9,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.expiry import MAX_TTL_S
 from gcp_adk_store.model.memories import Memory
+from gcp_adk_store.model.session_fields import MAX_TTL_S
 
 SCORE: Final = "adk_store_score"
 """Key of a result's metadata: its score."""

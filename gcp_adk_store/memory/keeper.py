@@ -13,9 +13,19 @@ from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_me
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.pauses import apart
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_once, transact
+from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.transact import (
+    CHANGED,
+    READ_AGAIN,
+    Attempts,
+    Changed,
+    Commit,
+    Decision,
+    Done,
+    commit_once,
+    read_whole,
+    transact,
+)
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
@@ -24,7 +34,7 @@ from gcp_adk_store.memory.reader import MemoryReader
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024
 """UTF-8 bytes of memories that one commit takes in."""

@@ -6,11 +6,11 @@ from google.adk.memory.memory_entry import MemoryEntry
 
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import PayloadMissingError
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
 async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator[MemoryEntry]:

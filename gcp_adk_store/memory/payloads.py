@@ -7,10 +7,10 @@ from google.genai import types
 from gcp_adk_store.codec.events import complete_event
 from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.read.payloads import Payloads
 
 
 class MemoryPayloads:

@@ -6,18 +6,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
-from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
-from gcp_adk_store.codec.memory_vectors import read_vectors
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard, read_vectors
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.kernel.pauses import apart
+from gcp_adk_store.kernel.concurrency import Lru, apart
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryHead, VectorPart
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.concurrency import Lru
 from gcp_adk_store.kernel.operation import Operation, enter
 from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import SessionKey, UserKey

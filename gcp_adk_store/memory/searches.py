@@ -8,13 +8,12 @@ from google.adk.memory.memory_entry import MemoryEntry
 from gcp_adk_store.codec.cursors import decode_memory_cursor, encode_memory_cursor
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.fan_out import fan_out
-from gcp_adk_store.kernel.pauses import paced
+from gcp_adk_store.kernel.concurrency import fan_out, paced
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryFilter
-from gcp_adk_store.sessions.arguments import is_count
+from gcp_adk_store.sessions.read.session_objects import is_count
 
 MAX_PAGE_SIZE: Final = 1000
 """Memories in one page of a listing, and results of one search."""

@@ -14,11 +14,10 @@ from google.genai import types
 from gcp_adk_store import settings
 from gcp_adk_store.codec.memories import decode_memory, has_id
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
+from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
-from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.memory.additions import add_new, made_of_entries, made_of_events
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import metadata_of, until_of
@@ -27,7 +26,7 @@ from gcp_adk_store.memory.reindexing import ReindexedMemories, reindex
 from gcp_adk_store.memory.searches import FoundMemory, MemoryPage, list_page, search
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import MemoryLimits
 
 _LONGEST_WAIT_S: Final = 30.0

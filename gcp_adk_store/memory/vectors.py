@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gcp_adk_store.codec.memories import decode_memory
-from gcp_adk_store.codec.memory_vectors import NewVectors, new_vectors, rows_in
+from gcp_adk_store.codec.memory_documents import NewVectors, new_vectors, rows_in
 from gcp_adk_store.memory.changes import Change
 from gcp_adk_store.memory.contents import Snapshot
 from gcp_adk_store.model.memories import DIGEST_BYTES, VectorPart, Vectors, end_of, row_key

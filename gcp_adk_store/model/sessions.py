@@ -10,15 +10,11 @@ from typing import Any, Final, Protocol, Self, TypeVar
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import link
+from gcp_adk_store.model.history import hash_of, holds, link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import hash_of, holds
-from gcp_adk_store.model.segment_numbers import Cut, live_numbers
+from gcp_adk_store.model.session_fields import Cut, Expiry, Turn, Turns, live_numbers
 from gcp_adk_store.model.state import ScopedState, overlay
-from gcp_adk_store.model.summaries import Turns
-from gcp_adk_store.model.turns import Turn
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
@@ -180,7 +176,7 @@ class StoredSession:
     redactions: int = 0
     """How often events of it were redacted: what was read of its segments before is out of date."""
     digests: Sequence[bytes] = ()
-    """:func:`~gcp_adk_store.model.redactions.digests_of` the tail; empty in a read without it."""
+    """:func:`~gcp_adk_store.model.history.digests_of` the tail; empty in a read without it."""
 
     @property
     def live(self) -> Sequence[int]:
@@ -229,7 +225,7 @@ class Segment:
     initial: Mapping[str, Any] | PayloadRef | None = None
     """In the first live segment, the session's state at its creation or its payload, if known."""
     digests: Sequence[bytes] | None = None
-    """:func:`~gcp_adk_store.model.redactions.digests_of` the events, as they were when they were
+    """:func:`~gcp_adk_store.model.history.digests_of` the events, as they were when they were
     appended; ``None`` for those of *texts*."""
 
 
@@ -259,7 +255,7 @@ class Append:
     spilled: frozenset[PayloadPlace] = frozenset()
     """Places of the session's payloads that this append refers to."""
     turns: Sequence[str] = ()
-    """:func:`~gcp_adk_store.model.summaries.turns_of` the events."""
+    """:func:`~gcp_adk_store.model.session_fields.turns_of` the events."""
     last_text: str | None = None
     """The start of the newest text; ``None`` for events without text."""
 

@@ -9,8 +9,16 @@ from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.halves import encode_halves, has_halves, map_texts, read_halves
-from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
+from gcp_adk_store.model.json_values import (
+    MAX_VALUE_DEPTH,
+    Bounds,
+    encode_halves,
+    has_halves,
+    is_light,
+    map_texts,
+    read_halves,
+    weigh,
+)
 
 _BOUNDS: Final = Bounds()
 _PLAIN: Final = frozenset({str, int, bool, type(None)})

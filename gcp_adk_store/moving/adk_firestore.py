@@ -30,8 +30,8 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_services import FIRESTORE, AdkService
 from gcp_adk_store.moving.canonical import kept_state
+from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
-from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 
 SESSIONS_PER_PAGE: Final = 100

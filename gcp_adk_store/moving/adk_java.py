@@ -24,8 +24,8 @@ from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_firestore import kept, name_of
+from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import Listed, Record, Traits
-from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 
 EVENTS_PER_PAGE: Final = 100

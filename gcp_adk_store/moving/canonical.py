@@ -8,11 +8,9 @@ from typing import Any, Final
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store.codec.event_payloads import with_halves
-from gcp_adk_store.codec.events import bounds_of
-from gcp_adk_store.model.halves import encode_halves, map_texts
+from gcp_adk_store.codec.events import bounds_of, with_halves
+from gcp_adk_store.model.json_values import encode_halves, is_light, map_texts
 from gcp_adk_store.model.state import persistent
-from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.settings import SessionLimits
 
 _BOUNDS: Final = bounds_of(SessionLimits())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts

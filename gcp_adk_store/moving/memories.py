@@ -16,7 +16,7 @@ from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.moving.failures import failure_of_one
 from gcp_adk_store.moving.report import Report
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 MemoryPlace = str | BaseMemoryService
 

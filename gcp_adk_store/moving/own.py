@@ -9,11 +9,11 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_info import UnreadableSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.moving.exporting import SessionExports, WholeSession
+from gcp_adk_store.moving.importing import SessionImports
 from gcp_adk_store.moving.records import Listed, Record, Traits
-from gcp_adk_store.sessions.exporting import SessionExports, WholeSession
-from gcp_adk_store.sessions.importing import SessionImports
+from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService
 
 _AT_ONCE: Final = 8

@@ -10,7 +10,7 @@ from google.adk.events import Event
 from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.sessions.importing import SessionHeader
+from gcp_adk_store.moving.importing import SessionHeader
 
 SHARED_STATE_SESSION = "gcp-adk-store-shared-state"
 """Id of a session that is made and deleted to set the state of app and user; no copy takes it over."""

@@ -6,29 +6,26 @@ from contextlib import aclosing
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import OutcomeUnknownError, SessionMissingError, StoreError
-from gcp_adk_store.fsck.faults import Fault
-from gcp_adk_store.kernel.bounds import operation
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.process import Closing
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, require_age
-from gcp_adk_store.model.history import Point, require_point
+from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.model.history import Point, Redaction, require_point, require_reason
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.proofs import HistoryProof
-from gcp_adk_store.model.redactions import Redaction, require_reason
-from gcp_adk_store.model.usage import SessionUsage
-from gcp_adk_store.sessions.appends import EventEncoder
-from gcp_adk_store.sessions.checks import Checker, OnProgress, scope_of
-from gcp_adk_store.sessions.forking import ArtifactCopies, SessionForks, fork_key
-from gcp_adk_store.sessions.garbage import Collector
-from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.histories import UserEvent, UserEvents, usage_of
-from gcp_adk_store.sessions.iterations import SessionEvents
-from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
-from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader
-from gcp_adk_store.sessions.redacting import Redactor
-from gcp_adk_store.sessions.restores import PutBack, Restorer
-from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.sessions.verification import AnchorsOf, verify
+from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, require_age
+from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.collect import Collector
+from gcp_adk_store.sessions.fork.run import ArtifactCopies, SessionForks, fork_key
+from gcp_adk_store.sessions.fsck.faults import Fault
+from gcp_adk_store.sessions.fsck.run import Checker, OnProgress, scope_of
+from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.listing.usage import SessionUsage, UserEvent, UserEvents, usage_of
+from gcp_adk_store.sessions.read.events import SessionEvents
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.session_objects import to_session
+from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.redact.run import Redactor
+from gcp_adk_store.sessions.restore.run import PutBack, Restorer
+from gcp_adk_store.sessions.verify.decide import HistoryProof
+from gcp_adk_store.sessions.verify.run import AnchorsOf, verify
 from gcp_adk_store.settings import SessionLimits
 
 

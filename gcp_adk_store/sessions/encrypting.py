@@ -7,8 +7,8 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.wrapping import wrapper_of
 from gcp_adk_store.kernel.ports import Documents, Objects
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings.envelope import KmsEnvelope
 
 

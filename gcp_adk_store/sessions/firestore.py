@@ -13,10 +13,10 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.kernel.calls import checks_kinds
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import SessionOptions, require_options
 

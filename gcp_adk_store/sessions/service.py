@@ -15,24 +15,22 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from gcp_adk_store import settings
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.limiter import Limiter
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.session_info import Description, SessionInfo
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.sessions.administration import SessionAdministration
-from gcp_adk_store.sessions.appending import Appender
-from gcp_adk_store.sessions.arguments import require_either
-from gcp_adk_store.sessions.content_hooks import ContentHooks
-from gcp_adk_store.sessions.descriptions import describe, find_info
-from gcp_adk_store.sessions.handle import made_session, to_session
-from gcp_adk_store.sessions.iterations import SessionEvent
-from gcp_adk_store.sessions.listings import Listings, SessionPage
-from gcp_adk_store.sessions.queues import Waiting
-from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.sessions.turn import held
+from gcp_adk_store.sessions.append.commit import SessionRecorder
+from gcp_adk_store.sessions.append.content_hooks import ContentHooks
+from gcp_adk_store.sessions.append.queue import Waiting
+from gcp_adk_store.sessions.append.run import Appender
+from gcp_adk_store.sessions.append.turn import held
+from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
+from gcp_adk_store.sessions.describe.run import describe, find_info
+from gcp_adk_store.sessions.listing.sessions import Listings, SessionPage
+from gcp_adk_store.sessions.read.events import SessionEvent
+from gcp_adk_store.sessions.read.session_objects import made_session, require_either, to_session
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import SessionOptions, require_options
 

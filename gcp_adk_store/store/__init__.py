@@ -12,16 +12,16 @@ from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.encryption.rotation import RotationReport
 from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.local.backend import open_backend, open_keys
-from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.proofs import AnchorReport, HistoryProof
-from gcp_adk_store.model.rotation import RotationReport
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.sessions.verify.decide import AnchorReport, HistoryProof
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import (
     ServiceOptions,

@@ -9,8 +9,8 @@ from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.settings.envelope import KmsEnvelope
 from gcp_adk_store.settings.options import StoreOptions, of_sessions

@@ -10,23 +10,21 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.artifacts.copies import WHICH, Which
 from gcp_adk_store.artifacts.service import ArtifactService
-from gcp_adk_store.codec.restores import Restore
 from gcp_adk_store.erasure.eraser import UserErasure
-from gcp_adk_store.erasure.pruning import OnPruned, Pruner
+from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retention
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
-from gcp_adk_store.fsck.faults import Fault
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.process import Closing
-from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.kernel.calls import checks_kinds
+from gcp_adk_store.kernel.operation import Closing
+from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.erasures import Erasure
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
-from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.history import Point, Redaction
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.model.redactions import Redaction
-from gcp_adk_store.model.retention import PruneReport, Retention
-from gcp_adk_store.sessions.checks import OnProgress
-from gcp_adk_store.sessions.forking import fork_key
-from gcp_adk_store.sessions.restores import PutBack
+from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, GarbageKind
+from gcp_adk_store.sessions.fork.run import fork_key
+from gcp_adk_store.sessions.fsck.faults import Fault
+from gcp_adk_store.sessions.fsck.run import OnProgress
+from gcp_adk_store.sessions.restore.format import Restore
+from gcp_adk_store.sessions.restore.run import PutBack
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.store.other_places import OtherPlaces, kept_where_unknown
 

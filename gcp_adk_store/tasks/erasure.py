@@ -6,9 +6,8 @@ from typing import Final
 
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
 from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.kernel.transact import Writes, commit_once
+from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
 
 _AT_ONCE: Final = 500
 

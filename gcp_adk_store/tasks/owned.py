@@ -3,16 +3,15 @@
 from typing import TypedDict, Unpack
 
 from gcp_adk_store import settings
-from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Bounds
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds
+from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.kernel.process import Closing
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import require_options
+from gcp_adk_store.tasks.format import TaskLayout
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():

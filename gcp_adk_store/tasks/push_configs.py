@@ -2,14 +2,13 @@
 
 from collections.abc import AsyncIterator, Sequence
 
-from gcp_adk_store.codec.tasks import read_config
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.bounds import operation
-from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.tasks.erasure import erase
+from gcp_adk_store.tasks.format import read_config
 from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a

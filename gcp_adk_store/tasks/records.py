@@ -8,7 +8,25 @@ from typing import Final, NamedTuple
 
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.codec.tasks import (
+from gcp_adk_store.codec.writes import Delete, Document, Must, Page
+from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Lru, apart
+from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.kernel.transact import (
+    CHANGED,
+    Attempts,
+    Changed,
+    Commit,
+    Decision,
+    Done,
+    Writes,
+    read_whole,
+    transact,
+)
+from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.tasks.erasure import erase
+from gcp_adk_store.tasks.format import (
     HEADER_FIELDS,
     Packed,
     StoredTask,
@@ -17,16 +35,6 @@ from gcp_adk_store.codec.tasks import (
     joined,
     unpack_task,
 )
-from gcp_adk_store.codec.writes import Delete, Document, Must, Page
-from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
-from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.lru import Lru
-from gcp_adk_store.kernel.pauses import apart
-from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, Writes, transact
-from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.tasks.erasure import erase
 
 _LIGHT_BYTES: Final = 128 * 1024
 """Compressing more than this blocks the event loop for several milliseconds."""

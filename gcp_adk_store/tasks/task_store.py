@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, Final, Unpack
 
-from gcp_adk_store.codec.tasks import TaskHeader
 from gcp_adk_store.errors import StoredDataError, TaskConflictError
-from gcp_adk_store.kernel.bounds import operation
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.calls import checks_kinds, operation
+from gcp_adk_store.kernel.concurrency import Lru
 from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.tasks.format import TaskHeader
 from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
 from gcp_adk_store.tasks.records import TaskRecords, Version
 from gcp_adk_store.tasks.sdk import needs_a2a

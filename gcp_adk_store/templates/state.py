@@ -19,7 +19,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session

@@ -23,17 +23,15 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.fan_out import stepping
-from gcp_adk_store.kernel.limiter import Limiter
-from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.concurrency import Limiter, Lru, stepping
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, require_room
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.model.turns import MAX_HOLDER, Turn, require_room
-from gcp_adk_store.sessions.reader import NOT_FOUND
-from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.sessions.turn import Hold
+from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.read.reader import NOT_FOUND
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     TurnLostError,
 )
-from gcp_adk_store.kernel.kinds import checks_kinds
-from gcp_adk_store.model.repair import repairs
-from gcp_adk_store.model.turns import require_times
-from gcp_adk_store.sessions.turn import Hold, within
+from gcp_adk_store.kernel.calls import checks_kinds
+from gcp_adk_store.model.session_fields import require_times
+from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.turns.repair import repairs
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
 
 OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]

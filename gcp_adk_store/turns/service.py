@@ -10,13 +10,12 @@ from gcp_adk_store import machine, settings
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Bounds, operation
-from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import Turn, require_times
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.model.turns import Turn, require_times
+from gcp_adk_store.sessions.append.turn import Hold, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.sessions.turn import Hold, enter, held, leave
 from gcp_adk_store.turns.lease import Leases, keep, logger
 
 OnBusy = Literal["wait", "reject", "interrupt"]

@@ -12,13 +12,14 @@ from google.genai import types
 
 from gcp_adk_store import Point
 from gcp_adk_store.codec.events import decode_event
-from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.codec.redactions import Replaced, audit_of, marker_of
+from gcp_adk_store.codec.redactions import Replaced, audit_of
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.model.redactions import digests_of, hash_of
+from gcp_adk_store.codec.writes import update
+from gcp_adk_store.model.history import digests_of, hash_of
+from gcp_adk_store.sessions.redact.format import marker_of
 from tests.attack.world import (
     ADA,
     BOB,

@@ -26,9 +26,9 @@ from gcp_adk_store.bulk import (
 from gcp_adk_store.bulk.jobs import as_json_line
 from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
 from gcp_adk_store.codec.writes import EVERY_NAME, Write
-from gcp_adk_store.model.retention import Retention
-from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.moving import export_parquet, records_of
+from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.testing.conformance.session_examples import event
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill

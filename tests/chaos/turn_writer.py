@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import StoreError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import Hold, within
 from gcp_adk_store.turns import Turns
 from tests.chaos.journal import Journal, Outcome
 from tests.chaos.places import APP, USER, Place

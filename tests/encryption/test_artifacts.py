@@ -22,7 +22,7 @@ from gcp_adk_store import (
     StoredDataError,
     UnavailableError,
 )
-from gcp_adk_store.codec.object_names import upload_name
+from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields
 from gcp_adk_store.encryption.artifacts import SealedArtifactUploads
 from gcp_adk_store.encryption.sealing import NotForHereError

@@ -9,7 +9,7 @@ from google.adk.events import Event
 
 from gcp_adk_store import KmsEnvelope, Point, Store
 from gcp_adk_store.codec.markers import TEXT
-from gcp_adk_store.model.redactions import digests_of
+from gcp_adk_store.model.history import digests_of
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said
 from tests.support.traces import in_folder, traces

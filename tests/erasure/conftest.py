@@ -11,7 +11,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import ErasureProgress, ErasureReceipt, FunctionEmbedder, Point, SessionLimits, Store
-from gcp_adk_store.codec.object_names import upload_name
+from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage

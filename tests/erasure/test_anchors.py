@@ -10,8 +10,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 
 from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
-from gcp_adk_store.codec.fields import update
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.testing.emulators import Emulator
 from tests.erasure.conftest import LIMITS, said
 from tests.support.traces import in_folder, traces

@@ -20,8 +20,8 @@ from gcp_adk_store import (
     SessionMissingError,
     Store,
 )
-from gcp_adk_store.codec.fields import update
 from gcp_adk_store.codec.markers import TEXT
+from gcp_adk_store.codec.writes import update
 from tests.erasure.conftest import LIMITS, Stored, said
 from tests.support.traces import in_folder, traces
 

@@ -10,7 +10,7 @@ import pytest
 from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Delete, Write
-from gcp_adk_store.model.redactions import digests_of
+from gcp_adk_store.model.history import digests_of
 from tests.erasure.conftest import LIMITS, said
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}

@@ -17,7 +17,7 @@ import pytest
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.object_names import UPLOADS
+from gcp_adk_store.codec.names import UPLOADS
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import DATABASE, contents_of
@@ -25,8 +25,8 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import sweep_objects
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import files_without_object, read_documents, read_objects
 

@@ -25,15 +25,15 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.artifacts import files
 from gcp_adk_store.cloud.storage import resumable
-from gcp_adk_store.codec import forks
-from gcp_adk_store.codec.object_names import upload_name
+from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.kernel.bounds import operation
+from gcp_adk_store.kernel.calls import operation
 from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
-from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
-from gcp_adk_store.sessions.turn import Hold, within
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
+from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World

@@ -118,7 +118,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     watch(monkeypatch)
     for module in ("artifacts.files", "local.objects"):
         monkeypatch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
-    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
 
 
 @pytest.fixture

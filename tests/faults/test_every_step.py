@@ -89,7 +89,7 @@ def _with_faults(told: Emulators, address: str) -> Iterator[Emulators]:
         patch.setenv(STORAGE_VARIABLE, storage.address)
         for module in ("artifacts.files", "cloud.storage.resumable"):
             patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
-        patch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
+        patch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
         yield told
 
 

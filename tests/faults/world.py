@@ -35,9 +35,9 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.codec.object_names import UPLOADS
+from gcp_adk_store.codec.names import UPLOADS
+from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
-from gcp_adk_store.kernel.process import Closing
 from gcp_adk_store.tasks import (
     FirestorePushNotificationConfigStore,
     FirestoreTaskStore,

@@ -9,18 +9,18 @@ from google.genai import types
 
 from gcp_adk_store import Point, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.forks import note_write
-from gcp_adk_store.codec.restores import pack_artifacts, restores_collection
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import Delete, Document, Write
-from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.segment_numbers import runs_of
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.model.session_fields import runs_of
+from gcp_adk_store.sessions.fsck.faults import Fault
+from gcp_adk_store.sessions.lifecycle.format import note_write
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.restore.format import pack_artifacts, restores_collection
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.turns.service import HeldTurns
 

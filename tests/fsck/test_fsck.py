@@ -21,8 +21,8 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.fsck.faults import CODES
-from gcp_adk_store.sessions.checks import Checked
+from gcp_adk_store.sessions.fsck.faults import CODES
+from gcp_adk_store.sessions.fsck.run import Checked
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter

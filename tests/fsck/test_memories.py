@@ -12,8 +12,8 @@ from google.genai import types
 
 from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write
-from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.memory.service import MemoryService
+from gcp_adk_store.sessions.fsck.faults import Fault
 from tests.fsck.corpus import Stored
 from tests.support.clock import in_days
 

@@ -12,8 +12,8 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec import tasks as codec
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.tasks import format as codec
 from tests.golden import scenarios
 from tests.golden.raw import Documents, golden_of
 from tests.golden.test_format_1 import exact

@@ -10,7 +10,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from tests.inspector.story import client_of
 from tests.support.loop_work import counted_work
 

@@ -20,7 +20,7 @@ from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
 from gcp_adk_store.inspector.previews import MAX_COLUMNS, MAX_ROWS, preview_of, served_as, table_of, text_of
 from gcp_adk_store.inspector.timeline import timeline
-from gcp_adk_store.model.usage import UsageCounter
+from gcp_adk_store.sessions.listing.usage import UsageCounter
 from tests.inspector.story import PDF, PNG, SVG, WAV
 
 LIFTED, MASKED = Mask(lifted=True), Mask(lifted=False)

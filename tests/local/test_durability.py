@@ -23,7 +23,7 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.sessions.queues import MOST_BEHIND
+from gcp_adk_store.sessions.append.queue import MOST_BEHIND
 from gcp_adk_store.settings import MEMORY
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}

@@ -11,7 +11,7 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, UnavailableError
-from gcp_adk_store.codec.object_names import object_name
+from gcp_adk_store.codec.names import object_name
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.model.keys import ArtifactKey
 from tests.support.clock import in_days

@@ -10,12 +10,12 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService, Store
-from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.moving import copy
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.fork import format as forks
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
 

@@ -16,14 +16,14 @@ from gcp_adk_store.moving import (
     copy,
     export_jsonl,
     export_parquet,
+    exporting,
     import_jsonl,
     parquet,
     records_of,
 )
+from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.records import Record
-from gcp_adk_store.sessions import exporting
-from gcp_adk_store.sessions.importing import SessionHeader
 from tests.moving.hardest import APP, many
 from tests.support.lengths import at_length
 

@@ -13,11 +13,11 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.codec import forks
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of, spool
 from gcp_adk_store.moving.canonical import canonical_event
 from gcp_adk_store.moving.comparing import each
+from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.testing.conformance.session_examples import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many

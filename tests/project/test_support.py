@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 
 import gcp_adk_store
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
-from gcp_adk_store.codec.fields import FORMAT
+from gcp_adk_store.codec.writes import FORMAT
 from setup.environments import OLDEST
 from tests.support.documents import ROOT
 

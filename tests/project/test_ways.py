@@ -7,12 +7,12 @@ import sys
 from tests.support.documents import ROOT
 
 BUDGETS = {
-    "append": [35, 13],
-    "get": [15, 8],
-    "save": [18, 5],
-    "remember": [20, 7],
-    "search": [15, 12],
-    "erase": [24, 8],
+    "append": [28, 13],
+    "get": [13, 8],
+    "save": [14, 5],
+    "remember": [17, 7],
+    "search": [13, 12],
+    "erase": [21, 8],
 }
 
 

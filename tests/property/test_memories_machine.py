@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.memories import decode_memory
-from gcp_adk_store.codec.memory_vectors import rows_in
+from gcp_adk_store.codec.memory_documents import rows_in
 from gcp_adk_store.kernel.ports import EmbeddingKind
 from gcp_adk_store.memory import changes, embedding, vectors
 from gcp_adk_store.model.keys import UserKey

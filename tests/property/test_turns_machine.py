@@ -19,7 +19,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, r
 
 from gcp_adk_store import SessionBusyError, Store, TurnLostError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import Hold, within
 
 T = TypeVar("T")
 

@@ -525,7 +525,7 @@ async def test_the_collector_removes_what_a_stopped_fork_left(
     local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Segments, payloads and artifacts; the id is free again, and other artifacts stay."""
-    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(local)
     for name in ("f", "g"):
         await save(local, name, name)
@@ -563,7 +563,7 @@ async def test_a_fork_that_was_collected_cannot_be_completed(
     local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that sleeps for two days in the middle is told; nothing of its fork is left."""
-    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(local)
     await collected(local)
     documents = local.sessions._storage.documents
@@ -589,7 +589,7 @@ async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
     local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fork is made after it."""
-    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(local)
     documents = local.sessions._storage.documents
     commit, sent = documents.commit, 0

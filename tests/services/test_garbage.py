@@ -294,7 +294,7 @@ async def test_more_than_a_page_of_payloads_is_scanned_whole(
     connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Payloads of several chunks, too, whose chunks lie on two pages."""
-    monkeypatch.setattr("gcp_adk_store.sessions.parts._SCANNED_AT_ONCE", 2)
+    monkeypatch.setattr("gcp_adk_store.sessions.read.payloads._SCANNED_AT_ONCE", 2)
     monkeypatch.setattr("gcp_adk_store.cloud.storage.objects._SCANNED_AT_ONCE", 2)
     monkeypatch.setattr("gcp_adk_store.codec.documents.CHUNK_BYTES", 8)
     service = connect(**place)

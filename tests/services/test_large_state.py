@@ -107,7 +107,7 @@ async def test_many_sessions_are_listed_beside_others(
 
     numbers = iter(range(10**9))
     slow = SimpleNamespace(monotonic=lambda: float(next(numbers)), threads=machine.threads)
-    monkeypatch.setattr("gcp_adk_store.kernel.pauses.machine", slow)
+    monkeypatch.setattr("gcp_adk_store.kernel.concurrency.machine", slow)
     ticking = asyncio.create_task(tick())
     mine, times = await ticks_beside("0")
     assert half == len(times)

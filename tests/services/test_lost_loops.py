@@ -12,7 +12,7 @@ from google.adk.sessions import Session
 
 from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy

@@ -6,7 +6,7 @@ from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import SessionLimits, SessionService
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.sessions import reader
+from gcp_adk_store.sessions.read import reader
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 pytestmark = pytest.mark.emulators

@@ -18,8 +18,8 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, SessionService, Store
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.sessions.handle import marker_of
-from gcp_adk_store.sessions.tails import KnownTails
+from gcp_adk_store.sessions.read.session_objects import marker_of
+from gcp_adk_store.sessions.read.tails import KnownTails
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 PATH = "adk_apps/app/adk_users/user/adk_sessions/s"

@@ -24,9 +24,9 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.forks import fork_writes
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.summaries import Summary
+from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.sessions.fork.format import fork_writes
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter

@@ -19,7 +19,7 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.model.summaries import Summary
+from gcp_adk_store.model.session_fields import Summary
 from tests.support.stores import STORES
 
 APP, USER = "app", "user"

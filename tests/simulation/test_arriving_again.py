@@ -35,6 +35,6 @@ async def a_fork_that_is_redacted(world: World) -> None:
 
 def test_the_segments_of_a_fork_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The commits before its last one write segments, and leave those alone that are there."""
-    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
 
     simulate(a_fork_that_is_redacted, seeds=range(5), faults=Faults(twice=1.0))

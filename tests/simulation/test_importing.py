@@ -10,7 +10,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.importing import SessionHeader, SessionImports
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome

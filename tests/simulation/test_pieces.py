@@ -8,6 +8,6 @@ from tests.simulation import test_tasks
 
 def test_no_change_of_a_task_in_several_pieces_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pieces change with their task: no read sees those of two saves, and none is left at the end."""
-    monkeypatch.setattr("gcp_adk_store.codec.tasks.CHUNK_BYTES", 8_000)
+    monkeypatch.setattr("gcp_adk_store.tasks.format.CHUNK_BYTES", 8_000)
 
     simulate(test_tasks.scenario, seeds=range(8), faults=Faults.all(0.04))

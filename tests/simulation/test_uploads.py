@@ -6,7 +6,7 @@ from typing import Any, Final
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec.object_names import UPLOADS, upload_name
+from gcp_adk_store.codec.names import UPLOADS, upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from gcp_adk_store.codec import packing
-from gcp_adk_store.kernel import pauses
+from gcp_adk_store.kernel import concurrency as pauses
 
 _ON_TEXTS: Final = (
     (hashlib, "sha256", 10),

@@ -13,8 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.model.garbage import Garbage, GarbageKind
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.payloads import Garbage, GarbageKind, PayloadPlace
 
 _INTERNAL: Final = frozenset(
     {

@@ -8,8 +8,8 @@ import pytest
 from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 STORES: Final = (pytest.param("emulators", marks=pytest.mark.emulators), "folder")
 """For the ``params`` of a fixture that makes a store; `make quick` leaves out the emulators."""

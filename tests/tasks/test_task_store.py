@@ -14,8 +14,8 @@ from a2a.utils.errors import InvalidParamsError
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
-from gcp_adk_store.codec.tasks import MAX_PACKED_BYTES
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.tasks.format import MAX_PACKED_BYTES
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED

@@ -14,7 +14,7 @@ import pytest
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.testing.emulators import Emulator
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of

@@ -25,7 +25,7 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy

@@ -24,7 +24,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.turn import Hold
+from gcp_adk_store.sessions.append.turn import Hold
 from tests.turns.conftest import WHO, Calls, Passes, event, texts
 
 

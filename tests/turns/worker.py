@@ -20,7 +20,7 @@ from google.genai import types
 
 from gcp_adk_store import Store, TurnLostError
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.sessions.turn import Hold
+from gcp_adk_store.sessions.append.turn import Hold
 from tests.services.racing_process import At, open_store
 
 LEASE_S: Final = 1.5

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.artifacts import ArtifactsAt
 
 SAVED = {0: 10.0, 1: 20.0, 2: 30.0}
 

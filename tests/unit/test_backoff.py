@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.kernel.backoff import ConflictBackoff, jitter
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError
+from gcp_adk_store.kernel.transact import ConflictBackoff, jitter
 
 
 async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.kernel.pauses import Pauses
+from gcp_adk_store.kernel.concurrency import Pauses
+from gcp_adk_store.model.json_values import is_unicode
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.model.weights import is_unicode
-from gcp_adk_store.sessions.completion import decode_events
+from gcp_adk_store.sessions.lifecycle.format import read_deletions
+from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support import damage
 from tests.support.damage import HUSH, damaged
 

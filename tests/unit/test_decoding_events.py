@@ -7,8 +7,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.pauses import Pauses
-from gcp_adk_store.sessions.completion import decode_events
+from gcp_adk_store.kernel.concurrency import Pauses
+from gcp_adk_store.sessions.read.completion import decode_events
 
 SAID = Event(author="user", timestamp=1.5).model_dump_json()
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Deletion, Layout
-from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import (
@@ -27,15 +26,13 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.turns import WaitingMessage, ended, turn_fields, write_turn
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.history import digests_of, genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
-from gcp_adk_store.model.redactions import digests_of
+from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry, Turn, Turns
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.model.summaries import Turns
-from gcp_adk_store.model.turns import Turn
+from gcp_adk_store.sessions.lifecycle.format import read_deletions
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")

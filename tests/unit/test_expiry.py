@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry
 
 TIMES = st.floats(0, 4e9)
 LAST_TIME = 253402300799  # the last second of the year 9999

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.kernel.fan_out import beside, fan_out
+from gcp_adk_store.kernel.concurrency import beside, fan_out
 
 HANGS_S = 60.0
 

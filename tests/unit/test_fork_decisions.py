@@ -6,22 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.documents import Deletion, Layout
-from gcp_adk_store.codec.forks import claim, fork_writes, in_commits, note_removal, note_write
-from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.forks import chained, kept_segments
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.history import digests_of, fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.redactions import digests_of
+from gcp_adk_store.model.session_fields import Expiry, Summary, Turns
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
-from gcp_adk_store.model.summaries import Summary, Turns
+from gcp_adk_store.sessions.fork import format as forks
+from gcp_adk_store.sessions.fork.decide import chained, kept_segments
+from gcp_adk_store.sessions.fork.format import fork_writes, in_commits
+from gcp_adk_store.sessions.lifecycle.format import claim, note_removal, note_write, read_deletions
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="app", user="user", session="fork")

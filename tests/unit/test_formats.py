@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.kinds import require_format
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.codec.stored import require_format
+from gcp_adk_store.codec.writes import FORMAT, Document
 from gcp_adk_store.errors import StoredDataError
 
 PATH = "adk_apps/shop"

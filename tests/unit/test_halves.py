@@ -20,7 +20,7 @@ from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_ar
 from gcp_adk_store.codec.spilling import spill_state, unpack_value
 from gcp_adk_store.codec.values import decode_state, encode_state
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.halves import encode_halves, joins, read_halves
+from gcp_adk_store.model.json_values import encode_halves, joins, read_halves
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.settings import SessionLimits

@@ -7,7 +7,7 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.sessions.appends import HeldEvents
+from gcp_adk_store.sessions.append.encode import HeldEvents
 
 
 def made(*ids: str) -> Session:

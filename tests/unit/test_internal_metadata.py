@@ -12,12 +12,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.event_payloads import WHOLE, references
-from gcp_adk_store.codec.events import decode_event, encode_event
-from gcp_adk_store.codec.internal_metadata import payload_elsewhere, public_text, text_elsewhere
-from gcp_adk_store.codec.redactions import marker_of
-from gcp_adk_store.model.content_texts import map_content
-from gcp_adk_store.model.forks import with_texts
+from gcp_adk_store.codec.events import WHOLE, decode_event, encode_event, references
 from gcp_adk_store.model.internal_metadata import (
     RESTORED,
     STAMPS,
@@ -28,6 +23,10 @@ from gcp_adk_store.model.internal_metadata import (
 )
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.sessions.append.content_hooks import map_content
+from gcp_adk_store.sessions.fork.decide import with_texts
+from gcp_adk_store.sessions.fork.format import payload_elsewhere, public_text, text_elsewhere
+from gcp_adk_store.sessions.redact.format import marker_of
 from gcp_adk_store.settings import SessionLimits
 
 STAMP = "v1:" + "0123456789abcdef" * 4

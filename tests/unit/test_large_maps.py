@@ -11,7 +11,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
-from gcp_adk_store.codec.large_maps import LargeMaps
+from gcp_adk_store.codec.texts import LargeMaps
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.settings import SessionLimits
 

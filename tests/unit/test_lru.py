@@ -2,7 +2,7 @@
 
 import pytest
 
-from gcp_adk_store.kernel.lru import Lru
+from gcp_adk_store.kernel.concurrency import Lru
 
 
 @pytest.fixture

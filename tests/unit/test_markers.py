@@ -10,8 +10,8 @@ from google.genai import types
 from gcp_adk_store import StoredDataError
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import require_marker
-from gcp_adk_store.codec.redactions import marker_of
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.sessions.redact.format import marker_of
 from gcp_adk_store.settings import SessionLimits
 
 

@@ -10,7 +10,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.object_names import (
+from gcp_adk_store.codec.names import (
     UPLOADS,
     filenames,
     object_name,

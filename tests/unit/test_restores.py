@@ -10,17 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.notes import read_restores
-from gcp_adk_store.codec.restores import Restore, finish_restore, pack_artifacts, restore
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.artifact_points import ArtifactsAt
-from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.artifacts import ArtifactsAt
+from gcp_adk_store.model.history import digests_of, fold, genesis
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.redactions import digests_of
-from gcp_adk_store.model.restores import rewound
+from gcp_adk_store.model.session_fields import Summary, Turns
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.model.summaries import Summary, Turns
+from gcp_adk_store.sessions.restore.decide import rewound
+from gcp_adk_store.sessions.restore.format import (
+    Restore,
+    finish_restore,
+    pack_artifacts,
+    read_restores,
+    restore,
+)
 
 KEY = SessionKey(app="shop", user="u", session="s")
 SESSION = "adk_apps/shop/adk_users/u/adk_sessions/s"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.model.segment_numbers import Cut, are_runs, cut_from, is_cut, live_numbers, newest_live
+from gcp_adk_store.model.session_fields import Cut, are_runs, cut_from, is_cut, live_numbers, newest_live
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.history import step
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry, Turns
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -25,7 +25,6 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.model.summaries import Turns
 
 APPEND = Append(texts=("mine",), timestamp=9.0, delta=ScopedState())
 HEAD = bytes(range(32))

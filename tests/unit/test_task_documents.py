@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.codec.tasks import Packed, TaskHeader, TaskLayout, read_config, unpack_task
 from gcp_adk_store.codec.writes import Document, Must, Write
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.tasks.format import Packed, TaskHeader, TaskLayout, read_config, unpack_task
 
 BODY = b"a task"
 PATH = "adk_owners/a%2Fnn/adk_tasks/t1"

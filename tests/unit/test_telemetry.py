@@ -8,7 +8,7 @@ from opentelemetry import trace
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.bounds import Entered
+from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation, part_of, running
 from gcp_adk_store.kernel.telemetry import error_type, log_fields, shown
 

@@ -6,9 +6,9 @@ import pytest
 
 from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSession, settle
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.model.turns import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 
 MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
 STORED = StoredSession(

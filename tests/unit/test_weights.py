@@ -17,9 +17,9 @@ from pydantic import BaseModel
 from gcp_adk_store.codec.events import bounds_of, encode_event
 from gcp_adk_store.codec.objects import encode_artifact
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.json_values import Bounds, is_light, weigh
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
-from gcp_adk_store.model.weights import Bounds, is_light, weigh
 from gcp_adk_store.settings import SessionLimits
 
 LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**5, max_payload_bytes=10**8, max_values=10**6)

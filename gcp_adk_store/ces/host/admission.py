@@ -21,8 +21,8 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-from gcp_adk_store.kernel.limiter import Permit
-from gcp_adk_store.kernel.process import OwnProcess
+from gcp_adk_store.kernel.concurrency import Permit
+from gcp_adk_store.kernel.operation import OwnProcess
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Entered while a run waits for a sandbox."""

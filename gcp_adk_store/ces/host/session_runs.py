@@ -30,7 +30,7 @@ from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.ces.host.toolbox import Invocation, Ran, Situation, failure_of
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 
 logger = logging.getLogger(__name__)
 

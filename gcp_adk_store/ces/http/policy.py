@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import httpx
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 
 Address: TypeAlias = IPv4Address | IPv6Address
 

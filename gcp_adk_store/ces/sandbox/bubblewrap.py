@@ -27,7 +27,7 @@ from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Clock, Limits, Sa
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.sandbox.supervision import supervise
 from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteProcess
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
 _SITE: Final = "/sandbox/site"

@@ -25,7 +25,7 @@ from gcp_adk_store.cloud.auth.token_errors import WAYS, Exchange, Identity, not_
 from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
-from gcp_adk_store.kernel.kinds import checks_kinds
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import at_most
 from gcp_adk_store.settings import StoreSettings
 

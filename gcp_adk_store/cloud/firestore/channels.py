@@ -21,7 +21,7 @@ from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.reaching import reached
 from gcp_adk_store.cloud.forked_grpc import require_grpc
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.process import OwnProcess
+from gcp_adk_store.kernel.operation import OwnProcess
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"

@@ -40,8 +40,8 @@ from gcp_adk_store.codec.writes import (
 )
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Pauses, apart
 from gcp_adk_store.kernel.operation import part_of
-from gcp_adk_store.kernel.pauses import Pauses, apart
 from gcp_adk_store.settings import SessionLimits
 
 _WRITES_PER_COMMIT: Final = 500

@@ -21,8 +21,8 @@ from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import apart
 from gcp_adk_store.kernel.operation import label, part_of
-from gcp_adk_store.kernel.pauses import apart
 
 logger = logging.getLogger(__name__)
 

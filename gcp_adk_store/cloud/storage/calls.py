@@ -27,7 +27,7 @@ from gcp_adk_store.cloud.errors import (
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import at_most, part_of
 from gcp_adk_store.settings import ArtifactLimits
 

@@ -13,8 +13,8 @@ from google.cloud.storage.exceptions import DataCorruption
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
-from gcp_adk_store.codec.checksums import CHANGED_BYTES
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.codec.packing import CHANGED_BYTES
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -23,10 +23,10 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.backoff import CHANGED, Changed, read_whole
-from gcp_adk_store.kernel.fan_out import fan_out
+from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectGoneError, RefusedError
-from gcp_adk_store.model.garbage import LeftFile
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.model.payloads import LeftFile
 
 OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
 

@@ -10,8 +10,8 @@ from google.cloud.storage.exceptions import InvalidResponse
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, OTHER_BYTES, Objects
-from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.codec.packing import RunningChecksum
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ReadAt

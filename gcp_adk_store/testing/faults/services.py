@@ -16,7 +16,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.genai import types
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
-from gcp_adk_store.kernel.limiter import Limiter
+from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,

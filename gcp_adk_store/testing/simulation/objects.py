@@ -9,7 +9,7 @@ from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObjec
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import Backend, ReadAt
-from gcp_adk_store.model.garbage import LeftFile
+from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.testing.simulation.network import Link
 

@@ -14,8 +14,8 @@ from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.testing.conformance import SessionServiceConformance
 from tests.local.objects.conftest import Kept
 

@@ -1,4 +1,0 @@
-"""Decide whether stored documents keep the invariants of docs/data-model.md, and what mends them.
-
-Pure: :mod:`gcp_adk_store.sessions.checks` reads, and the command ``gcp-adk-store fsck`` shows.
-"""

@@ -1,0 +1,364 @@
+"""Hold what every public call of a service has: checked arguments, a permit, a deadline, telemetry."""
+
+import enum
+import functools
+import inspect
+import math
+import os
+import types
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import (
+    Any,
+    BinaryIO,
+    Final,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    Union,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+    runtime_checkable,
+)
+
+from google.adk.sessions import Session
+
+from gcp_adk_store import machine
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.kernel.operation import Operation, OwnProcess, at_most, enter, leave
+from gcp_adk_store.model.keys import require_text
+
+T = TypeVar("T")
+
+_NAMED_IDS: Final = ("app_name", "filename", "owner", "anchors")
+"""Ids, and with them all whose names end with ``_id``."""
+
+
+@runtime_checkable
+class _File(Protocol):
+    """What every file has, also one that only behaves like those of :mod:`io`."""
+
+    def close(self) -> None:
+        """Close the file."""
+        ...
+
+
+_WIDER: Final[Mapping[type, type]] = {dict: Mapping, list: Sequence, BinaryIO: _File}
+_SAYS: Final[Mapping[type, str]] = {
+    str: "a string",
+    bool: "True or False",
+    bytes: "bytes",
+    int: "a whole number",
+    float: "a number",
+    type(None): "None",
+    os.PathLike: "a path",
+    _File: "a binary file",
+    Mapping: "a mapping",
+    Sequence: "a sequence",
+    Callable: "a function",  # type: ignore[dict-item]  # a class at run time
+}
+
+
+class _Kind(NamedTuple):
+    name: str
+    classes: tuple[type, ...]
+    """What a value may be an instance of; empty for anything."""
+    says: str
+    items: "_Kind | None" = None
+    """The kind of what a sequence holds."""
+
+    def accepts(self, value: object) -> bool:
+        if not self.classes or type(value) in self.classes:
+            return True
+        if isinstance(value, bool) and bool not in self.classes:
+            return False
+        if isinstance(value, str | bytes) and Sequence in self.classes:
+            return False
+        return isinstance(value, self.classes)
+
+
+def require_kinds(method: Callable[..., object], args: Sequence[object], given: Mapping[str, object]) -> None:
+    """Check the arguments of a call of *method*; those that its annotation cannot decide pass.
+
+    Raises:
+        InvalidInputError: an argument is of another kind; the message names it and both kinds.
+    """
+    kinds = _kinds_of(method)
+    for kind, value in zip(kinds.values(), args, strict=False):
+        _require(kind, value)
+    for name, value in given.items():
+        if name in kinds:
+            _require(kinds[name], value)
+
+
+def checks_kinds(service: type[T]) -> type[T]:
+    """Let a class check the arguments of its constructor and its public methods when they are called.
+
+    Operations do so already.
+    """
+    for name, method in [*vars(service).items()]:
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(method, classmethod):
+            setattr(service, name, classmethod(_checked(method.__func__)))
+        elif inspect.isfunction(method) and not hasattr(method, "checks_kinds"):
+            setattr(service, name, _checked(method))
+    return service
+
+
+def _checked(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **given: Any) -> Any:
+        require_kinds(method, args, given)
+        return method(*args, **given)
+
+    return call
+
+
+def _require(kind: _Kind, value: object) -> None:
+    if not kind.accepts(value):
+        raise InvalidInputError(f"{kind.name} must be {kind.says}, not {type(value).__name__}")
+    if isinstance(value, str) and (kind.name in _NAMED_IDS or kind.name.endswith("_id")):
+        require_text(value, kind.name)
+    if kind.items is not None and isinstance(value, Sequence):
+        for item in value:
+            _require(kind.items, item)
+
+
+@functools.cache
+def _kinds_of(method: Callable[..., object]) -> dict[str, _Kind]:
+    hints = _hints_of(method)
+    kinds = {}
+    for name, parameter in inspect.signature(method).parameters.items():
+        hint = hints.get(name, Any)
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            kinds[name] = _kind(name, hint)
+        for options in get_args(hint) if get_origin(hint) is Unpack else ():
+            kinds |= {option: _kind(option, each) for option, each in get_type_hints(options).items()}
+    return kinds
+
+
+def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of *method*; a class that only type checkers import is anything."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(method, localns=unknown)
+        except NameError as exc:
+            unknown[exc.name or ""] = Any
+
+
+def _kind(name: str, hint: Any) -> _Kind:
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    classes = [_class_of(part) for part in parts]
+    if None in classes:
+        return _Kind(name, (), "anything")
+    known = tuple(each for each in classes if each is not None)
+    told = [each for each in known if each is not types.EllipsisType]  # "leave as it is" by default
+    says = " or ".join(_SAYS.get(each, _with_article(each.__name__)) for each in told)
+    held = get_args(parts[0]) if classes[0] is Sequence else ()
+    items = _kind(f"each of {name}", held[0]) if held else None
+    return _Kind(name, (*known, int) if float in known else known, says, items)
+
+
+def _class_of(hint: Any) -> type | None:
+    """Return the class of values with *hint*; ``None`` if there is none to ask."""
+    found = type(None) if hint is None else get_origin(hint) or hint
+    if not isinstance(found, type) or found in (object, Any) or _is_unchecked(found):
+        return None
+    return _WIDER.get(found, found)
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def _is_unchecked(found: type) -> bool:
+    return getattr(found, "_is_protocol", False) and not getattr(found, "_is_runtime_protocol", False)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
+
+
+class _End(enum.Enum):
+    END = enum.auto()
+
+
+class Bounds:
+    """Deadlines and concurrency limit of one service, which holds them as ``_bounds``."""
+
+    def __init__(
+        self,
+        service: type,
+        *,
+        system: str,
+        deadlines_s: Mapping[str, float],
+        names_ids: Callable[[], bool],
+        limiter: Limiter | None = None,
+        ready: Callable[[Operation], Coroutine[Any, Any, None]] | None = None,
+    ) -> None:
+        """Prepare bounds; without *limiter* any number of operations may run.
+
+        Args:
+            service: The service's class.
+            system: The service behind it, for telemetry.
+            deadlines_s: Deadlines in seconds by the method's name.
+            limiter: The permits that operations acquire.
+            ready: Waits for what an operation must see, before it begins; not for one that is not *limited*.
+            names_ids: Whether spans tell the ids of users and sessions; asked for each operation.
+
+        Raises:
+            InvalidInputError: *deadlines_s* names a method that is not an operation of *service*.
+        """
+        for name in deadlines_s:
+            if not hasattr(getattr(service, name, None), "is_operation"):
+                raise InvalidInputError(
+                    f"deadlines_s names {name!r}, which is not an operation of {service.__name__}"
+                )
+        self._system = system
+        self._deadlines_s = dict(deadlines_s)
+        self._limiter = limiter
+        self._ready = ready
+        self._names_ids = names_ids
+        self._process = OwnProcess(self)
+
+    def begin(
+        self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Operation:
+        """Return the operation of a call of *method*; its deadline counts from now.
+
+        Raises:
+            ForkedProcessError: the service was used in a parent of this process.
+        """
+        self._process.require()
+        session = kwargs.get("session")
+        if session is None and len(args) > 1 and isinstance(args[1], Session):
+            session = args[1]
+        ids = _ids(session, kwargs)
+        app = ids.get("app_name")
+        operation = Operation(
+            method.__name__,
+            self._system,
+            app if isinstance(app, str) else None,
+            ids,
+            # No longer than an operation that it is a part of.
+            machine.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
+        )
+        telemetry.begin(operation, self._names_ids)
+        return operation
+
+    async def ready(self, operation: Operation) -> None:
+        """Wait until *operation* may begin."""
+        if self._ready is not None:
+            await self._ready(operation)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* as one of those that may run at a time.
+
+        Raises:
+            OverloadedError: it got no permit in time; it was not begun.
+        """
+        if self._limiter is None:
+            return await work()
+        async with self._limiter.permit():
+            return await work()
+
+
+@overload
+def operation(method: Method, /) -> Method: ...
+@overload
+def operation(*, limited: bool) -> Callable[[Method], Method]: ...
+def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
+    """Make a method of a service an operation: bounded, measured, and named in the errors that it raises.
+
+    The service holds its :class:`Bounds` as ``_bounds``. A method that yields is measured while it works on
+    its next item; its caller bounds how long it goes on.
+
+    Args:
+        method: A coroutine function, or an asynchronous generator function.
+        limited: Whether the operation acquires a permit; otherwise *method* does so by :meth:`Bounds.run`.
+    """
+    if method is None:
+        return functools.partial(operation, limited=limited)
+
+    @functools.wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        bounds: Bounds = args[0]._bounds  # noqa: SLF001  # the service's, which has it for this alone
+        running = bounds.begin(method, args, kwargs)
+        with Entered(running, ends=True):
+            require_kinds(method, args, kwargs)
+            if limited:
+                await bounds.ready(running)
+                return await bounds.run(lambda: method(*args, **kwargs))
+            return await method(*args, **kwargs)
+
+    @functools.wraps(method)
+    async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        bounds: Bounds = args[0]._bounds  # noqa: SLF001
+        running = bounds.begin(method, args, kwargs)
+        items = method(*args, **kwargs)
+        failure: BaseException | None = None
+        try:
+            with Entered(running):
+                require_kinds(method, args, kwargs)
+                await bounds.ready(running)
+            # Step by step: between two of them the caller's own code runs, in the same context.
+            while True:
+                with Entered(running):
+                    item = await anext(items, _End.END)
+                if item is _End.END:
+                    return
+                yield item
+        except GeneratorExit:
+            await items.aclose()  # the caller stopped early
+            raise
+        except BaseException as exc:
+            failure = exc
+            raise
+        finally:
+            telemetry.finish(running, failure)
+
+    call.checks_kinds = iterate.checks_kinds = True  # type: ignore[attr-defined]
+    if inspect.isasyncgenfunction(method):
+        return iterate
+    call.is_operation = True  # type: ignore[attr-defined]  # it may have a deadline
+    return call
+
+
+class Entered:
+    """Lets a block belong to an operation, and names the operation in the errors that leave the block."""
+
+    def __init__(self, operation: Operation, *, ends: bool = False) -> None:
+        self._operation = operation
+        self._ends = ends
+
+    def __enter__(self) -> None:
+        self._token = enter(self._operation)
+        telemetry.attach(self._operation)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(failure, StoreError):
+            failure.operation = self._operation.name
+            failure.key = self._operation.key
+        is_thrown_away = isinstance(failure, GeneratorExit)  # the task is gone, and its context with it
+        telemetry.detach(self._operation, in_context=not is_thrown_away)
+        if not is_thrown_away:
+            leave(self._token)
+        if self._ends:
+            telemetry.finish(self._operation, failure)
+
+
+def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ids alone: tasks that outlive the call, such as those of a channel, keep them in memory."""
+    if isinstance(session, Session):
+        return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+    return {name: arguments[name] for name in _IDS if arguments.get(name) is not None}

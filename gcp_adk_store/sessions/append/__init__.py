@@ -1,0 +1,1 @@
+"""Append events to sessions: queue, encode, decide and commit."""

@@ -1,0 +1,356 @@
+"""Append events to sessions, each exactly once, and move old ones into segments."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from gcp_adk_store.codec.segments import sealed_tail
+from gcp_adk_store.codec.spilling import Spilled
+from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    OutcomeUnknownError,
+    SessionConflictError,
+    SessionMissingError,
+    StoreError,
+)
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.transact import (
+    CHANGED,
+    READ_AGAIN,
+    Attempts,
+    Changed,
+    Commit,
+    Decision,
+    Done,
+    commit_once,
+    read_whole,
+    transact,
+)
+from gcp_adk_store.model.history import holds
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.model.sessions import (
+    Append,
+    Marker,
+    Settlement,
+    StoredSession,
+    events_to_settle,
+    settle,
+)
+from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
+from gcp_adk_store.sessions.read.completion import Found
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What an append leaves its handle with."""
+
+    marker: Marker | None
+    tail_bytes: int
+    """Bytes of events in the session document now; 0 if unknown."""
+    merged: bool = False
+    """Whether others appended before it that the handle has not seen."""
+    was_held: bool = False
+    """Whether the tail held it before, so that nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A session after a refusal, ``None`` if it is gone, and what became of the append."""
+
+    stored: StoredSession | None
+    settlement: Settlement
+
+
+class PartlyHeldError(Exception):
+    """Some events of an append are stored already: nothing was written, and each has to go alone."""
+
+
+class SessionRecorder:
+    """Appends to the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self.storage = storage
+        self.reader = reader
+        self.lifetimes = Lifetimes(storage, reader)
+
+    async def append(
+        self,
+        key: SessionKey,
+        append: Append,
+        marker: Marker | None,
+        change: Spilled,
+        *,
+        merging: bool,
+        hold: Hold | None = None,
+    ) -> Appended:
+        """Store events and their change of state in one commit, exactly once.
+
+        Without a *marker*, or when *merging*, it follows all events that others appended. It is a part of the
+        turn *hold*, if any.
+
+        Raises:
+            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
+            TurnLostError: the turn has ended; nothing was written.
+            InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
+            PartlyHeldError: the tail holds some of the events.
+            UnavailableError: Firestore refused until the deadline; nothing was written.
+        """
+        base = marker
+        if base is None:
+            seen = await self.reader.stored(key)
+            if seen is None:
+                raise SessionMissingError(NOT_FOUND)
+            base, merging = seen.marker, True
+        parts_at = None
+        if change.has_payloads:
+            # This refuses an append that cannot be stored, before anything is written.
+            await self.encoded(key, append, base)
+            parts_at = await self.lifetimes.new_part(key, base)
+            await self.storage.put(key, base.epoch, change, parts_at=parts_at)
+        appending = _Appending(
+            self,
+            key,
+            append,
+            base,
+            merging=merging,
+            new_part=parts_at if change.session else None,
+            hold=hold,
+            put_again=partial(self.storage.put, key, base.epoch, change, parts_at=parts_at),
+        )
+        try:
+            appended = await appending.run()
+        except InvalidInputError:
+            # A full document may have events to seal; otherwise the same error comes again.
+            appending.base = await self.seal(key, base) or base
+            appended = await appending.run()
+        return appended if marker is not None else replace(appended, marker=None)
+
+    async def encoded(
+        self,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        expiry: Expiry | None = None,
+        hold: Hold | None = None,
+    ) -> list[Write]:
+        """Return the writes of an append, made in a thread if they are large.
+
+        Raises:
+            InvalidInputError: the document would exceed Firestore's limits.
+        """
+        light = append.delta.is_light
+        until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
+        inbox = None if hold is None else hold.inbox_after
+        encode = self.storage.layout.append
+        return await apart(
+            lambda: encode(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
+        )
+
+    async def holds(self, key: SessionKey, append: Append) -> bool:
+        """Return whether exactly these events are stored, since any time before."""
+        stored, newest = await self.newest(key, lambda _: None)
+        return stored is not None and all(holds({*newest}, text) for text in append.texts)
+
+    async def newest(
+        self, key: SessionKey, at_least: Callable[[StoredSession], int | None]
+    ) -> tuple[StoredSession | None, Sequence[str]]:
+        """Return the session as it is now, ``None`` if it is gone, and its newest events as texts.
+
+        Raises:
+            StoredDataError: a segment is missing.
+        """
+
+        async def look() -> tuple[StoredSession | None, Sequence[str]] | Changed:
+            stored = await self.reader.stored(key)
+            if stored is None or stored.has_expired:
+                return None, ()
+            newest = await self.reader.newest(stored, at_least=at_least(stored))
+            if newest is not None:
+                return stored, newest
+            # Without these events, nobody can say that one is not stored.
+            if await self.reader.lost(stored) is None:
+                raise segment_missing(stored)
+            return CHANGED
+
+        return await read_whole(self.storage.documents.deadline_s, look)
+
+    async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
+        """Return what others wrote since *marker*; ``None`` if it cannot be read."""
+        try:
+            return await self.reader.since(key, marker)
+        except StoreError as exc:
+            # The event is stored, so the append succeeds. The next append conflicts and learns.
+            telemetry.warn(logger, "merged, but what others wrote is not read yet", exc)
+            return None
+
+    async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
+        """Move the tail into a segment, and return the new *marker*.
+
+        Sealing never fails: a later append moves a tail that cannot be moved now.
+        """
+        now = self.storage.documents.clock.now()
+        try:
+            stored = await self.reader.stored(key)
+            if stored is None or not stored.tail:
+                return marker
+            writes = self.storage.layout.seal(stored, sealed_tail(stored), now=now)
+            written = await commit_once(self.storage.documents, writes)
+        except StoreError as exc:
+            # The append before it is stored, so it must not fail.
+            telemetry.warn(logger, "sealing is put off", exc)
+            return marker
+        if written is None:
+            return marker  # the handle's next append learns the new update time
+        self.reader.tails.sealed(stored.marker)
+        if marker != stored.marker:
+            return marker
+        expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
+        return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
+
+
+class _Appending:
+    """One append: what its next commit requires, and what became of the earlier ones."""
+
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        *,
+        merging: bool,
+        new_part: int | None,
+        hold: Hold | None,
+        put_again: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.base = base
+        self._recorder = recorder
+        self._key = key
+        self._append = append
+        self._merging = merging
+        self._new_part = new_part
+        self._hold = hold
+        self._put_again = put_again
+        self._redactions = base.redactions
+        self._expiry: Expiry | None = None
+        self._merged = False
+
+    async def run(self) -> Appended:
+        """Commit until the append is stored, or another write conflicts with it."""
+        if self._hold is not None:
+            self.base = self._hold.newest(self.base)
+        documents = self._recorder.storage.documents
+        return await transact(documents, self._look, self._decide, known=(None,))
+
+    async def _look(self) -> Look:
+        """Read the session after a refusal, and find what became of the append."""
+        base, hold = self.base, self._hold
+        stored, newest = await self._recorder.newest(self._key, lambda stored: events_to_settle(base, stored))
+        if hold is not None and stored is not None:
+            hold.learn(stored)
+        turn = None if hold is None else (hold.epoch, hold.fence)
+        settlement = settle(self._append, marker=base, stored=stored, newest=newest, turn=turn)
+        if settlement is Settlement.STALE:
+            telemetry.count_conflict()
+        return Look(stored, settlement)
+
+    def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
+        if seen is not None:
+            if seen.settlement is Settlement.LOST and self._hold is not None:
+                raise self._hold.lose()
+            found = resolve(seen, attempts, append=self._append, base=self.base, merging=self._merging)
+            if isinstance(found, Appended):
+                if self._hold is not None:
+                    self._hold.appended(found.marker)
+                return Done(replace(found, merged=self._merged))
+            self._merged = self._merged or seen.settlement is Settlement.STALE
+            self.base = found
+        if not self._suffices(is_read=seen is not None):
+            return READ_AGAIN
+        # The look finds an earlier commit that was applied; its update time refuses one that arrives late.
+        return Commit(self._writes, self._appended, is_first=True)
+
+    def _suffices(self, *, is_read: bool) -> bool:
+        """Return whether a commit may stand on the base without a look at the session, or if it *is_read*."""
+        if not self.base.update_time:  # a server may take time 0 for that of a missing document
+            return False
+        if self._hold is not None and not self._hold.has_seen(self.base):
+            return False
+        # Firestore adds an equal event to the tail once, and the commit would count it twice.
+        return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)
+
+    async def _writes(self) -> list[Write]:
+        if self.base.redactions != self._redactions:
+            await self._put_again()  # a redaction may have removed equal payloads
+            self._redactions = self.base.redactions
+        self._expiry = await self._recorder.lifetimes.extend(
+            self._key, self.base, spilled=self._append.spilled, new_part=self._new_part
+        )
+        return await self._recorder.encoded(self._key, self._append, self.base, self._expiry, self._hold)
+
+    def _appended(self, written: Sequence[Written]) -> Appended:
+        self._recorder.reader.tails.appended(self.base, self._append)
+        marker = self.base.advanced(self._append, written[0].update_time, self._expiry)
+        if self._hold is not None:
+            self._hold.appended(marker)
+        return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)
+
+
+def resolve(
+    seen: Look, attempts: Attempts, *, append: Append, base: Marker, merging: bool
+) -> Appended | Marker:
+    """Return the *append* if it is stored, or else the marker that its next commit requires.
+
+    *base* is the marker that the refused commit required. When *merging*, the append may follow others that
+    its handle has not seen.
+
+    Raises:
+        SessionMissingError: the session is gone; nothing was written.
+        SessionConflictError: another writer was first, and *merging* is false, or the session was restored;
+            the session does not have the event.
+        PartlyHeldError: it has some of the events.
+        OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
+            before that.
+    """
+    stored, settlement = seen.stored, seen.settlement
+    if stored is None or settlement is Settlement.MISSING:
+        if attempts.maybe_applied and (append.delta.app or append.delta.user):
+            # The shared state outlives the session.
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the session was gone; read before repeating it"
+            )
+        raise SessionMissingError(NOT_FOUND)
+    if settlement in (Settlement.LANDED, Settlement.HELD):
+        return Appended(marker=stored.marker, tail_bytes=0, was_held=settlement is Settlement.HELD)
+    if settlement is Settlement.PARTLY:
+        raise PartlyHeldError
+    if settlement is Settlement.OVERTAKEN:
+        # Without an update time, the handle's next append finds what others appended.
+        return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
+    if settlement is Settlement.RESTORED:
+        if attempts.maybe_applied and (append.delta.app or append.delta.user):
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the session was restored to an earlier point; read before "
+                "repeating it"
+            )
+        raise SessionConflictError(
+            "The session was restored to an earlier point since it was loaded: it lost the events after the "
+            "point. Read the session again, and decide again whether to append."
+        )
+    if settlement is Settlement.STALE and not merging:
+        raise SessionConflictError(
+            "The session has been modified in storage since it was loaded. "
+            "Reload the session before appending again."
+        )
+    # The next commit requires exactly this document: it meets no other session, and storage refuses an
+    # earlier commit that arrives late.
+    return stored.marker

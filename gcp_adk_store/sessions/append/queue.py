@@ -1,0 +1,223 @@
+"""Appends that wait for the permit of their session, and those that their callers no longer wait for."""
+
+import asyncio
+import copy
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.sessions.append.encode import EncodedAppend
+from gcp_adk_store.sessions.append.turn import Hold
+
+_MOST_LEFT: Final = 1_000
+"""Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
+
+MOST_BEHIND: Final = 100
+"""Events of one session that appends may leave behind, with ``event_text_bytes`` together; then they wait."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """An append that waits for the permit of its session, or for the commit that it goes with."""
+
+    session: Session
+    event: Event
+    loop: asyncio.AbstractEventLoop
+    hold: Hold | None = None
+    """The turn that it is a part of."""
+    encoded: EncodedAppend | None = None
+    is_in_handle: bool = False
+    """Whether the handle held an event of this id before."""
+    held: Event | None = None
+    """The event in the handle, once it is there."""
+    is_stored: bool = False
+    outcome: "asyncio.Future[Event] | None" = None
+    """Set once a commit is to include it."""
+
+    @property
+    def is_rewind(self) -> bool:
+        """Whether ADK's rewind made the event: its state delta depends on what is stored."""
+        return self.event.actions.rewind_before_invocation_id is not None
+
+    @property
+    def may_share(self) -> bool:
+        """Whether other events may be in its commit: it has no payloads, which are written before."""
+        return self.encoded is not None and not self.encoded.change.has_payloads and not self.is_rewind
+
+    @property
+    def size(self) -> int:
+        """Bytes of its text, once it is encoded."""
+        return 0 if self.encoded is None else sum(len(text.encode()) for text in self.encoded.append.texts)
+
+    def begin(self) -> None:
+        """Let a commit include it."""
+        self.outcome = self.loop.create_future()
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """Set its outcome, unless it has one."""
+        if self.outcome is None or self.outcome.done():
+            return
+        if failure is None:
+            self.outcome.set_result(self.event)
+        elif isinstance(failure, Exception):
+            self.outcome.set_exception(failure)
+        else:
+            self.outcome.cancel()
+
+
+class Queues:
+    """Appends that wait, in their order, by event loop and session."""
+
+    def __init__(self) -> None:
+        self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[Waiting]] = {}
+
+    def add(self, key: SessionKey, waiting: Waiting) -> None:
+        """Let *waiting* be the last."""
+        self._queues.setdefault((waiting.loop, key), deque()).append(waiting)
+
+    def of(self, key: SessionKey, session: Session) -> list[Waiting]:
+        """Return the appends of the handle *session* that wait in this event loop, in their order."""
+        queue = self._queues.get((asyncio.get_running_loop(), key), ())
+        return [waiting for waiting in queue if waiting.session is session]
+
+    def first(self, key: SessionKey, loop: asyncio.AbstractEventLoop) -> Waiting | None:
+        """Return the append that waits longest; ``None`` if none waits."""
+        queue = self._queues.get((loop, key))
+        return queue[0] if queue else None
+
+    def take(self, key: SessionKey, waiting: Waiting) -> bool:
+        """Let *waiting* wait no longer; return whether it did until now."""
+        queue = self._queues.get((waiting.loop, key), deque())
+        if waiting not in queue:
+            return False
+        queue.remove(waiting)
+        if not queue:
+            del self._queues[waiting.loop, key]
+        return True
+
+
+class Behind:
+    """Appends that returned before they were stored, and the failures of such appends, by their handles.
+
+    After a failure nothing else is appended through the handle: what is stored of it is always the beginning
+    of what was appended.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, Waiting]] = {}
+        self._failures: dict[int, _Failure] = {}
+        self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
+        """Failures that nobody has got, of handles that are gone: the first of each session."""
+
+    def add(self, key: SessionKey, waiting: Waiting, task: "asyncio.Task[Event]") -> None:
+        """Remember that *task* stores *waiting*, which is in its handle."""
+        self._tasks[task] = key, waiting
+        task.add_done_callback(self._end)
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    async def stored(self, concerns: Callable[[SessionKey, Waiting], bool]) -> None:
+        """Wait for the appends of this event loop that are chosen and have begun before this call."""
+        loop = asyncio.get_running_loop()
+        tasks = [
+            task
+            for task, (key, waiting) in self._tasks.items()
+            if waiting.loop is loop and concerns(key, waiting)
+        ]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def is_full(self, key: SessionKey, *, most_bytes: int) -> bool:
+        """Return whether appends to a session should wait for those before them."""
+        sizes = [waiting.size for other, waiting in self._tasks.values() if other == key]
+        return len(sizes) >= MOST_BEHIND or sum(sizes) >= most_bytes
+
+    def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:
+        """Remember that an event of the handle *session* is not stored, or perhaps not."""
+        if id(session) not in self._failures:
+            place = id(session)
+            alive = weakref.ref(session, lambda _: self._leave(place))
+            # A copy without a traceback: its frames hold the handle, which would live as long as the failure.
+            kept = again(failure) if isinstance(failure, StoreError) else None
+            self._failures[place] = _Failure(key, alive, kept)
+
+    def _leave(self, place: int) -> None:
+        """Keep a failure of a handle that is gone, such as that of a tool, for the end of the turn."""
+        failure = self._failures.pop(place, None)
+        if failure is not None and not failure.is_reported and failure.key not in self._left:
+            self._left[failure.key] = failure
+            if len(self._left) > _MOST_LEFT:
+                self._left.popitem(last=False)
+
+    def failure(self, session: Session) -> BaseException | None:
+        """Return the error of an append through the handle *session* that failed, for what runs behind."""
+        failure = self._failures.get(id(session))
+        return failure.error() if failure is not None and failure.session() is session else None
+
+    def require_whole(self, session: Session) -> None:
+        """Require that no append through the handle *session* failed, on behalf of its caller.
+
+        Raises:
+            StoreError: the failure.
+        """
+        if (error := self.failure(session)) is not None:
+            self._failures[id(session)].is_reported = True
+            raise error
+
+    def require_all(self, key: SessionKey | None = None) -> None:
+        """Require that no append to a session, or to any, failed without being reported so far.
+
+        Raises:
+            StoreError: the failure.
+        """
+        for failure in [*self._failures.values(), *self._left.values()]:
+            if not failure.is_reported and key in (None, failure.key):
+                failure.is_reported = True
+                if self._left.get(failure.key) is failure:
+                    del self._left[failure.key]
+                raise failure.error()
+
+    def _end(self, task: "asyncio.Task[Event]") -> None:
+        key, waiting = self._tasks.pop(task)
+        if task.cancelled():
+            self.fail(key, waiting.session, asyncio.CancelledError())
+        elif (failure := task.exception()) is not None:
+            self.fail(key, waiting.session, failure)
+
+
+@dataclass(eq=False, slots=True)
+class _Failure:
+    key: SessionKey
+    session: "weakref.ref[Session]"
+    failure: StoreError | None
+    """What the append raised; ``None`` if it was cancelled."""
+    is_reported: bool = False
+    """Whether a caller got it."""
+
+    def error(self) -> BaseException:
+        """Return the error for a later call."""
+        if self.failure is None:
+            return SessionConflictError(
+                "an event that was appended before was cancelled; read the session again"
+            )
+        made = again(self.failure, "an event that was appended before failed, so read the session again: ")
+        key = self.key
+        made.operation = "append_event"
+        made.key = f"app_name={key.app!r} user_id={key.user!r} session_id={key.session!r}"
+        return made
+
+
+def again(failure: StoreError, before: str = "") -> StoreError:
+    """Return the same error for another call, with *before* its message."""
+    made = copy.copy(failure)
+    made.args = (f"{before}{Exception.__str__(failure)}", *failure.args[1:])
+    made.__cause__ = failure.__cause__
+    return made

@@ -1,0 +1,368 @@
+"""Append events: those of one process that wait for each other on a session go in one commit."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import reduce
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
+from gcp_adk_store.kernel.concurrency import Limiter, Lru
+from gcp_adk_store.kernel.operation import Operation
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Append
+from gcp_adk_store.sessions.append.commit import Appended, PartlyHeldError, SessionRecorder
+from gcp_adk_store.sessions.append.encode import (
+    EncodedAppend,
+    EventEncoder,
+    Follower,
+    HeldEvents,
+    UnderWay,
+    learn,
+    report_unawaited,
+    rewound,
+)
+from gcp_adk_store.sessions.append.queue import Behind, Queues, Waiting, again
+from gcp_adk_store.sessions.read.completion import Found
+from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of, without_temporary
+from gcp_adk_store.settings import SessionLimits
+
+
+class Appender:
+    """Appends events to the sessions below one prefix of a database, for one service."""
+
+    def __init__(
+        self,
+        recorder: SessionRecorder,
+        encoder: EventEncoder,
+        limits: SessionLimits,
+        *,
+        merging: bool,
+        running: Limiter,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            recorder: Stores the events.
+            encoder: Encodes them.
+            limits: The limits of the service.
+            merging: Whether an append that another writer overtook is stored after the other's.
+            running: The permits of the service's operations; a commit takes one.
+        """
+        self._reader = recorder.reader
+        self._recorder = recorder
+        self._encoder = encoder
+        self._limits = limits
+        self._merging = merging
+        self._running = running
+        self.permits = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
+        """By session: tasks, threads and loops that share one handle do not conflict with each other."""
+        self.follower: Follower | None = None
+        """Receives each stored event once, in order. An append succeeds also when it fails."""
+        # Ids of events that this process stored lately: a handle that was read without its events does not
+        # hold them. A known id is only a reason to ask storage for the event.
+        self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
+        self._held = HeldEvents()
+        self._queues = Queues()
+        self._behind = Behind()
+        self._under_way = UnderWay(self.permits)
+
+    async def append(self, key: SessionKey, mine: Waiting) -> Event:
+        """Store the event of *mine* and apply it to its handle; return the event."""
+        self._queues.add(key, mine)
+        return await self._wait(key, mine)
+
+    async def flush(self) -> None:
+        """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
+        await self._behind.stored(lambda _, __: True)
+        await self._under_way.wait()
+        if self.follower is not None:
+            await self.follower.flush()
+        self._behind.require_all()
+
+    async def flush_session(self, key: SessionKey) -> None:
+        """Wait until the appends of this event loop to one session are stored."""
+        await self._behind.stored(lambda other, _: other == key)
+        self._behind.require_all(key)
+
+    async def ready(self, operation: Operation) -> None:
+        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
+        if not self._behind:
+            return
+        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
+
+        def concerns(key: SessionKey, waiting: Waiting) -> bool:
+            of_app = waiting.encoded is not None and bool(waiting.encoded.append.delta.app)
+            return app in (None, key.app) and (of_app or user in (None, key.user))
+
+        await self._behind.stored(concerns)
+
+    async def append_behind(self, key: SessionKey, mine: Waiting) -> Event:
+        """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn."""
+        session, event = mine.session, mine.event
+        self._behind.require_whole(session)
+        answers = mine.hold is not None and mine.hold.answers  # its commit removes a message that waits
+        if not (mine.is_rewind or answers):
+            apply_temporary(session, event)
+            mine.encoded = await self._encoder.of_event(event)
+        if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
+            await self._behind.stored(lambda other, _: other == key)
+            self._behind.require_whole(session)
+            self._queues.add(key, mine)
+            return await self._wait(key, mine)
+        # Without an await, so that the order in the handle is that of the queue.
+        self._behind.require_whole(session)
+        self._apply(mine, mine.encoded)
+        self._queues.add(key, mine)
+        self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
+        # ADK calls a user's message final, too, which begins a turn.
+        ends = mine.event.author != "user" and mine.event.is_final_response()
+        if ends or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
+            await self._behind.stored(lambda other, _: other == key)
+            self._behind.require_whole(session)
+        return mine.event
+
+    def _is_known(self, key: SessionKey, waiting: Waiting) -> bool:
+        """Return whether storage may hold the event already; not of one that is in its handle unstored."""
+        if waiting.held is not None:
+            return False
+        waiting.is_in_handle = self._held.holds(waiting.session, waiting.event.id)
+        return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))
+
+    def _is_in_tail(self, waiting: Waiting) -> bool:
+        """Return whether the tail that the handle knows may hold the event, also if it is unknown."""
+        base = marker_of(waiting.session)
+        if base is None or waiting.encoded is None:
+            return True
+        return self._reader.tails.may_hold(base, waiting.encoded.append)
+
+    async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
+        """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
+        try:
+            permit = await self.permits.acquire(key)
+        except BaseException as exc:
+            if mine.outcome is None:  # nothing was sent
+                self._queues.take(key, mine)
+                self._fail(key, [mine], exc)
+                raise
+            if not isinstance(exc, OverloadedError):
+                mine.outcome.add_done_callback(report_unawaited)
+                raise
+        else:
+            if mine.outcome is None:
+                self._queues.take(key, mine)
+                work = self._permitted(key, mine)
+                return await self._under_way.see_through(permit, work)
+            self.permits.release(permit)
+        try:
+            return await asyncio.shield(mine.outcome)
+        except asyncio.CancelledError:
+            mine.outcome.add_done_callback(report_unawaited)
+            raise
+
+    async def _permitted(self, key: SessionKey, first: Waiting) -> Event:
+        async with self._running.permit():
+            return await self._lead(key, first)
+
+    async def _lead(self, key: SessionKey, first: Waiting) -> Event:
+        """Store an append that has the permit, and those behind it that go in the same commit."""
+        if first.held is None:
+            apply_temporary(first.session, first.event)
+            if first.hold is not None:
+                first.event = first.hold.claimed(first.event)
+        encoded = first.encoded or await self._encoder.of_event(first.event)
+        known = self._is_known(key, first)
+        if known and await self._recorder.holds(key, encoded.append):
+            return self._recognised(key, first)
+        if first.is_rewind:
+            encoded = await self._encoder.of_event(await rewound(self._reader, key, first.event))
+            if known and await self._recorder.holds(key, encoded.append):
+                return self._recognised(key, first)
+        first.encoded = encoded
+        group = [first]
+        try:
+            await self._gather(key, group)
+            await self._store(key, group)
+        except BaseException as exc:
+            self._fail(key, group, exc)
+            for member in group[1:]:
+                member.end(again(exc) if isinstance(exc, StoreError) else exc)
+            raise
+        return first.event
+
+    def _recognised(self, key: SessionKey, redelivered: Waiting) -> Event:
+        """Remember an event that storage has, also for handles that were read without it; return it."""
+        self._delivered.put((key, redelivered.event.id), value=True)
+        return without_temporary(redelivered.event)
+
+    def _require_whole(self, group: Sequence[Waiting]) -> None:
+        """Require that no event of the same handle before one of *group* failed, if it was left behind.
+
+        Nobody awaits this commit, so the failure stays to be reported.
+        """
+        for member in group:
+            failure = None if member.held is None else self._behind.failure(member.session)
+            if failure is not None:
+                raise failure
+
+    def _fail(self, key: SessionKey, group: Sequence[Waiting], failure: BaseException) -> None:
+        """Let no event follow those of *group* that are in their handles and not stored."""
+        for member in group:
+            if member.held is not None and not member.is_stored:
+                self._behind.fail(key, member.session, failure)
+
+    async def _gather(self, key: SessionKey, group: list[Waiting]) -> None:
+        """Add to *group* the appends behind its first that go in the same commit; encode them."""
+        size = group[0].size
+        while following := self._queues.first(key, group[0].loop):
+            await asyncio.sleep(0)  # a hundred sessions that gather at once would hold up the event loop
+            if self._queues.first(key, group[0].loop) is not following:
+                continue  # its caller was cancelled meanwhile
+            if not (group[-1].may_share and self._may_follow(key, group, following)):
+                return
+            try:
+                following.encoded = following.encoded or await self._encoder.of_event(following.event)
+            except Exception as exc:  # noqa: BLE001  # it is its caller's, and not that of the first
+                if self._queues.take(key, following):
+                    following.begin()
+                    following.end(exc)
+                continue
+            if not following.may_share or size + following.size > self._limits.event_text_bytes:
+                return
+            if self._queues.take(key, following):  # otherwise its caller was cancelled
+                size += following.size
+                following.begin()
+                if following.held is None:
+                    apply_temporary(following.session, following.event)
+                group.append(following)
+
+    def _may_follow(self, key: SessionKey, group: Sequence[Waiting], following: Waiting) -> bool:
+        """Return whether an append may go with *group*, before it is encoded."""
+        first, event = group[0], following.event
+        if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
+            return False
+        if following.is_rewind or any(event.id == member.event.id for member in group):
+            return False
+        if self._is_known(key, following):
+            return False  # storage is asked for it
+        if following.session is first.session:
+            return True
+        markers = marker_of(first.session), marker_of(following.session)
+        return self._merging and None not in markers
+
+    async def _store(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+        """Store *group*, together or else one by one, and set the outcomes of all but the first.
+
+        Raises:
+            StoreError: that of the first, or of all.
+        """
+        try:
+            await self._commit(key, group)
+        except (InvalidInputError, PartlyHeldError):
+            if len(group) == 1:
+                raise
+        else:
+            return
+        failure = None
+        for member in group:
+            try:
+                await self._commit(key, [member])
+            except StoreError as exc:
+                self._fail(key, [member], exc)
+                failure = failure or (exc if member is group[0] else None)
+                member.end(exc)
+        if failure is not None:
+            raise failure
+
+    async def _commit(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+        """Store *group* in one commit, apply it to the handles, and set the outcomes."""
+        self._require_whole(group)
+        encoded = [member.encoded for member in group if member.encoded is not None]
+        append = reduce(Append.and_then, (one.append for one in encoded))
+        handles = list({id(member.session): member.session for member in group}.values())
+        merging = self._merging
+        hold = group[0].hold
+        if hold is not None:
+            hold.commits([member.event.id for member in group])
+        appended = await self._recorder.append(
+            key, append, marker_of(handles[0]), encoded[0].change, merging=merging, hold=hold
+        )
+        if appended.was_held:
+            mark(handles[0], appended.marker)
+            self._end_held(key, group)
+            return
+        await self._follow(key, group, encoded, handles, appended)
+        if hold is not None:
+            hold.follow(marker_of(handles[0]))
+        for member in group:
+            member.end()
+
+    async def _follow(
+        self,
+        key: SessionKey,
+        group: Sequence[Waiting],
+        encoded: Sequence[EncodedAppend],
+        handles: Sequence[Session],
+        appended: Appended,
+    ) -> None:
+        """Let the *handles* follow a commit of *group*."""
+        markers = [marker_of(handle) for handle in handles]
+        after = [appended.marker]
+        missed: list[Found | None] = [None]
+        if appended.merged or len(handles) > 1:
+            # Unless a handle learns what it missed, its next append conflicts.
+            after = [marker and marker.at("") for marker in markers]
+            missed = [await self._recorder.missed(key, marker) if marker else None for marker in markers]
+        # Without an await, the callers' sessions become equal to storage.
+        for member, one in zip(group, encoded, strict=True):
+            self._delivered.put((key, member.event.id), value=True)
+            if member.held is None:
+                self._apply(member, one)
+            member.is_stored = True
+        for handle, marker, found in zip(handles, after, missed, strict=True):
+            mark(handle, marker)
+            if found is not None:
+                self._learn(key, handle, found)
+        self._tell(group)
+        if appended.tail_bytes >= self._limits.seal_tail_bytes:
+            await self._seal(key, handles)
+
+    def _end_held(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+        """End appends whose events were stored before."""
+        for member in group:
+            self._delivered.put((key, member.event.id), value=True)
+            member.is_stored = True
+            if member.held is None:
+                member.event = without_temporary(member.event)
+            member.end()
+
+    def _tell(self, group: Sequence[Waiting]) -> None:
+        """Tell the follower of the events of *group*, whose handles are equal to storage."""
+        for member in group:
+            if self.follower is not None and member.held is not None:
+                self.follower.appended(member.session, member.held)
+
+    def _learn(self, key: SessionKey, handle: Session, found: Found) -> None:
+        """Add what others wrote to a handle, before its own events that still wait."""
+        learn(handle, found, [each.held for each in self._queues.of(key, handle) if each.held])
+
+    async def _seal(self, key: SessionKey, handles: Sequence[Session]) -> None:
+        """Move the tail into a segment, and let the *handles* that know this very tail know it."""
+        before = marker_of(handles[0])
+        sealed = await self._recorder.seal(key, before)
+        for handle in handles:
+            if marker_of(handle) == before:
+                mark(handle, sealed)
+
+    def _apply(self, member: Waiting, encoded: EncodedAppend) -> None:
+        """Make the handle of *member* equal to storage with its event."""
+        session = member.session
+        event = without_temporary(member.event)
+        event.actions.state_delta = encoded.delta
+        session.state.update(event.actions.state_delta)
+        held = encoded.held(event)
+        if not (member.is_in_handle and any(one is event for one in session.events)):
+            session.events.append(held)
+        session.last_update_time = encoded.append.timestamp
+        member.event, member.held = event, held

@@ -1,0 +1,1 @@
+"""Titles and labels of sessions."""

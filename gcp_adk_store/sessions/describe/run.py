@@ -1,0 +1,58 @@
+"""Describe sessions: their titles and labels."""
+
+from functools import partial
+
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.stored import read_header
+from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
+from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
+from gcp_adk_store.sessions.read.reader import NOT_FOUND
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+
+async def find_info(storage: SessionStorage, key: SessionKey) -> SessionInfo | None:
+    """Return what is known of a session without its events; ``None`` if it does not exist or has expired."""
+    found = await _look(storage, key)
+    return None if found is None else found[1]
+
+
+async def describe(storage: SessionStorage, key: SessionKey, description: Description) -> SessionInfo:
+    """Change a session's title and labels, as the service's ``update_session_info``, which has the errors."""
+    return await transact(
+        storage.documents,
+        partial(_look, storage, key),
+        partial(_described, storage.layout, description),
+        advice="calling again is safe",
+    )
+
+
+async def _look(storage: SessionStorage, key: SessionKey) -> tuple[StoredSession, SessionInfo] | None:
+    """Return a session and its info; ``None`` if it does not exist or has expired."""
+    if not key.session:
+        return None
+    (document,) = await storage.documents.get([storage.layout.session(key)], fields=HEADER_OF_INFO)
+    if document is None:
+        return None
+    stored = read_header(document, with_state=False)
+    return None if stored.has_expired else (stored, read_info(document, stored))
+
+
+def _described(
+    layout: Layout, description: Description, found: tuple[StoredSession, SessionInfo] | None, _: Attempts
+) -> Decision[SessionInfo]:
+    """Decide what *description* changes of the session that was *found*.
+
+    Raises:
+        SessionMissingError: there is none.
+    """
+    if found is None:
+        raise SessionMissingError(NOT_FOUND)
+    stored, info = found
+    described = description.applied_to(info)
+    if described == info:
+        return Done(info)
+    return Commit([layout.describe(stored, described.title, described.labels)], lambda _: described)

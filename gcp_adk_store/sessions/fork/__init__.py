@@ -1,0 +1,1 @@
+"""New sessions from old ones, at a point of their past."""

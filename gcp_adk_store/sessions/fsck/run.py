@@ -1,0 +1,311 @@
+"""Check the sessions and memories of a user, of an app, or of all."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from gcp_adk_store.codec.documents import chunk_owner
+from gcp_adk_store.codec.memories import content_text
+from gcp_adk_store.codec.memory_documents import MemoryLayout
+from gcp_adk_store.codec.stored import read_state
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.kernel.ports import Reads
+from gcp_adk_store.kernel.transact import commit_once
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.sessions.fsck.faults import Fault, merged
+from gcp_adk_store.sessions.fsck.held import Held, Holdings, Scope
+from gcp_adk_store.sessions.fsck.memories import MemoryCheck
+from gcp_adk_store.sessions.fsck.parts import chunk_faults, deletion_faults, object_faults, restore_faults
+from gcp_adk_store.sessions.fsck.session_run import (
+    Reading,
+    SessionLook,
+    orphan_faults,
+    read_all,
+)
+from gcp_adk_store.sessions.fsck.sessions import Header, read_header
+from gcp_adk_store.sessions.read.references import in_memories, in_texts
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+
+async def memory_faults(
+    storage: SessionStorage, reads: Reads, path: str, held: Held, *, full: bool, before: float
+) -> list[Fault]:
+    """Return what is wrong with the memories whose head is at *path*."""
+    layout = MemoryLayout(storage.layout)
+    if held.document is None:
+        return await _payload_faults(storage, path, None, held, full=full, before=before)
+    check = MemoryCheck.of(held.document)
+    if isinstance(check, Fault):
+        return [check]
+    head = check.head
+    for shard in head.shards:
+        place = layout.shard(path, head.epoch, shard.number)
+        check.take_shard(shard, place, (await reads.get([place]))[0])
+    for part in head.vectors.parts:
+        place = layout.vectors(path, head.epoch, part.number)
+        check.take_vectors(part, place, (await reads.get([place]))[0])
+    found = check.end()
+    if head.has_ended() and not found:
+        return []  # Firestore may have removed some of the payloads
+    if any(fault.code in ("FSCK602", "FSCK603") for fault in found):
+        return found  # what they refer to is unknown
+    return [*found, *await _payload_faults(storage, path, check, held, full=full, before=before)]
+
+
+async def _payload_faults(
+    storage: SessionStorage, path: str, check: MemoryCheck | None, held: Held, *, full: bool, before: float
+) -> list[Fault]:
+    """Return what is wrong with payloads, each of which goes with its memory."""
+    faults: list[Fault] = []
+    references: dict[PayloadOwner, dict[PayloadRef, str]] = {}
+    for place, memory, text in () if check is None else check.texts:
+        if memory.life is None or (check is not None and memory.has_ended(check.head.read_time)):
+            continue
+        owner = PayloadOwner(path=path, life=memory.life)
+        try:
+            found = await in_texts(storage.payloads, owner, [content_text(text)])
+        except StoredDataError as exc:
+            faults.append(Fault(code="FSCK301", path=place, item=memory.life, says=str(exc)))
+            continue
+        references.setdefault(owner, {}).update(dict.fromkeys(found, place))
+    for owner in dict.fromkeys([*references, *_owners_of(held)]):
+        used = references.get(owner, {})
+        # They expire with their memory, each at its own time.
+        chunks = [
+            replace(chunk, fields={**chunk.fields, "expire_at": None}) if used else chunk
+            for chunk in held.chunks
+            if (chunk_owner(chunk.path) or (None,))[0] == owner
+        ]
+        faults += chunk_faults(storage.layout, owner, used, chunks, expiry=None, before=before)
+        in_bucket = storage.payloads.in_bucket
+        if in_bucket is not None and used:
+            faults += object_faults(used, await in_bucket.of(owner), before=0.0)
+        if full:
+            reading = Reading(storage, owner)
+            await read_all(reading, used)
+            faults += reading.faults
+    return faults
+
+
+def _owners_of(held: Held) -> list[PayloadOwner]:
+    found = (chunk_owner(chunk.path) for chunk in held.chunks)
+    return [each[0] for each in found if each is not None]
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a check has looked at so far."""
+
+    sessions: int = 0
+    segments: int = 0
+    events: int = 0
+    payloads: int = 0
+
+
+_SESSION: Final = 3  # level of a path
+
+OnProgress = Callable[[Checked], None]
+
+
+class Checker:
+    """Looks at everything below one prefix of a database, and confirms each fault.
+
+    The first look goes through all documents in the order of their names. Where it finds a fault, two more
+    looks at the one owner follow, each at one snapshot of the documents, and only what both of them find is
+    told. A bucket has no snapshots: a write that puts or removes objects between the reads of one look does
+    not show the same in the next, since epochs are never used twice.
+    """
+
+    def __init__(self, storage: SessionStorage) -> None:
+        self._storage = storage
+        self._holdings = Holdings(storage.documents, storage.layout)
+        self._memories = MemoryLayout(storage.layout)
+
+    async def find(
+        self, scope: Scope, *, full: bool, older_than_s: float, on_progress: OnProgress | None
+    ) -> AsyncIterator[Fault]:
+        """Yield the faults within *scope*."""
+        checked = Checked()
+        clock = self._storage.documents.clock
+        async for path, held in self._holdings.within(scope):
+            before = clock.now() - older_than_s
+            reads = self._storage.documents
+            faults = await self._look(reads, path, held, full=full, before=before, checked=checked)
+            if faults:
+                faults = await self._confirmed(path, full=full, before=before)
+            for fault in faults:
+                yield fault
+            if on_progress is not None:
+                on_progress(checked)
+        before = clock.now() - older_than_s
+        async for fault in self._orphans_in_bucket(scope, before=before):
+            yield fault
+        for fault in await self._lost_files(scope, before=before):
+            yield fault
+
+    async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Mend *faults* whose documents are as they were seen; return those that were mended."""
+        done: set[str] = set()
+        for writes in merged(faults):
+            if await commit_once(self._storage.documents, writes) is None:
+                continue  # another writer was first
+            done.update(item.path for item in writes)
+        return [fault for fault in faults if fault.repair and all(item.path in done for item in fault.repair)]
+
+    async def _confirmed(self, path: str, *, full: bool, before: float) -> list[Fault]:
+        """Return the faults that two looks at one owner find."""
+        looks = []
+        for _ in range(2):
+            async with self._storage.documents.snapshot() as reads:
+                held = await Holdings(reads, self._storage.layout).of(path)
+                looks.append(await self._look(reads, path, held, full=full, before=before))
+        seen = {fault.identity for fault in looks[0]}
+        return [fault for fault in looks[1] if fault.identity in seen]
+
+    async def _look(
+        self,
+        reads: Reads,
+        path: str,
+        held: Held,
+        *,
+        full: bool,
+        before: float,
+        checked: Checked | None = None,
+    ) -> list[Fault]:
+        layout = self._storage.layout
+        if self._memories.owns(path):
+            return await memory_faults(self._storage, reads, path, held, full=full, before=before)
+        try:
+            key = layout.session_at(path)
+        except StoredDataError as exc:
+            return [Fault(code="FSCK101", path=path, says=str(exc))]
+        if key is None:
+            return await self._shared(path, held, full=full, before=before)
+        header = None if held.document is None else read_header(held.document)
+        living: object = None
+        cut: AbstractSet[int] | None = None
+        if isinstance(header, Header):
+            living, cut = header.stored.epoch, header.cut
+        elif held.document is not None:
+            living = held.document.fields.get("epoch")
+        notes, named = deletion_faults(held.notes, living=living, before=before)
+        restores, removed = restore_faults(held.restores, living=living, cut=cut, before=before)
+        if isinstance(header, Fault):
+            # Its epoch may be wrong: nothing below it can be told to belong to no session.
+            return [header, *notes, *restores]
+        faults: list[Fault] = []
+        if header is not None and not header.stored.has_expired:  # or Firestore may have removed some of it
+            look = SessionLook(self._storage, reads, header, full=full, before=before)
+            faults = await look.look(held, named=removed)
+            if checked is not None:
+                checked.sessions += 1
+                checked.segments += len(header.numbers)
+                checked.events += look.history.events
+                checked.payloads += len(look.history.references)
+        return [*faults, *notes, *restores, *orphan_faults(held, named, living=living, before=before)]
+
+    async def _shared(self, path: str, held: Held, *, full: bool, before: float) -> list[Fault]:
+        """Return what is wrong with the document of an app or a user and its payloads."""
+        layout = self._storage.layout
+        if layout.level_of(path) is None:
+            return [
+                Fault(code="FSCK304", path=part.path, says="it is not below an app, a user or a session")
+                for part in (*held.segments, *held.notes, *held.restores, *held.chunks)
+            ]
+        try:
+            state = read_state(held.document)
+        except StoredDataError as exc:
+            return [Fault(code="FSCK401", path=path, says=str(exc))]
+        owner = layout.shared_payloads(path)
+        found: Mapping[PayloadRef, str] = {
+            value: path for value in state.values() if isinstance(value, PayloadRef)
+        }
+        faults = chunk_faults(layout, owner, found, held.chunks, expiry=None, before=before)
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is not None and found:
+            objects = await in_bucket.of(owner)
+            faults += object_faults(found, objects, before=0.0)  # those unused come at the end
+        reading = Reading(self._storage, owner)
+        if full:
+            await read_all(reading, found)
+        return [*faults, *reading.faults]
+
+    async def _orphans_in_bucket(self, scope: Scope, *, before: float) -> AsyncIterator[Fault]:
+        """Yield the objects whose owner does not exist, or has another life now."""
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is None:
+            return
+        start = self._holdings.path_of(scope)
+        async for page in in_bucket.scan():
+            for owner, objects in groupby(page, key=lambda found: found.owner):
+                old = [found for found in objects if found.put_at < before]
+                if not old or (start and (owner is None or not _is_within(owner.path, start))):
+                    continue
+                if owner is None:
+                    for found in old:
+                        yield Fault(code="FSCK304", path=found.name, says="it does not name its owner")
+                    continue
+                says, used = await self._use_of(owner)
+                for found in old:
+                    if found.sha256 not in used:
+                        yield Fault(code="FSCK305", path=found.name, item=found.sha256, says=says)
+
+    async def _lost_files(self, scope: Scope, *, before: float) -> list[Fault]:
+        """Return the files in a folder that no object has: they do not say whose they are."""
+        objects = self._storage.payloads.objects
+        if objects is None or self._holdings.path_of(scope):
+            return []
+        lost = [file for file in await objects.left(every=True) if file.since < before]
+        return [Fault(code="FSCK307", path=file.name, says="no object has it") for file in lost]
+
+    async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
+        """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""
+        if self._memories.owns(owner.path):
+            return "nothing refers to it", await self._used_by_memory(owner)
+        level = self._storage.layout.level_of(owner.path)
+        if level is None:
+            return "its owner is not an app, a user or a session", frozenset()
+        fields = ("epoch",) if level == _SESSION else None
+        (document,) = await self._storage.documents.get([owner.path], fields=fields)
+        if document is None:
+            return "its owner does not exist", frozenset()
+        if level == _SESSION:
+            is_living = document.fields.get("epoch", owner.life) == owner.life
+            return "its owner has another life now", _Everything() if is_living else frozenset()
+        try:
+            state = read_state(document)
+        except StoredDataError:
+            return "", _Everything()  # it has a fault of its own
+        used = {value.sha256 for value in state.values() if isinstance(value, PayloadRef)}
+        return "nothing refers to it", used
+
+    async def _used_by_memory(self, owner: PayloadOwner) -> AbstractSet[str]:
+        """Return the SHA-256 of the payloads that a memory refers to."""
+        try:
+            return {ref.sha256 for ref in await in_memories(self._storage, owner)}
+        except StoredDataError:
+            return _Everything()  # it has a fault of its own
+
+
+class _Everything(frozenset[str]):
+    """Has each SHA-256: a look at the session tells which of its payloads are not used."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+def scope_of(app: str | None, user: str | None, session: str | None) -> Scope:
+    """Return the scope of three ids.
+
+    Raises:
+        InvalidInputError: a session comes without its user, or a user without the app.
+    """
+    if (session is not None and user is None) or (user is not None and app is None):
+        raise InvalidInputError("a session is named with its user, and a user with the app")
+    return Scope(app=app, user=user, session=session)
+
+
+def _is_within(path: str, start: str) -> bool:
+    return path == start or path.startswith(f"{start}/")

@@ -1,0 +1,303 @@
+"""Look at one session: read its events from the first to the last, and judge what is found."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+from typing import Any, Final
+
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
+from gcp_adk_store.codec.segments import unpack_initial
+from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.ports import Reads
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.sessions.fsck.faults import Fault, digest_faults
+from gcp_adk_store.sessions.fsck.held import Held
+from gcp_adk_store.sessions.fsck.history import History, Run, digest
+from gcp_adk_store.sessions.fsck.parts import (
+    chunk_faults,
+    content_faults,
+    lineage_faults,
+    object_faults,
+    turn_faults,
+)
+from gcp_adk_store.sessions.fsck.sessions import (
+    Header,
+    ended_faults,
+    header_faults,
+    missing_segments,
+    part_expiry_faults,
+    read_counted_segment,
+    sealed_initial_fault,
+    segment_faults,
+    state_fault,
+    tail_run_head,
+    wrong_places,
+)
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+_SEGMENTS_AT_ONCE: Final = 8
+
+
+class Reading:
+    """Reads payloads of one owner, and keeps what is wrong with them."""
+
+    def __init__(self, storage: SessionStorage, owner: PayloadOwner) -> None:
+        self._storage = storage
+        self._owner = owner
+        self.faults: list[Fault] = []
+        self.read: set[PayloadRef] = set()
+
+    async def get(self, ref: PayloadRef, path: str) -> bytes | None:
+        """Return the bytes of a payload that the document at *path* refers to; ``None`` if they are wrong."""
+        self.read.add(ref)
+        try:
+            data = await self._storage.payloads.at(ref.place).get(self._owner, ref)
+        except StoredDataError as exc:
+            self.faults.append(Fault(code="FSCK304", path=path, item=ref.sha256, says=str(exc)))
+            return None
+        found = content_faults(ref, path, data)
+        self.faults += found
+        return None if found else data
+
+    def damaged(self, ref: PayloadRef, path: str, exc: StoredDataError) -> None:
+        """Keep that a payload is not what refers to it says."""
+        self.faults.append(Fault(code="FSCK306", path=path, item=ref.sha256, says=str(exc)))
+
+
+class SessionLook:
+    """One look at a session."""
+
+    def __init__(
+        self, storage: SessionStorage, reads: Reads, header: Header, *, full: bool, before: float
+    ) -> None:
+        layout = storage.layout
+        self._storage = storage
+        self._reads = reads
+        self._header = header
+        self._full = full
+        self._before = before
+        self._owner = layout.session_payloads(header.stored.key, header.stored.epoch)
+        self._reading = Reading(storage, self._owner)
+        self._last_max: float | None = None
+        self._first: Segment | None = None
+        self.history = History(header.stored.epoch)
+        self.faults: list[Fault] = []
+
+    async def look(self, held: Held, *, named: AbstractSet[int]) -> list[Fault]:
+        """Return what is wrong with the session, of which *held* is stored.
+
+        Notes of restores say that the segments *named* are to be removed.
+        """
+        header, faults = self._header, self.faults
+        stored, epoch = header.stored, header.stored.epoch
+        faults += header_faults(header, place=self._storage.payloads.place)
+        faults += lineage_faults(header)
+        faults += turn_faults(header)
+        there = []
+        for document in held.segments:
+            life, _, number = document.path.rpartition("/")[2].rpartition("-")
+            if life == epoch and number.isdecimal():
+                there.append(int(number))
+                if int(number) in header.numbers:
+                    faults += part_expiry_faults(stored.expiry, document)
+        faults += missing_segments(header, there, named=named)
+        numbers = header.numbers
+        for start in range(0, len(numbers), _SEGMENTS_AT_ONCE):
+            await self._segments(numbers[start : start + _SEGMENTS_AT_ONCE])
+        await self._tail()
+        is_whole = not any(fault.code in {"FSCK201", "FSCK202"} for fault in faults)
+        if is_whole:
+            faults += ended_faults(header, self.history, last_max=self._last_max)
+        await self._state(is_whole=is_whole)
+        await self._payloads(held)
+        return [*faults, *self._reading.faults]
+
+    async def _segments(self, numbers: Sequence[int]) -> None:
+        layout, key = self._storage.layout, self._header.stored.key
+        paths = [
+            layout.segments(key, self._header.stored.epoch, range(number, number + 1))[0]
+            for number in numbers
+        ]
+        for number, document in zip(numbers, await self._reads.get(paths), strict=True):
+            if document is None:
+                self.faults.append(
+                    Fault(code="FSCK201", path=self._header.path, item=f"segment {number}", says="is missing")
+                )
+                continue
+            segment, found = await apart(partial(read_counted_segment, document), light=False)
+            self.faults += found
+            if segment is None:
+                continue
+            begin, end = segment.chain_begin, segment.chain_end
+            await self._add(document.path, segment.texts, begin, end, code="FSCK205")
+            if number == self._header.numbers[0]:
+                self._first = segment
+                self._refer_to_initial(segment.initial, document.path)
+            self._last_max = segment.running_max
+            self.faults += segment_faults(self._header, document, number, segment, self.history.newest)
+            self._digests(document, segment.texts, segment.digests, begin, end)
+
+    def _digests(
+        self,
+        document: Document,
+        texts: Sequence[str],
+        found: Sequence[bytes] | None,
+        begin: bytes,
+        end: bytes,
+    ) -> None:
+        self.faults += digest_faults(document, texts, found, begin=begin, end=end)
+
+    async def _tail(self) -> None:
+        stored = self._header.stored
+        begin, found = tail_run_head(self._header, self.history)
+        self.faults += found
+        self._digests(self._header.document, stored.tail, stored.digests, begin, stored.chain)
+        await self._add(self._header.path, stored.tail, begin, stored.chain, code="FSCK107")
+
+    async def _add(self, path: str, texts: Sequence[str], begin: bytes, end: bytes, *, code: str) -> None:
+        events: list[StoredEvent | None] = []
+        refs: list[PayloadRef] = []
+        decoded = await apart(partial(_decoded, texts), light=len(texts) < 2)  # noqa: PLR2004
+        for number, one in enumerate(decoded):
+            if isinstance(one, str):
+                self.faults.append(Fault(code="FSCK111", path=path, item=f"event {number}", says=one))
+                events.append(None)
+                continue
+            refs += one.missing.values()
+            whole = one.missing.get(WHOLE)
+            event: StoredEvent | None = one
+            if whole is not None:
+                event = await self._completed(one, whole, path)
+                refs += () if event is None else event.missing.values()
+            events.append(event)
+        run = Run(path=path, texts=texts, events=events, begin=begin, end=end, code=code, references=refs)
+        await apart(partial(self.history.add, run), light=False)
+
+    async def _completed(self, event: StoredEvent, whole: PayloadRef, path: str) -> StoredEvent | None:
+        data = await self._reading.get(whole, path)
+        if data is None:
+            return None
+        try:
+            return await apart(partial(complete_event, event, {whole: data}), light=False)
+        except StoredDataError as exc:
+            self._reading.damaged(whole, path, exc)
+            return None
+
+    def _refer_to_initial(self, initial: Mapping[str, Any] | PayloadRef | None, path: str) -> None:
+        values = [initial] if isinstance(initial, PayloadRef) else (initial or {}).values()
+        for value in values:
+            if isinstance(value, PayloadRef):
+                self.history.references[value] = path
+
+    async def _initial(self) -> Mapping[str, Any] | None:
+        """Return the initial state, ``None`` if it is unknown or damaged."""
+        header = self._header
+        self._refer_to_initial(header.stored.initial, header.path)
+        initial = header.stored.initial
+        if self._first is not None and self._first.initial is not None:
+            initial = self._first.initial
+        self.faults += sealed_initial_fault(header, self._first, header.stored.initial)
+        if not isinstance(initial, PayloadRef):
+            return initial
+        path = self.history.references[initial]
+        data = await self._reading.get(initial, path)
+        if data is None:
+            return None
+        try:
+            unpacked = await apart(partial(unpack_initial, initial, data), light=False)
+        except StoredDataError as exc:
+            self._reading.damaged(initial, path, exc)
+            return None
+        self._refer_to_initial(unpacked, path)
+        return unpacked
+
+    async def _state(self, *, is_whole: bool) -> None:
+        header, history = self._header, self.history
+        initial = await self._initial()
+        for value in header.stored.state.values():
+            if isinstance(value, PayloadRef):
+                history.references[value] = header.path
+        if not is_whole:
+            return
+        is_proven = not any(fault.code in {"FSCK107", "FSCK205"} for fault in self.faults)
+        for difference in history.differences(header.stored.state, initial):
+            if difference.ref is not None:
+                data = await self._reading.get(difference.ref, header.path)
+                if data is None:
+                    continue
+                try:
+                    value = await apart(partial(unpack_value, difference.ref, data), light=False)
+                except StoredDataError as exc:
+                    self._reading.damaged(difference.ref, header.path, exc)
+                    continue
+                if digest(value) == difference.right:
+                    continue
+            self.faults.append(state_fault(header, difference, is_proven=is_proven))
+
+    async def _payloads(self, held: Held) -> None:
+        header, references_ = self._header, self.history.references
+        self.faults += wrong_places(header, references_)
+        life = self._storage.layout.chunks_of(self._owner)
+        self.faults += chunk_faults(
+            self._storage.layout,
+            self._owner,
+            references_,
+            [chunk for chunk in held.chunks if chunk.path.startswith(life)],
+            expiry=header.stored.expiry,
+            before=self._before,
+        )
+        in_bucket = self._storage.payloads.in_bucket
+        uses_bucket = PayloadPlace.BUCKET in header.stored.spilled or any(
+            ref.place is PayloadPlace.BUCKET for ref in references_
+        )
+        if in_bucket is not None and uses_bucket:
+            objects = await in_bucket.of(self._owner)
+            self.faults += object_faults(references_, objects, before=self._before)
+        if self._full:
+            await read_all(self._reading, references_)
+
+
+async def read_all(reading: Reading, references_: Mapping[PayloadRef, str]) -> None:
+    """Read all payloads that were not read yet, unless they are known to be missing."""
+    for ref in sorted(references_.keys() - reading.read, key=lambda ref: ref.sha256):
+        await reading.get(ref, references_[ref])
+
+
+def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, before: float) -> list[Fault]:
+    """Return the parts that belong to no session and no deletion; those with an expiry remove themselves."""
+    found: list[Fault] = []
+    for segment in held.segments:
+        epoch, _, number = segment.path.rpartition("/")[2].rpartition("-")
+        if epoch == living and number.isdecimal():
+            continue
+        deletion = named.get(epoch)
+        is_named = deletion is not None and number.isdecimal() and int(number) < deletion.sealed
+        if not is_named and segment.fields.get("expire_at") is None:
+            says = "its session does not exist, and no deletion removes it"
+            found.append(Fault(code="FSCK207", path=segment.path, says=says))
+    for chunk in held.chunks:
+        life = chunk.path.rpartition("/")[2].rsplit("-", 2)[0]
+        is_old = float(chunk.update_time) < before
+        deletion = named.get(life)
+        is_named = deletion is not None and PayloadPlace.CHUNKS in deletion.spilled
+        if life != living and not is_named and is_old and chunk.fields.get("expire_at") is None:
+            says = "its session does not exist"
+            found.append(Fault(code="FSCK305", path=chunk.path, says=says))
+    return found
+
+
+def _decoded(texts: Sequence[str]) -> list[StoredEvent | str]:
+    """Return the events of *texts*, with the reason for one that cannot be read."""
+    found: list[StoredEvent | str] = []
+    for text in texts:
+        try:
+            references(text)
+            found.append(decode_event(text))
+        except StoredDataError as exc:
+            found.append(str(exc))
+    return found

@@ -1,0 +1,1 @@
+"""Create, keep alive, expire and delete sessions."""

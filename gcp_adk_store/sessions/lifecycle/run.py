@@ -1,0 +1,304 @@
+"""Create sessions, delete them, and finish deletions that were interrupted."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.segments import pack_initial
+from gcp_adk_store.codec.spilling import Spilled
+from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    SessionExistsError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import apart, beside
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.history import genesis
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import Expiry, Turns
+from gcp_adk_store.model.sessions import Marker, StoredSession
+from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.sessions.lifecycle.format import claim, read_deletions
+from gcp_adk_store.sessions.read.payloads import not_provisioned
+from gcp_adk_store.sessions.read.reader import SessionReader
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+Condition = Callable[[StoredSession], bool]
+"""Returns whether a session, as it is now, is to be deleted."""
+
+RemoveCopies = Callable[[SessionKey, str], Awaitable[None]]
+"""Removes the artifacts that the fork of an epoch copied into a session."""
+
+
+class _Claim(NamedTuple):
+    """What became of a call that takes over the parts of a fork."""
+
+    ended: Deletion | None
+    """The fork's note, ``None`` if it is gone."""
+    goes_on: bool = False
+    """Whether the fork's maker still writes."""
+
+
+_Seen = tuple[StoredSession | None, list[Document]]
+"""A session, and the notes below its id."""
+
+
+class SessionLifecycle:
+    """Creates and deletes the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
+        self._reader = reader
+
+    async def delete(self, key: SessionKey) -> None:
+        """Remove a session, and the remains of interrupted deletions of its id; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError: not answered, or some parts may be left.
+        """
+        await self.finish_deletions(key, await self._end(key, lambda _: True))
+
+    async def delete_if(self, key: SessionKey, condition: Condition) -> bool:
+        """Remove a session as :meth:`delete` does if it meets *condition*; return whether it did.
+
+        Raises:
+            OutcomeUnknownError: as :meth:`delete`.
+        """
+        has_met = False
+
+        def met(stored: StoredSession) -> bool:
+            nonlocal has_met
+            has_met = condition(stored)
+            return has_met
+
+        await self.finish_deletions(key, await self._end(key, met))
+        return has_met
+
+    async def _make_way(self, key: SessionKey) -> None:
+        """Remove an expired session, so that its id is free; log it if some of its parts stay."""
+        ended = await self._end(key, lambda stored: stored.has_expired)
+        try:
+            await self.finish_deletions(key, ended)
+        except StoreError as exc:
+            # The id is free. A note names the parts that are left, for the next deletion of the id.
+            telemetry.warn(logger, "parts of an expired session are left", exc)
+
+    async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion]) -> None:
+        """Remove the parts of sessions that ended; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError: some of them may be left; their notes stay then, too.
+        """
+        layout = self._storage.layout
+        try:
+            for deletion in ended:
+                owner = layout.session_payloads(key, deletion.epoch)
+                for place in deletion.spilled:
+                    await self._storage.payloads.at(place).remove_all(owner)
+                await self._storage.documents.commit_all(layout.finish_deletion(key, deletion))
+            await self._storage.payloads.remove_interrupted()
+        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
+            ) from exc
+
+    async def abandon(
+        self, key: SessionKey, ended: Deletion, remove_copies: RemoveCopies | None = None
+    ) -> bool:
+        """Remove the parts of a session that ended, or of a fork that is not completed.
+
+        A fork that is completed or goes on meanwhile stays. Return whether nothing is left to remove.
+
+        Raises:
+            OutcomeUnknownError: as :meth:`finish_deletions`.
+        """
+        if ended.making:
+            claimed = await self._claimed(key, ended)
+            if claimed.ended is None or claimed.goes_on:
+                return not claimed.goes_on
+            ended = claimed.ended
+        if ended.making is not None and await self._is_complete(key, ended.epoch):
+            removal = Delete(path=self._storage.layout.note(key, ended.epoch))
+            await self._storage.documents.commit([removal], repeatable_when_unanswered=True)
+            return True
+        if ended.artifacts and remove_copies is not None:
+            await remove_copies(key, ended.epoch)
+        await self.finish_deletions(key, [ended])
+        return True
+
+    async def _claimed(self, key: SessionKey, ended: Deletion) -> _Claim:
+        """Take over the parts of a fork that is not completed, unless it goes on."""
+        layout = self._storage.layout
+        write = claim(layout, key, ended.epoch, before=ended.update_time)
+
+        async def look() -> Deletion | None:
+            (note,) = await self._storage.documents.get([layout.note(key, ended.epoch)])
+            return None if note is None else read_deletions([note])[0]
+
+        def decide(now: Deletion | None, attempts: Attempts) -> Decision[_Claim]:
+            if not attempts.refused:
+                return Commit([write], lambda _: _Claim(ended))
+            return Done(_Claim(now, goes_on=now is not None and bool(now.making)))
+
+        known: tuple[Deletion | None] = (ended,)
+        return await transact(self._storage.documents, look, decide, known=known, advice="call it again")
+
+    async def _is_complete(self, key: SessionKey, epoch: str) -> bool:
+        """Return whether the fork of an epoch was completed, although it has a note.
+
+        A commit that writes the note may arrive again after the one that removes it.
+        """
+        stored = await self._reader.stored(key)
+        return stored is not None and stored.epoch == epoch
+
+    async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
+        """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
+        documents, layout = self._storage.documents, self._storage.layout
+
+        async def look() -> _Seen:
+            return await beside(
+                self._reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
+            )
+
+        def decide(seen: _Seen, _: Attempts) -> Decision[list[Deletion]]:
+            stored, notes = seen
+            # A fork may be under way: only the collector, and the fork itself, remove its parts.
+            unfinished = [note for note in read_deletions(notes) if note.making is None]
+            if stored is None or not condition(stored):
+                return Done(unfinished)
+            mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
+            ended = [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
+            return Commit(layout.delete(stored), lambda _: ended)
+
+        return await transact(documents, look, decide)
+
+    async def create(
+        self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, ttl_seconds: float | None
+    ) -> tuple[Marker, ScopedState]:
+        """Make a session; return its marker and its state with the app's and the user's merged in.
+
+        Raises:
+            SessionExistsError, InvalidInputError, OutcomeUnknownError: as the service's ``create_session``.
+            NotProvisionedError: the database takes no documents.
+        """
+        clock, layout = self._storage.documents.clock, self._storage.layout
+        reading: asyncio.Task[ScopedState] | None = None
+        if ttl_seconds is not None and not clock.is_set:
+            # The first answer tells Firestore's time: once in a process, the read comes before the commit.
+            reading = asyncio.create_task(self._reader.shared_state(key.owner))
+            await reading
+        packed = await apart(
+            lambda: pack_initial(
+                initial.state.session, place=self._storage.payloads.place, light=initial.state.is_light
+            ),
+            light=initial.state.is_light,
+        )
+        if packed is not None:
+            initial = replace(initial, session=[*initial.session, packed])
+        spilled = frozenset(payload.ref.place for payload in initial.session)
+        expiry, parts_at = None, None
+        if ttl_seconds is not None:
+            now = clock.now()
+            expiry = Expiry.begin(ttl_seconds, now=now)
+            parts_at = expiry.of_new_part(now)
+            expiry = expiry.with_part_until(parts_at if spilled else None)
+        writes = await apart(
+            lambda: layout.create(
+                key,
+                epoch=epoch,
+                time=time,
+                state=initial.state,
+                initial=None if packed is None else packed.ref,
+                spilled=spilled,
+                expiry=expiry,
+            ),
+            light=initial.state.is_light,
+        )
+        await self._storage.put(key, epoch, initial, parts_at=parts_at)
+        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
+        try:
+            update_time = await self.commit_new(key, writes, epoch=epoch, refused=not_provisioned)
+        except BaseException:
+            reading.cancel()
+            await asyncio.wait([reading])
+            raise
+        try:
+            shared = await reading
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc, "the session was made, but its app and user state could not be read; get it again"
+            ) from exc
+        marker = Marker(
+            epoch=epoch,
+            revision=0,
+            update_time=update_time,
+            expiry=expiry,
+            chain=genesis(epoch),
+            turns=Turns(),
+        )
+        return marker, overlay(shared, initial.whole)
+
+    async def commit_new(
+        self,
+        key: SessionKey,
+        writes: Sequence[Write | Delete],
+        *,
+        epoch: str,
+        revision: int = 0,
+        refused: Callable[[], StoreError],
+    ) -> str:
+        """Commit *writes* that make a session, after the removal of an expired one of the id.
+
+        Return the update time of the first write; an empty text if others have appended since. *refused*
+        makes the error for another requirement of *writes* that does not hold.
+
+        Raises:
+            SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
+        """
+
+        async def look() -> tuple[StoredSession | None, bool]:
+            stored = await self._reader.stored(key)
+            has_expired = stored is not None and stored.has_expired
+            if has_expired:
+                await self._make_way(key)
+            return stored, has_expired
+
+        def decide(seen: tuple[StoredSession | None, bool], attempts: Attempts) -> Decision[str]:
+            stored, is_free = seen
+            if is_free:
+                return Commit(writes, lambda written: written[0].update_time)
+            if stored is None and not attempts.found_existing and not attempts.maybe_applied:
+                raise refused()
+            return Done(_made_before(stored, attempts, epoch=epoch, revision=revision))
+
+        unread: tuple[StoredSession | None, bool] = (None, True)
+        return await transact(self._storage.documents, look, decide, known=(unread,))
+
+
+def _made_before(stored: StoredSession | None, attempts: Attempts, *, epoch: str, revision: int) -> str:
+    """Return the update time of the session that an earlier attempt made, which *epoch* identifies.
+
+    Raises:
+        SessionExistsError: the id is taken by another session; nothing was written.
+        OutcomeUnknownError: an earlier attempt may have been stored and deleted again.
+    """
+    if stored is None or stored.epoch != epoch:
+        if attempts.maybe_applied:
+            # It may have been made and deleted, or may still arrive and find the id free again.
+            raise OutcomeUnknownError(
+                "sent and not answered, and now the id is free, or that of another session; read before "
+                "repeating it"
+            )
+        raise SessionExistsError("another session has this id")
+    # This handle has not seen the events that others appended since: no update time fits it.
+    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""

@@ -1,0 +1,1 @@
+"""List sessions, and the events and usage of a user over all of them."""

@@ -1,0 +1,1 @@
+"""Read sessions, and the large content that they refer to."""

@@ -1,0 +1,233 @@
+"""Complete what documents contain by the payloads that they refer to."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from google.adk.events import Event
+
+from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
+from gcp_adk_store.codec.writes import Document, has_few_keys
+from gcp_adk_store.errors import (
+    PayloadMissingError,
+    SessionConflictError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+)
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Pauses, apart, fan_out
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.model.sessions import (
+    StoredSession,
+)
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A session as a read returns it, payloads included."""
+
+    stored: StoredSession
+    shared: ScopedState
+    """App and user state."""
+    events: list[Event]
+    changed: frozenset[str] = frozenset()
+    """In a read of a point, the keys of the session's state that later events changed."""
+
+    @property
+    def state(self) -> ScopedState:
+        """The state of all scopes."""
+        return replace(self.shared, session=self.stored.state)
+
+
+class CompletingReader:
+    """Reads payloads of sessions, users and apps."""
+
+    def __init__(self, storage: SessionStorage, *, placeholders: bool) -> None:
+        """Prepare the reader; with *placeholders*, an event is read without payloads that are gone."""
+        self._documents, self._payloads, self._layout = storage.documents, storage.payloads, storage.layout
+        self._placeholders = placeholders
+
+    async def header(self, key: SessionKey) -> StoredSession | None:
+        """Return the session document as it is now, without its tail."""
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
+        return await decoded(read_header, document) if document else None
+
+    async def lost(self, stored: StoredSession) -> StoreError | None:
+        """Return why a session may lack parts that it had when it was read; ``None`` if it may not."""
+        now = await self.header(stored.key)
+        if now is None or now.epoch != stored.epoch or now.has_expired:
+            return SessionMissingError("another call deleted the session during the read, or it has expired")
+        if now.redactions != stored.redactions:
+            return SessionConflictError(
+                "another call redacted an event of the session during the read; read it again"
+            )
+        if now.restores != stored.restores:
+            return SessionConflictError(
+                "another call restored the session to an earlier point during the read; read it again"
+            )
+        return None
+
+    async def complete(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
+    ) -> Found | None:
+        """Return the session with its payloads, fetched side by side; ``None`` if it is gone."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        try:
+            events = await self.complete_events(stored, selected)
+            state = await self._complete_state(mine, stored.state)
+        except PayloadMissingError:
+            if await self.lost(stored):
+                return None
+            raise
+        return Found(stored=replace(stored, state=state), shared=shared, events=events)
+
+    async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
+        """Return events of *stored* with their payloads, fetched side by side."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        while missing := {ref for event in selected for ref in event.missing.values()}:
+            found = await self._fetch(mine, missing, placeholders=self._placeholders)
+            if len(found) < len(missing) and (lost := await self.lost(stored)):
+                raise PayloadMissingError(f"payloads of {mine.path} are gone: {lost}")
+            try:
+                selected = [
+                    await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
+                    for event in selected
+                ]
+            except StoredDataError as exc:
+                raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+            selected = [with_warning(event) for event in selected]
+        return [event.event for event in selected]
+
+    async def whole_event(self, stored: StoredSession, event: StoredEvent) -> Event:
+        """Return *event*, fetched if it is a payload as a whole, without payloads of parts of its content."""
+        ref = event.missing.get(WHOLE)
+        if ref is None:
+            return event.event
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {ref}, placeholders=self._placeholders)
+        try:
+            completed = await apart(partial(complete_event, event, found), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+        return with_warning(completed).event
+
+    async def _complete_shared(
+        self, owner: UserKey, app: Document | None, user: Document | None
+    ) -> ScopedState:
+        """Return app and user state with its payloads."""
+        layout = self._layout
+        return ScopedState(
+            app=await self.lasting_state(layout.app_payloads(owner.app), app),
+            user=await self.lasting_state(layout.user_payloads(owner), user),
+        )
+
+    async def lasting_state(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
+        """Return the state of an app or a user and its payloads, reread if it changes."""
+
+        async def look() -> Mapping[str, Any] | Changed:
+            nonlocal document
+            if document is None:
+                return {}
+            try:
+                return await self._complete_state(owner, await decoded(read_state, document))
+            except PayloadMissingError:
+                # Another call may replace a value and remove its payload during the read.
+                (now,) = await self._documents.get([owner.path])
+                if now is None or now.update_time == document.update_time:
+                    raise
+                document = now
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
+
+    async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not refers(state):
+            return state
+        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
+        found = await self._fetch(owner, set(refs.values()))
+        try:
+            unpacked = {
+                key: await apart(partial(unpack_value, ref, found[ref]), light=False)
+                for key, ref in refs.items()
+            }
+        except StoredDataError as exc:
+            raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
+        return {**state, **unpacked}
+
+    async def _fetch(
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False
+    ) -> dict[PayloadRef, bytes]:
+        """Return payloads; those that are gone are left out where there are *placeholders* for them."""
+
+        async def get(ref: PayloadRef) -> bytes | None:
+            try:
+                return await self._payloads.get(owner, ref)
+            except PayloadMissingError as exc:
+                if not placeholders:
+                    raise
+                logger.warning(
+                    "an event is read without its content: %s", exc, extra=telemetry.log_fields(exc)
+                )
+                return None
+
+        wanted = sorted(refs, key=lambda ref: ref.sha256)
+        found = await fan_out(get(ref) for ref in wanted)
+        return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+def with_warning(event: StoredEvent) -> StoredEvent:
+    """Return *event*; log a warning if a newer ADK wrote it and something of it is left out."""
+    if event.left_out:
+        logger.warning(
+            "a newer google-adk wrote an event; left out: %s", event.left_out, extra=telemetry.log_fields()
+        )
+    return event
+
+
+async def decode_events(
+    texts: Sequence[str], *, where: str, pauses: Pauses, first: int = 0
+) -> list[StoredEvent]:
+    """Return the events of *texts* with pauses: a thousand events take tens of milliseconds.
+
+    Raises:
+        StoredDataError: one cannot be read; the message names the document *where* they are, and the place of
+            the event, counted from *first*.
+    """
+    events: list[StoredEvent] = []
+    try:
+        for text in texts:
+            events.append(with_warning(decode_event(text)))
+            if pauses.is_due:  # an event can have 256 KB of JSON
+                await pauses.take()
+    except StoredDataError as exc:
+        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+    return events
+
+
+async def decoded(read: Callable[[Document], T], document: Document) -> T:
+    """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
+    return await apart(partial(read, document), light=has_few_keys(document.fields))
+
+
+def refers(state: Mapping[str, Any]) -> bool:
+    """Return whether *state* has payloads."""
+    return any(isinstance(value, PayloadRef) for value in state.values())
+
+
+def refs_in(state: Mapping[str, Any]) -> set[PayloadRef]:
+    """Return the payloads that *state* refers to."""
+    return {value for value in state.values() if isinstance(value, PayloadRef)}

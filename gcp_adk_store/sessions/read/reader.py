@@ -1,0 +1,404 @@
+"""Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event
+from gcp_adk_store.codec.segments import unpack_initial
+from gcp_adk_store.codec.stored import (
+    HEADER_WITH_DIGESTS,
+    read_header,
+    read_segment,
+    read_session,
+    read_tail_digests,
+)
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Lru, Pauses, apart
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.session_fields import newest_live
+from gcp_adk_store.model.sessions import (
+    Marker,
+    Segment,
+    StoredSession,
+    events_to_settle,
+    select_events,
+    wants_all_events,
+    wants_events,
+    wants_older,
+)
+from gcp_adk_store.model.state import ScopedState, split_scopes
+from gcp_adk_store.sessions.read.completion import (
+    CompletingReader,
+    Found,
+    decode_events,
+    decoded,
+    with_warning,
+)
+from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.read.tails import KnownTails
+
+NOT_FOUND: Final = "session not found"
+
+_SEGMENTS_PER_READ: Final = 1000
+"""Keeps requests far below 10 MiB, with paths of up to 6 kB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a read returns of a session, without payloads."""
+
+    stored: StoredSession
+    events: list[StoredEvent]
+    changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a session was at a point, without payloads, and what it became since."""
+
+    stored: StoredSession
+    """As it was at the point, with the tail and the segments of now."""
+    segments: list[Segment]
+    """Its live segments."""
+    events: list[StoredEvent]
+    """All its events; those that are a payload as a whole are complete."""
+    count: int
+    """How many of them are before the point."""
+    changed: frozenset[str]
+    """The keys of its state that events after the point changed."""
+
+    @property
+    def texts(self) -> list[str]:
+        """All its events as they are stored."""
+        return [*(text for segment in self.segments for text in segment.texts), *self.stored.tail]
+
+
+class SessionReader(CompletingReader):
+    """The sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, *, cache_bytes: int, placeholders: bool) -> None:
+        """Prepare the reader, which remembers segments up to *cache_bytes* of their texts.
+
+        With *placeholders*, an event is read without payloads that are gone.
+        """
+        super().__init__(storage, placeholders=placeholders)
+        # A path holds the epoch of its session, so only a redaction changes its segment: each is known as of
+        # a number of redactions. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
+        # and Firestore bills 9 reads less.
+        self._known_segments = Lru[str, tuple[int, Segment]](cache_bytes, size_of=_size)
+        self.tails = KnownTails()
+
+    async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
+        """Return a session with the events that *config* asks for.
+
+        Raises:
+            StoredDataError: a segment or a payload that the session names does not exist.
+            UnavailableError: others changed the session each time until the deadline.
+        """
+
+        async def choose(stored: StoredSession) -> Chosen | None:
+            events = await self._events(stored, config)
+            return None if events is None else Chosen(stored, events)
+
+        return await self._find(key, choose, whole=wants_events(config))
+
+    async def find_at(self, key: SessionKey, point: Point) -> Found | None:
+        """Return a session as it was at *point*, with the state of its app and user as it is now.
+
+        Raises:
+            PointMissingError: the session does not have the point.
+            StoredDataError, UnavailableError: as :meth:`find`.
+        """
+        return await self._find(key, partial(self._at, point=point), whole=True)
+
+    async def find_past(
+        self, key: SessionKey, point: Point | None, *, reader: UserKey
+    ) -> "tuple[StoredSession, Past, Found] | None":
+        """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
+
+        The point is by default now.
+
+        Raises:
+            PointMissingError, StoredDataError, UnavailableError: as :meth:`find_at`.
+        """
+        seen: list[tuple[StoredSession, Past]] = []
+
+        async def choose(stored: StoredSession) -> Chosen | None:
+            past = await self.past(stored, point=point)
+            if past is None:
+                return None
+            seen[:] = [(stored, past)]
+            return Chosen(past.stored, past.events[: past.count], past.changed)
+
+        found = await self._find(key, choose, whole=True, reader=reader)
+        return None if found is None else (*seen[0], found)
+
+    async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
+        """Return a session as it was before an invocation.
+
+        ``None`` stands for a session that does not exist, and for one without the invocation.
+        """
+        try:
+            return await self.find_at(key, Point.before_invocation(invocation_id))
+        except PointMissingError:
+            return None
+
+    async def _find(
+        self,
+        key: SessionKey,
+        choose: Callable[[StoredSession], Awaitable["Chosen | None"]],
+        *,
+        whole: bool,
+        reader: UserKey | None = None,
+    ) -> Found | None:
+        """Return what *choose* picks of a session, read again while others change what it needs.
+
+        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*. The state
+        of the user is that of *reader*, by default the session's own.
+        """
+        reader = reader or key.owner
+        lost: tuple[str, int] | None = None
+        incomplete: list[str | None] | None = None
+
+        async def look() -> Found | Changed | None:
+            nonlocal lost, incomplete
+            fields = None if whole else HEADER_WITH_DIGESTS
+            document, app, user = await self._documents_of(key, fields=fields, reader=reader)
+            if document is None:
+                return None
+            stored = await self._noted(document) if whole else await decoded(read_header, document)
+            if stored.has_expired:
+                return None
+            if not whole and (digests := read_tail_digests(document)) is not None:
+                self.tails.saw_digests(replace(stored, digests=digests))
+            # Another call may delete the session, or replace a value and remove its payload, during the read:
+            # only what is missing from an unchanged document is an error.
+            try:
+                chosen = await choose(stored)
+                if chosen is not None:
+                    shared = await self._complete_shared(reader, app, user)
+                    found = await self.complete(chosen.stored, chosen.events, shared)
+                    if found is not None:
+                        return replace(found, changed=chosen.changed)
+                elif lost == (stored.epoch, stored.sealed):
+                    raise segment_missing(stored)
+                else:
+                    lost = stored.epoch, stored.sealed
+            except PayloadMissingError:
+                seen = [one.update_time if one else None for one in (document, app, user)]
+                if seen == incomplete:
+                    raise
+                incomplete = seen
+            return CHANGED
+
+        return await read_whole(self._documents.deadline_s, look)
+
+    async def _at(self, stored: StoredSession, *, point: Point) -> "Chosen | None":
+        past = await self.past(stored, point=point)
+        return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
+
+    async def past(self, stored: StoredSession, *, point: Point | None) -> "Past | None":
+        """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
+        segments = await self.segments(stored, stored.live)
+        if segments is None:
+            return None
+        pauses = Pauses()
+        events: list[StoredEvent] = []
+        runs = [*(segment.texts for segment in segments), stored.tail]
+        for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
+            events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
+        events = await self._unpacked(stored, events)
+        count = len(events) if point is None else point.kept([one.event for one in events])
+        deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
+        kept, later = last_values(deltas[:count]), last_values(deltas[count:])
+        initial: Mapping[str, Any] = {}
+        if keys_of_initial(kept, later):
+            initial = await self.initial(stored, segments)
+        state = state_at(stored.state, kept=kept, later=later, initial=initial)
+        if count < len(events):
+            last = events[count - 1].timestamp if count else stored.create_time
+            stored = replace(
+                stored,
+                state=state,
+                revision=max(0, stored.revision - len(events) + count),
+                last_update_time=stored.last_update_time if last is None else last,
+                update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
+            )
+        return Past(stored, segments, events, count, frozenset(later))
+
+    async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
+        """Return *events* with those in full that are a payload as a whole; their state is needed."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {one.missing[WHOLE] for one in events if WHOLE in one.missing})
+        try:
+            return [
+                with_warning(await apart(partial(complete_event, one, found), light=False))
+                if WHOLE in one.missing
+                else one
+                for one in events
+            ]
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+
+    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any]:
+        """Return the state that a session was created with, without payloads."""
+        initial = segments[0].initial if segments else stored.initial
+        if initial is None:
+            raise StoredDataError(f"{self._layout.session(stored.key)} lacks initial")
+        if not isinstance(initial, PayloadRef):
+            return initial
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {initial})
+        try:
+            return await apart(partial(unpack_initial, initial, found[initial]), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+
+    async def since(self, key: SessionKey, marker: Marker) -> Found | None:
+        """Return a session with the events appended since *marker*; ``None`` if it is another one."""
+        document, app, user = await self._documents_of(key)
+        stored = await self._noted(document) if document else None
+        if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
+            return None
+        count = events_to_settle(marker, stored) or 0
+        texts = await self.newest(stored, at_least=count)
+        if texts is None:
+            return None
+        start = max(0, len(texts) - count)
+        newest = await decode_events(
+            texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
+        )
+        shared = await self._complete_shared(key.owner, app, user)
+        return await self.complete(stored, newest, shared)
+
+    async def _documents_of(
+        self, key: SessionKey, *, fields: Sequence[str] | None = None, reader: UserKey | None = None
+    ) -> list[Document | None]:
+        """Return the documents of a session, its app and its user, or another user, the *reader*."""
+        layout = self._layout
+        paths = [layout.session(key), layout.app(key.app), layout.user(reader or key.owner)]
+        return await self._documents.get(paths, fields=fields)
+
+    async def stored(self, key: SessionKey) -> StoredSession | None:
+        """Return the session document as it is now."""
+        (document,) = await self._documents.get([self._layout.session(key)])
+        return await self._noted(document) if document else None
+
+    async def _noted(self, document: Document) -> StoredSession:
+        """Return the session in *document*, and take note of its tail for later appends."""
+        stored = await decoded(read_session, document)
+        self.tails.saw(stored)
+        return stored
+
+    async def newest(self, stored: StoredSession, *, at_least: int | None) -> Sequence[str] | None:
+        """Return the newest events as texts: *at_least* so many if the session has them; ``None`` is all.
+
+        ``None`` if a segment is gone: another call deletes or restores the session.
+        """
+        texts = list(stored.tail)
+        live = stored.live
+        unread = len(live)
+        step = unread if at_least is None else 1
+        while unread and (at_least is None or len(texts) < at_least):
+            first = max(0, unread - step)
+            segments = await self.segments(stored, live[first:unread])
+            if segments is None:
+                return None
+            texts[:0] = [text for segment in segments for text in segment.texts]
+            unread, step = first, step * 2
+        return texts
+
+    async def shared_state(self, owner: UserKey) -> ScopedState:
+        """Return app and user state."""
+        app, user = await self._documents.get([self._layout.app(owner.app), self._layout.user(owner)])
+        return await self._complete_shared(owner, app, user)
+
+    async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
+        """Return the state of a user, keys without prefix."""
+        (document,) = await self._documents.get([self._layout.user(owner)])
+        return await self.lasting_state(self._layout.user_payloads(owner), document)
+
+    async def _events(
+        self, stored: StoredSession, config: GetSessionConfig | None
+    ) -> list[StoredEvent] | None:
+        """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
+        if not wants_events(config):
+            return []
+        pauses = Pauses()
+        events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
+        live = stored.live
+        unread = len(live)
+        step = unread if wants_all_events(config) else 1
+        running_max = stored.sealed_max
+        while unread and wants_older(
+            config, have=len(select_events(events, config)), running_max=running_max
+        ):
+            first = max(0, unread - step)
+            segments = await self.segments(stored, live[first:unread])
+            if segments is None:
+                return None
+            older: list[StoredEvent] = []
+            for number, segment in zip(live[first:unread], segments, strict=True):
+                older += await decode_events(
+                    segment.texts, where=self.place_of(stored, number), pauses=pauses
+                )
+            events[:0] = older
+            running_max = segments[0].running_max
+            unread, step = first, step * 2
+        return select_events(events, config)
+
+    def place_of(self, stored: StoredSession, number: int) -> str:
+        """Return the path of the document that holds a segment; the tail has the number of its later one."""
+        if number == stored.sealed:
+            return self._layout.session(stored.key)
+        return self._layout.segments(stored.key, stored.epoch, [number])[0]
+
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
+        """Return segments by number, from memory where they are known; ``None`` if one is gone.
+
+        Raises:
+            StoredDataError: one is damaged, or the newest is not the one that the session ends with.
+        """
+        paths = self._layout.segments(stored.key, stored.epoch, numbers)
+        before = {path: one for path in paths if (one := self._known_segments.get(path)) is not None}
+        known = {path: one for path, (as_of, one) in before.items() if as_of >= stored.redactions}
+        unknown = [path for path in paths if path not in known]
+        telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
+        pauses = Pauses()
+        for start in range(0, len(unknown), _SEGMENTS_PER_READ):
+            some = unknown[start : start + _SEGMENTS_PER_READ]
+            for path, document in zip(some, await self._documents.get(some), strict=True):
+                if document is None:
+                    return None
+                known[path] = read_segment(document)
+                self._known_segments.put(path, (stored.redactions, known[path]))
+                if pauses.is_due:
+                    await pauses.take()
+        found = [known[path] for path in paths]
+        ends = found and numbers[-1] == newest_live(stored.sealed, stored.cut)
+        if ends and found[-1].running_max != stored.sealed_max:
+            # One commit writes both: others follow it that the session does not count.
+            raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
+        return found
+
+
+def segment_missing(stored: StoredSession) -> StoredDataError:
+    """Return the error for a session that lacks a segment."""
+    return StoredDataError(f"one of the {len(stored.live)} segments is missing")
+
+
+def _size(known: tuple[int, Segment]) -> int:
+    segment = known[1]
+    initial = segment.initial if isinstance(segment.initial, Mapping) else {}
+    return sum(len(text.encode()) for text in segment.texts) + sum(
+        len(repr(item)) for item in initial.items()
+    )

@@ -1,0 +1,1 @@
+"""Take the content of single events out of sessions and their copies."""

@@ -1,0 +1,366 @@
+"""Redact events: put markers in their places, tell of it, and remove what only they referred to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from google.adk.events import Event
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store.codec.events import StoredEvent, decode_event, references
+from gcp_adk_store.codec.markers import hash_of_marker
+from gcp_adk_store.codec.redactions import Replaced, audit_of, removed_refs
+from gcp_adk_store.codec.segments import rewritten
+from gcp_adk_store.codec.stored import read_segment, read_session, read_state
+from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    PayloadMissingError,
+    PointMissingError,
+    SessionMissingError,
+    StoreError,
+)
+from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
+from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
+from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.read.completion import decoded, refs_in
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.redact.format import (
+    marker_of,
+    redaction_count_write,
+    redaction_write,
+    shared_writes,
+)
+from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
+from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored
+from gcp_adk_store.settings import SessionLimits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A session as one look finds it."""
+
+    stored: StoredSession
+    title: str | None
+    shared: Sequence[Document]
+    """The documents of its app and its user, if they are there."""
+    past: Past
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A redaction before its commit."""
+
+    redaction: Redaction
+    writes: Sequence[Write]
+    payloads: Sequence[StoredPayload]
+    """Payloads that nothing refers to after it, as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A session before its redaction, ``None`` if it is gone."""
+
+    stored: StoredSession | None = None
+    planned: _Planned | None = None
+    """``None`` if others changed the session meanwhile."""
+    has_landed: bool = False
+    """Whether the session has this redaction already."""
+
+
+class Redactor:
+    """Redacts events of the sessions below one prefix of a database."""
+
+    def __init__(
+        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
+    ) -> None:
+        self._storage = storage
+        self._reader = reader
+        self._encoder = encoder
+        self._limits = limits
+
+    async def redact(
+        self, key: SessionKey, event_id: str, *, reason: str, state: bool, dry_run: bool
+    ) -> Redaction:
+        """Put a marker in the place of an event, exactly once; then remove what only it referred to."""
+        audit_id = platform_uuid.new_uuid()
+        planned: _Planned | None = None
+        base: StoredSession | None = None
+
+        async def look() -> _Look:
+            nonlocal planned
+            found = await self._read(key)
+            if found is None or found[0].has_expired:
+                return _Look()
+            # After another restore the decision comes first: the event may be gone.
+            seen = None if has_other_restores(found[0], base) else await self._seen(*found)
+            if seen is None:
+                return _Look(found[0])
+            if planned is not None and any(one.event.id == audit_id for one in seen.past.events):
+                return _Look(found[0], planned, has_landed=True)  # the answer to the commit was lost
+            planned = await self._plan(seen, event_id, audit_id, reason=reason, state=state)
+            return _Look(found[0], planned)
+
+        def decide(seen: _Look, attempts: Attempts) -> Decision[_Planned]:
+            nonlocal base
+            require_not_restored(seen.stored, base, attempts)
+            if seen.stored is None:
+                raise SessionMissingError(NOT_FOUND)
+            base, done = seen.stored, seen.planned
+            if done is None:
+                return READ_AGAIN
+            if dry_run or seen.has_landed or not done.writes:
+                return Done(done)
+            # A second run is refused, because the update time moves, and recognised by the audit.
+            return Commit(done.writes, lambda _: done)
+
+        done = await transact(self._storage.documents, look, decide)
+        if dry_run:
+            return replace(done.redaction, is_dry_run=True, audit_id="")
+        await self._clean_up(key, done)
+        return done.redaction
+
+    async def _read(self, key: SessionKey) -> tuple[StoredSession, str | None, list[Document]] | None:
+        layout = self._storage.layout
+        paths = [layout.session(key), layout.app(key.app), layout.user(key.owner)]
+        document, *shared = await self._storage.documents.get(paths)
+        if document is None:
+            return None
+        title = document.fields.get("title")
+        return (
+            await decoded(read_session, document),
+            title if isinstance(title, str) else None,
+            [one for one in shared if one is not None],
+        )
+
+    async def _seen(
+        self, stored: StoredSession, title: str | None, shared: Sequence[Document]
+    ) -> _Seen | None:
+        """Return the session with all its events; ``None`` if others changed it meanwhile."""
+        try:
+            past = await self._reader.past(stored, point=None)
+        except PayloadMissingError:
+            if await self._reader.lost(stored) is None:
+                raise
+            return None
+        if past is None:
+            if await self._reader.lost(stored) is None:
+                raise segment_missing(stored)
+            return None
+        return _Seen(stored=stored, title=title, shared=shared, past=past, texts=past.texts)
+
+    async def _plan(self, seen: _Seen, event_id: str, audit_id: str, *, reason: str, state: bool) -> _Planned:
+        """Return what the commit writes; nothing if the event was redacted before.
+
+        Raises:
+            PointMissingError: none of the events has the id.
+        """
+        stored, events = seen.stored, [one.event for one in seen.past.events]
+        meant = [number for number, event in enumerate(events) if event.id == event_id]
+        if not meant:
+            raise PointMissingError(
+                f"none of the session's {len(events)} events has the id of the event to redact"
+            )
+        new = [number for number in meant if replaced_by(seen.texts[number]) is None]
+        time = self._storage.documents.clock.now()
+        named = [_refs_of(text, one) for text, one in zip(seen.texts, seen.past.events, strict=True)]
+        markers = {
+            number: await apart(
+                partial(
+                    marker_of,
+                    seen.texts[number],
+                    events[number],
+                    sorted(named[number], key=str),
+                    reason=reason,
+                    time=time,
+                    limits=self._limits,
+                ),
+                light=True,
+            )
+            for number in new
+        }
+        kept = await self._kept_state(seen, [events[number] for number in new])
+        cleared = dict.fromkeys(kept) if state else {}
+        title = repeats(seen.title, [text for number in new for text in _texts_in(events[number])])
+        unused = set().union(*(named[number] for number in new))
+        for number in meant:
+            if number not in markers:
+                unused |= {*removed_refs(seen.texts[number])}
+        unused |= {
+            value for key, value in stored.state.items() if key in cleared and isinstance(value, PayloadRef)
+        }
+        payloads = await self._unused(seen, unused, named, markers, cleared)
+        redaction = Redaction(
+            app_name=stored.key.app,
+            user_id=stored.key.user,
+            session_id=stored.key.session,
+            event_id=event_id,
+            is_dry_run=False,
+            is_new=bool(new),
+            positions=tuple(meant),
+            sha256=tuple(hash_of(seen.texts[number]).hex() for number in meant),
+            audit_id=audit_id if new else "",
+            payloads=len(payloads),
+            state_keys=tuple(
+                dict.fromkeys(key for number in new for key in events[number].actions.state_delta)
+            ),
+            state_kept=() if state else tuple(kept),
+            state_removed=tuple(cleared),
+            title_removed=title,
+            compactions=_summaries_of(events, meant),
+        )
+        if not new:
+            # An append that found one of these payloads stored is refused then, and stores it again.
+            counted = [redaction_count_write(self._storage.layout, stored)] if payloads else []
+            return _Planned(redaction=redaction, writes=counted, payloads=payloads)
+        audit = audit_of(
+            event_id,
+            [
+                Replaced(number, hash_of(seen.texts[number]).hex(), hash_of_marker(markers[number]))
+                for number in new
+            ],
+            audit_id=audit_id,
+            reason=reason,
+            time=time,
+            state=cleared,
+            limits=self._limits,
+        )
+        now = [
+            decode_event(markers[number]).event if number in markers else one
+            for number, one in enumerate(events)
+        ]
+        summary = await apart(lambda: Summary.of([*now, audit.event]), light=False)
+        texts = [markers.get(number, text) for number, text in enumerate(seen.texts)]
+        scopes = split_scopes(cleared)
+        header = redaction_write(
+            self._storage.layout,
+            stored,
+            texts[len(texts) - len(stored.tail) :],
+            audit,
+            last_text=summary.last_text,
+            state=scopes,
+            without_title=title,
+        )
+        segments = await self._segments(seen, markers)
+        shared = shared_writes(self._storage.layout, stored.key, scopes, seen.shared)
+        return _Planned(redaction=redaction, writes=[header, *segments, *shared], payloads=payloads)
+
+    async def _segments(self, seen: _Seen, markers: Mapping[int, str]) -> list[Write]:
+        """Return the writes of the segments that hold some of the events of *markers*."""
+        starts: dict[int, int] = {}
+        start = 0
+        for number, segment in zip(seen.stored.live, seen.past.segments, strict=True):
+            if any(start <= one < start + len(segment.texts) for one in markers):
+                starts[number] = start
+            start += len(segment.texts)
+        paths = self._storage.layout.segments(seen.stored.key, seen.stored.epoch, starts)
+        found = await self._storage.documents.get(paths) if paths else []
+        writes = []
+        for first, document in zip(starts.values(), found, strict=True):
+            if document is None:
+                raise segment_missing(seen.stored)
+            segment = await decoded(read_segment, document)
+            texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
+            write = partial(
+                rewritten, document.path, replace(segment, texts=texts), must=document.update_time
+            )
+            writes.append(await apart(write, light=False))
+        return writes
+
+    async def _kept_state(self, seen: _Seen, events: Sequence[Event]) -> list[str]:
+        """Return the keys that still have the value that one of *events* gave them."""
+        layout, key = self._storage.layout, seen.stored.key
+        shared = {document.path: read_state(document) for document in seen.shared}
+        now = merge_scopes(
+            ScopedState(
+                app=shared.get(layout.app(key.app), {}),
+                user=shared.get(layout.user(key.owner), {}),
+                session=seen.stored.state,
+            )
+        )
+        kept: dict[str, None] = {}
+        for event in events:
+            given = merge_scopes((await self._encoder.of_state(event.actions.state_delta)).state)
+            kept |= {
+                name: None
+                for name, value in given.items()
+                if value is not None and name in now and (type(now[name]), now[name]) == (type(value), value)
+            }
+        return [*kept]
+
+    async def _unused(
+        self,
+        seen: _Seen,
+        unused: set[PayloadRef],
+        named: Sequence[set[PayloadRef]],
+        markers: Mapping[int, str],
+        cleared: Mapping[str, None],
+    ) -> list[StoredPayload]:
+        """Return those payloads of *unused* that nothing else refers to, as they are now.
+
+        If another call puts one again, it changes, and so it stays.
+        """
+        stored = seen.stored
+        unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
+        unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
+        if not unused:
+            return []
+        initial = seen.past.segments[0].initial if seen.past.segments else stored.initial
+        if initial is not None:
+            unused -= refs_in(await self._reader.initial(stored, seen.past.segments) or {})
+            unused -= {initial} if isinstance(initial, PayloadRef) else set()
+        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
+        return await self._storage.payloads.found(owner, unused)
+
+    async def _clean_up(self, key: SessionKey, planned: _Planned) -> None:
+        """Remove payloads that nothing refers to, and copies of the event that an unfinished restore left.
+
+        Raises:
+            OutcomeUnknownError: something may be left.
+        """
+        documents, layout = self._storage.documents, self._storage.layout
+        try:
+            for payload in planned.payloads:
+                await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
+            notes = await documents.query(layout.session(key), restores_collection(layout))
+            for note in read_restores(notes):
+                numbers = [number for run in note.segments for number in run]
+                paths = layout.segments(key, note.epoch, numbers)
+                await documents.commit_all([Delete(path=path) for path in paths])
+            await self._storage.payloads.scrub()
+            await documents.scrub()
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc,
+                "the event is redacted, but perhaps not all of its large content is removed; call again with "
+                f"the same event: {exc}",
+            ) from exc
+
+
+def _refs_of(text: str, event: StoredEvent) -> set[PayloadRef]:
+    return {*references(text).values(), *event.missing.values()}
+
+
+def _texts_in(event: Event) -> list[str]:
+    parts = (event.content.parts if event.content else None) or []
+    return [part.text for part in parts if part.text]
+
+
+def _summaries_of(events: Sequence[Event], meant: Sequence[int]) -> tuple[str, ...]:
+    """Return the ids of events that summarise the times of the *meant* ones."""
+    found = []
+    for event in events:
+        summary = event.actions.compaction
+        if summary is not None and any(
+            summary.start_timestamp <= events[number].timestamp <= summary.end_timestamp for number in meant
+        ):
+            found.append(event.id)
+    return tuple(found)

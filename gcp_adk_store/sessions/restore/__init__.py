@@ -1,0 +1,1 @@
+"""Take sessions back to points of their past."""

@@ -1,0 +1,336 @@
+"""Take sessions back to points of their past, and finish restores that were interrupted."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gcp_adk_store import machine
+from gcp_adk_store.codec.events import references
+from gcp_adk_store.codec.redactions import audits_again, lost_audits, told_by
+from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionMissingError,
+    StoreError,
+)
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import apart, beside
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.artifacts import ArtifactsAt
+from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
+from gcp_adk_store.model.session_fields import Expiry, Summary
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
+from gcp_adk_store.sessions.read.completion import refs_in
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.restore.decide import behind, rewound
+from gcp_adk_store.sessions.restore.format import (
+    Restore,
+    finish_restore,
+    read_restores,
+    restore,
+    restores_collection,
+)
+from gcp_adk_store.settings import SessionLimits
+
+logger = logging.getLogger(__name__)
+
+PutBack = Callable[[SessionKey, Restore, ArtifactsAt], Awaitable[None]]
+"""Makes the versions of a session's artifacts that were the latest at a point the latest again.
+
+It is harmless when repeated with the same restore.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A restore before its commit."""
+
+    writes: Sequence[Write]
+    restore: Restore
+    """What remains to do after it."""
+    payloads: Sequence[StoredPayload]
+    """Payloads that nothing refers to after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A session before its restore."""
+
+    stored: StoredSession | None
+    unfinished: Sequence[Restore]
+    planned: _Planned | None = None
+    events: int | None = None
+    """Without a plan, the number of its events; ``None`` if others changed the session meanwhile."""
+    has_landed: bool = False
+    """Whether this restore made the session so."""
+
+
+def _decided(
+    seen: _Look,
+    base: StoredSession | None,
+    attempts: Attempts,
+    only_of_events: int | None,
+) -> Decision[Sequence[Restore] | None]:
+    """Decide what a restore writes; its value is what is left to finish, ``None`` if there is no change.
+
+    *base* is the session that the commit before required.
+
+    Raises:
+        SessionMissingError, SessionConflictError, OutcomeUnknownError: as :meth:`Restorer.restore`.
+    """
+    stored = seen.stored
+    if seen.has_landed:
+        return Done(seen.unfinished)
+    require_not_restored(stored, base, attempts)
+    if stored is None or stored.has_expired:
+        raise SessionMissingError(NOT_FOUND)
+    if seen.events is not None and only_of_events not in (None, seen.events):
+        raise SessionConflictError(
+            f"the session has {seen.events} events now, and {only_of_events} were kept; another call "
+            "appended: delete what was kept, or choose another id, and call again"
+        )
+    if seen.planned is None:
+        return READ_AGAIN if seen.events is None else Done(None)
+    left = seen.planned.restore
+
+    def restored(written: Sequence[Written]) -> Sequence[Restore]:
+        now = replace(left, restored_at=float(written[0].update_time))
+        return [] if now.is_done else [now]
+
+    # A second run is refused, because the update time moves, and recognised by the id.
+    return Commit(seen.planned.writes, restored)
+
+
+class Restorer:
+    """Restores the sessions below one prefix of a database."""
+
+    def __init__(
+        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
+    ) -> None:
+        self._storage = storage
+        self._reader = reader
+        self._encoder = encoder
+        self._limits = limits
+        self._lifetimes = Lifetimes(storage, reader)
+
+    async def restore(
+        self, key: SessionKey, point: Point, put_back: PutBack | None, *, only_of_events: int | None = None
+    ) -> None:
+        """Take a session back to *point*, exactly once; first finish restores that were interrupted.
+
+        Raises:
+            SessionMissingError, PointMissingError, OutcomeUnknownError: as the
+                service's ``restore_session``.
+        """
+        restore_id, layout = machine.random_bytes(16).hex(), self._storage.layout
+        planned: _Planned | None = None
+        base: StoredSession | None = None
+
+        async def look() -> _Look:
+            nonlocal planned
+            stored, notes = await beside(
+                self._reader.stored(key),
+                self._storage.documents.query(layout.session(key), restores_collection(layout)),
+            )
+            unfinished = read_restores(notes)
+            if stored is None or stored.has_expired:
+                return _Look(stored, unfinished)
+            if stored.restore_id == restore_id:
+                return _Look(stored, unfinished, has_landed=True)  # the answer to the commit was lost
+            if has_other_restores(stored, base):
+                return _Look(stored, unfinished)  # the decision comes before the point, which may be gone
+            await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
+            past = await self._past(stored, point)
+            if past is None:
+                return _Look(stored, unfinished)
+            events = len(past.events)
+            if only_of_events not in (None, events) or _is_at_point(past):
+                return _Look(stored, unfinished, events=events)
+            planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
+            return _Look(stored, unfinished, planned)
+
+        def decide(seen: _Look, attempts: Attempts) -> Decision[Sequence[Restore] | None]:
+            nonlocal base
+            required, base = base, seen.stored
+            return _decided(seen, required, attempts, only_of_events)
+
+        unfinished = await transact(self._storage.documents, look, decide)
+        if unfinished is not None:
+            mine = [one for one in unfinished if one.restore_id == restore_id]
+            await self._clean_up(key, mine, planned, put_back)
+
+    async def finish(self, key: SessionKey, restores: Sequence[Restore], put_back: PutBack | None) -> None:
+        """Remove what *restores* cut off, and put back artifacts; harmless when repeated."""
+        for one in restores:
+            if one.artifacts is not None and put_back is not None:
+                now = await self._reader.header(key)
+                if now is not None and now.epoch == one.epoch:
+                    await put_back(key, one, one.artifacts)
+            await self._storage.documents.commit_all(finish_restore(self._storage.layout, key, one))
+
+    async def _past(self, stored: StoredSession, point: Point) -> Past | None:
+        """Return what *stored* was at *point*; ``None`` if others changed it meanwhile."""
+        try:
+            past = await self._reader.past(stored, point=point)
+        except PayloadMissingError:
+            if await self._reader.lost(stored) is None:
+                raise
+            return None
+        if past is None and await self._reader.lost(stored) is None:
+            raise segment_missing(stored)
+        return past
+
+    async def _plan(
+        self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool
+    ) -> _Planned:
+        """Return what the commit writes, and write the payloads of the state at the point."""
+        layout = self._storage.layout
+        at_point = past.stored
+        change = await self._encoder.of_state(
+            {name: value for name, value in at_point.state.items() if not isinstance(value, PayloadRef)}
+        )
+        state = {name: value for name, value in at_point.state.items() if isinstance(value, PayloadRef)}
+        state.update(change.state.session)
+        audits = audits_again(
+            lost_audits(past.texts, past.count), time=self._storage.documents.clock.now(), limits=self._limits
+        )
+        back = await apart(
+            lambda: behind(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
+            light=False,
+        )
+        kept = [*(one.event for one in past.events[: past.count]), *(audit.event for audit in audits)]
+        summary = await apart(lambda: Summary.of(kept), light=False)
+        left = Restore(
+            epoch=stored.epoch,
+            restore_id=restore_id,
+            segments=back.removed,
+            artifacts=_artifacts_at(past) if with_artifacts else None,
+            restored_at=0.0,
+        )
+
+        def encode(expiry: Expiry | None) -> list[Write]:
+            return restore(
+                layout,
+                replace(stored, spilled=stored.spilled | {payload.ref.place for payload in change.session}),
+                back,
+                left,
+                summary,
+                state=state,
+                last_update_time=audits[-1].event.timestamp if audits else at_point.last_update_time,
+                expiry=expiry,
+            )
+
+        parts_at = None
+        if change.session:
+            await apart(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
+            parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
+            await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
+        unused = await self._unused(stored, past, state)
+        expiry = await self._lifetimes.extend(
+            stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
+        )
+        return _Planned(
+            writes=await apart(lambda: encode(expiry), light=False), restore=left, payloads=unused
+        )
+
+    async def _unused(
+        self, stored: StoredSession, past: Past, state: Mapping[str, Any]
+    ) -> list[StoredPayload]:
+        """Return the payloads that only what is cut off refers to, as they are now.
+
+        If another call puts one again, it changes, and so it stays.
+        """
+        named = [
+            {*references(text).values(), *event.missing.values()}
+            for text, event in zip(past.texts, past.events, strict=True)
+        ]
+        unused = refs_in(stored.state).union(*named[past.count :])
+        unused -= refs_in(state).union(*named[: past.count])
+        if not unused:
+            return []
+        initial = past.segments[0].initial if past.segments else stored.initial
+        if initial is not None:
+            unused -= refs_in(await self._reader.initial(stored, past.segments) or {})
+            unused -= {initial} if isinstance(initial, PayloadRef) else set()
+        return await self._storage.payloads.found(
+            self._storage.layout.session_payloads(stored.key, stored.epoch), unused
+        )
+
+    async def _clean_up(
+        self,
+        key: SessionKey,
+        restores: Sequence[Restore],
+        planned: _Planned | None,
+        put_back: PutBack | None,
+    ) -> None:
+        """Do what remains after the commit.
+
+        Raises:
+            OutcomeUnknownError: artifacts may not be put back.
+        """
+        try:
+            await self.finish(key, restores, put_back)
+            for payload in planned.payloads if planned else ():
+                await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
+        except StoreError as exc:
+            if put_back is not None:
+                raise OutcomeUnknownError.since(
+                    exc,
+                    "the session is restored, but perhaps not all of its artifacts are; call again, with any "
+                    f"point that the session has: {exc}",
+                ) from exc
+            # A note names the segments, and the collector finds the payloads.
+            telemetry.warn(logger, "parts that a restore cut off are left", exc)
+
+
+def require_not_restored(
+    stored: StoredSession | None, base: StoredSession | None, attempts: Attempts
+) -> None:
+    """Require that a commit that was refused has certainly not changed the session.
+
+    *base* is the session that it required, and *stored* the session now, which another call made so.
+
+    Raises:
+        OutcomeUnknownError: it may have, before another call restored or deleted the session.
+    """
+    if base is None or not attempts.maybe_applied:
+        return
+    if stored is None or has_other_restores(stored, base):
+        raise OutcomeUnknownError(
+            "sent and not answered, and then another call restored or deleted the session; read it before "
+            "repeating this"
+        )
+
+
+def has_other_restores(stored: StoredSession, base: StoredSession | None) -> bool:
+    """Return whether another call restored the session, or made it anew, after *base* was read."""
+    return base is not None and (stored.epoch, stored.restores) != (base.epoch, base.restores)
+
+
+def _is_at_point(past: Past) -> bool:
+    """Return whether nothing is after the point but events that tell again of redactions before it."""
+    later = [told_by(text) for text in past.texts[past.count :]]
+    if any(told is None or told.state_keys for told in later):
+        return False
+    events = [one for told in later if told is not None for one in told.events]
+    return all(one.position < past.count for one in events) and len(events) == sum(
+        len(told.events) for told in lost_audits(past.texts, past.count)
+    )
+
+
+def _artifacts_at(past: Past) -> ArtifactsAt:
+    events = [one.event for one in past.events]
+    kept, later = events[: past.count], events[past.count :]
+    return ArtifactsAt.of(
+        kept=[event.actions.artifact_delta for event in kept],
+        later=[event.actions.artifact_delta for event in later],
+        until=later[0].timestamp if later else None,
+    )

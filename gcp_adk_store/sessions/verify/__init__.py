@@ -1,0 +1,1 @@
+"""Prove what the history of a session is, and whether it changed."""
