@@ -37,7 +37,7 @@ from benchmarks.subjects import ADKS, OURS
 from benchmarks.targets import targets
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 
 _STALL_ROUNDS = 3
 _FAR_MS = 20.0

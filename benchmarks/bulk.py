@@ -26,8 +26,7 @@ from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.own import OwnStore
-from gcp_adk_store.moving.records import Record
+from gcp_adk_store.moving.records import OwnStore, Record
 
 APP = "bench"
 EVENTS = 5

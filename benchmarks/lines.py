@@ -22,7 +22,7 @@ from gcp_adk_store import FirestoreSessionService, GcsArtifactService
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

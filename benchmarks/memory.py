@@ -31,7 +31,7 @@ from benchmarks.memory_rules import compare_rules
 from benchmarks.memory_talk import LANGUAGES, Question, conversations
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, firestore_emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 
 OURS, IN_MEMORY, FIRESTORE = "gcp_adk_store", "ADK's InMemoryMemoryService", "ADK's FirestoreMemoryService"
 WITH_VECTORS = "gcp_adk_store with vectors"

@@ -13,7 +13,7 @@ from benchmarks.memory_embedder import PartsEmbedder
 from benchmarks.memory_talk import conversations
 from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
-from gcp_adk_store.memory import contents, fusion
+from gcp_adk_store.memory import contents, ranking
 
 Ranking = Sequence[tuple[float, int]]
 Rule = Callable[[Ranking, Ranking], list[tuple[float, int]]]
@@ -28,8 +28,8 @@ def reciprocal(k: int) -> Rule:
 
     def fuse(by_words: Ranking, by_vectors: Ranking) -> list[tuple[float, int]]:
         scores: dict[int, float] = {}
-        for ranking in (by_words, by_vectors):
-            for rank, (_, number) in enumerate(ranking, 1):
+        for ranked in (by_words, by_vectors):
+            for rank, (_, number) in enumerate(ranked, 1):
                 scores[number] = scores.get(number, 0.0) + 1 / (k + rank)
         return sorted(((score, number) for number, score in scores.items()), reverse=True)
 
@@ -40,7 +40,7 @@ def weighted(share: float) -> Rule:
     """Return the store's own rule with another share of the vectors."""
 
     def fuse(by_words: Ranking, by_vectors: Ranking) -> list[tuple[float, int]]:
-        return fusion.fuse(by_words, by_vectors, vectors=share)
+        return ranking.fuse(by_words, by_vectors, vectors=share)
 
     return fuse
 
@@ -51,7 +51,7 @@ RULES: dict[str, Rule] = {
     "reciprocal ranks, k = 60": reciprocal(60),
     "reciprocal ranks, k = 10": reciprocal(10),
     "half and half of the scores": weighted(0.5),
-    "0.65 words and 0.35 vectors": weighted(fusion.VECTORS),
+    "0.65 words and 0.35 vectors": weighted(ranking.VECTORS),
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import requests
 
-from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.testing.meters import MeteredSession
 
 
 class CountingSession(MeteredSession):

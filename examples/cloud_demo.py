@@ -22,8 +22,7 @@ from examples.support_agent import ScriptedModel
 from examples.turns import Checks, check_first_turns, console, first_model, first_turns
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
 from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
-from gcp_adk_store.testing.storage_meter import MeteredSession, StorageFigures
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession, StorageFigures
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from gcp_adk_store.imports import importer
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
     from gcp_adk_store.adk_server.services import register
-    from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
     from gcp_adk_store.artifacts.files import ArtifactReader
     from gcp_adk_store.artifacts.gcs import GcsArtifactService
     from gcp_adk_store.artifacts.service import ArtifactService
     from gcp_adk_store.artifacts.uploads import SignedUpload
+    from gcp_adk_store.artifacts.versions import StoredArtifactVersion
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.cloud.dlp import DlpRedactor
-    from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
     from gcp_adk_store.encryption.rotation import RotationReport
+    from gcp_adk_store.encryption.wrapping import LocalKeyWrapper
     from gcp_adk_store.erasure.pruning import PruneReport
     from gcp_adk_store.errors import (
         AccessDeniedError,
@@ -46,9 +46,8 @@ if TYPE_CHECKING:
         UnavailableError,
         UploadMissingError,
     )
-    from gcp_adk_store.memory.embedders import FunctionEmbedder, GenaiEmbedder
-    from gcp_adk_store.memory.reindexing import ReindexedMemories
-    from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
+    from gcp_adk_store.memory.embedding import FunctionEmbedder, GenaiEmbedder
+    from gcp_adk_store.memory.searches import FoundMemory, MemoryPage, ReindexedMemories
     from gcp_adk_store.memory.service import MemoryService
     from gcp_adk_store.model.erasures import Erased, Erasure, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.history import Point, Redaction
@@ -181,15 +180,14 @@ __getattr__ = importer(
         "artifacts.files": ("ArtifactReader",),
         "artifacts.gcs": ("GcsArtifactService",),
         "artifacts.service": ("ArtifactService",),
-        "artifacts.descriptions": ("StoredArtifactVersion",),
+        "artifacts.versions": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "cloud.dlp": ("DlpRedactor",),
-        "encryption.local_keys": ("LocalKeyWrapper",),
+        "encryption.wrapping": ("LocalKeyWrapper",),
         "settings.envelope": ("KmsEnvelope",),
         "sessions.fsck.faults": ("Fault",),
-        "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
-        "memory.reindexing": ("ReindexedMemories",),
-        "memory.searches": ("FoundMemory", "MemoryPage"),
+        "memory.embedding": ("FunctionEmbedder", "GenaiEmbedder"),
+        "memory.searches": ("FoundMemory", "MemoryPage", "ReindexedMemories"),
         "memory.service": ("MemoryService",),
         "erasure.pruning": ("PruneReport",),
         "sessions.verify.decide": (

@@ -1,6 +1,6 @@
 """Store ADK artifacts over any storage of objects: each version is one object, made exactly once."""
 
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,17 +10,18 @@ from google.genai import types
 
 from gcp_adk_store import machine
 from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
-from gcp_adk_store.artifacts.descriptions import (
+from gcp_adk_store.artifacts.transfers import ArtifactTransfers
+from gcp_adk_store.artifacts.versions import (
+    ArtifactVersions,
     StoredArtifactVersion,
     custom_time,
     describe,
     is_tombstone,
     reference_scope,
 )
-from gcp_adk_store.artifacts.transfers import ArtifactTransfers
-from gcp_adk_store.artifacts.user_objects import UserObjects
-from gcp_adk_store.codec.names import filenames, scope_prefix, user_prefix
+from gcp_adk_store.codec.names import filenames, is_upload_name, scope_prefix, uploads_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
+    ScannedObject,
     StoredObject,
     decode_artifact,
     decode_file,
@@ -33,8 +34,52 @@ from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
+from gcp_adk_store.model.erasures import Erased
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.settings import ArtifactLimits
+
+
+class UserObjects:
+    """The artifacts of one user of an app, in all sessions, and the uploads for them."""
+
+    def __init__(self, objects: Objects, versions: ArtifactVersions, scope: ArtifactScope) -> None:
+        self._objects = objects
+        self._versions = versions
+        self._scope = scope
+        self._counted: set[str] = set()
+
+    async def find(self, stage: str) -> AsyncIterator[tuple[Sequence[ScannedObject], dict[str, Erased]]]:
+        """Yield objects, a page at a time, and what they are.
+
+        Args:
+            stage: ``artifacts`` or ``uploads``.
+        """
+        if stage == "uploads":
+            async for page in self._objects.scan(uploads_prefix(self._scope)):
+                mine = [found for found in page if is_upload_name(found.name)]
+                if mine:
+                    yield mine, {"uploads": _sum(mine)}
+            return
+        prefix = user_prefix(self._scope)
+        async for page in self._objects.scan(prefix):
+            versions = [(names, found) for found in page if (names := filenames([found.name], prefix))]
+            if versions:
+                new = set().union(*(names for names, _ in versions)) - self._counted
+                self._counted |= new
+                mine = [found for _, found in versions]
+                yield mine, {"artifacts": Erased(len(new)), "versions": _sum(mine)}
+
+    async def remove(self, objects: Sequence[ScannedObject]) -> None:
+        """Remove objects of any generation, in parallel; harmless when repeated."""
+        try:
+            await fan_out(self._objects.delete(each.name, generation=None) for each in objects)
+        finally:
+            self._versions.forget_scope(self._scope)
+
+
+def _sum(found: Sequence[ScannedObject]) -> Erased:
+    return Erased(len(found), sum(each.size for each in found))
+
 
 if TYPE_CHECKING:
     from gcp_adk_store.encryption.encryption import Encryption

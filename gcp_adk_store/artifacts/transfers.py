@@ -8,13 +8,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from gcp_adk_store import machine, settings
-from gcp_adk_store.artifacts.descriptions import (
-    StoredArtifactVersion,
-    custom_time,
-    describe,
-    is_tombstone,
-    reference_scope,
-)
+from gcp_adk_store.artifacts.copies import restore_artifacts
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
     FileUpload,
@@ -24,9 +18,15 @@ from gcp_adk_store.artifacts.files import (
     opened_target,
     write_to,
 )
-from gcp_adk_store.artifacts.restores import restore_artifacts
 from gcp_adk_store.artifacts.uploads import SignedUpload, StagedUploads
-from gcp_adk_store.artifacts.versions import ArtifactVersions
+from gcp_adk_store.artifacts.versions import (
+    ArtifactVersions,
+    StoredArtifactVersion,
+    custom_time,
+    describe,
+    is_tombstone,
+    reference_scope,
+)
 from gcp_adk_store.codec.objects import StoredObject, encode_file
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel import telemetry

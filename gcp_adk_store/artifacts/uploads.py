@@ -10,8 +10,7 @@ from typing import Any, Final
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import machine
-from gcp_adk_store.artifacts.descriptions import custom_time
-from gcp_adk_store.artifacts.versions import ArtifactVersions
+from gcp_adk_store.artifacts.versions import ArtifactVersions, custom_time
 from gcp_adk_store.codec.names import UPLOADS, is_upload_name, object_name, upload_name
 from gcp_adk_store.codec.objects import encode_file
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError

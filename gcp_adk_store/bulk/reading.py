@@ -1,21 +1,154 @@
-"""Read the sessions of a range of users, and the rows of each, without Beam."""
+"""Divide a prefix into ranges, read sessions of one, and keep a pace.
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+https://firebase.google.com/docs/firestore/best-practices#ramping_up_traffic
+"""
+
+import asyncio
+import string
+import threading
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
-from gcp_adk_store.bulk.ranges import first_characters, user_ranges
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_header
-from gcp_adk_store.codec.writes import NameRange
+from gcp_adk_store.codec.writes import Delete, Document, NameRange, Page, Write, Written, in_order_of_names
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import Digest, canonical_event
-from gcp_adk_store.moving.own import OwnStore
 from gcp_adk_store.moving.parquet import event_row, session_row
+from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
+
+FIRST_RATE: Final = 500.0
+"""Documents in a second, of all processes together."""
+GROWTH: Final = 1.5
+PERIOD_S: Final = 300.0
+
+_AHEAD_S: Final = 1.0
+"""Seconds of its rate that a process may spend at once."""
+
+OnDocuments = Callable[[str, int, float], object]
+"""Called with ``read`` or ``written``, a number of documents, and the seconds of the wait for them."""
+
+
+class Ramp:
+    """The rate of one of several processes, which begin with equal shares; safe for threads."""
+
+    def __init__(self, processes: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin now; *clock* tells seconds."""
+        self._share = 1 / processes
+        self._clock = clock
+        self._begun_at = self._paid_at = clock()
+        self._guard = threading.Lock()
+
+    def rate(self) -> float:
+        """Return the documents in a second of this process, now."""
+        periods = (self._clock() - self._begun_at) // PERIOD_S
+        return float(FIRST_RATE * self._share * GROWTH**periods)
+
+    def spend(self, documents: int) -> float:
+        """Return the seconds to wait for so many *documents*, which are then spent."""
+        with self._guard:
+            now = self._clock()
+            self._paid_at = max(self._paid_at, now) + documents / self.rate()
+            return max(0.0, self._paid_at - now - _AHEAD_S)
+
+
+class PacedReads(ReadsAround[Inner]):
+    """Reads that wait as a ramp says; the documents of a query are spent after it."""
+
+    def __init__(self, inner: Inner, ramp: Ramp | None, on_documents: OnDocuments) -> None:
+        """Read through *inner*; without a *ramp*, only count."""
+        super().__init__(inner)
+        self._ramp = ramp
+        self._on_documents = on_documents
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """As the port."""
+        await self._spend("read", len(paths))
+        return await super().get(paths, fields=fields)
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """As the port."""
+        found = await super().query(
+            parent, collection, fields=fields, all_descendants=all_descendants, page=page
+        )
+        await self._spend("read", max(1, len(found)))
+        return found
+
+    async def _spend(self, kind: str, documents: int) -> None:
+        wait_s = 0.0 if self._ramp is None else self._ramp.spend(documents)
+        self._on_documents(kind, documents, wait_s)
+        if wait_s:
+            await asyncio.sleep(wait_s)
+
+
+class PacedDocuments(PacedReads[Documents], DocumentsAround):
+    """Documents that wait as a ramp says, before each write, too."""
+
+    async def commit(
+        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
+    ) -> list[Written]:
+        """As the port."""
+        await self._spend("written", len(writes))
+        return await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
+        """As the port."""
+        await self._spend("written", len(writes))
+        await super().commit_all(writes)
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reads]:
+        """As the port."""
+        async with super().snapshot() as reads:
+            yield PacedReads(reads, self._ramp, self._on_documents)
+
+
+_FIRST: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+"""Characters that ids of users begin with, as a rule; in the order of names."""
+
+_TO_THE_USER: Final = 4  # names of a path
+
+
+def user_ranges(layout: Layout, app: str, points: Iterable[str]) -> list[NameRange]:
+    """Return ranges of users of *app* that lie between *points*, which are paths of any documents.
+
+    Every user is in exactly one range, with all of their sessions: a point within the sessions of a user
+    counts as the path of that user. Points outside of the app count for nothing.
+    """
+    start = f"{layout.app(app)}/{layout.users_collection}/"
+    users = {"/".join(path.split("/")[:_TO_THE_USER]) for path in points if path.startswith(start)}
+    cuts = sorted(users, key=in_order_of_names)
+    return [NameRange(start=one, end=other) for one, other in zip([None, *cuts], [*cuts, None], strict=True)]
+
+
+def first_characters(layout: Layout, app: str, *, most: int) -> list[str]:
+    """Return paths that split the users of *app* by the first characters of their ids.
+
+    For databases that cannot tell where sessions lie: the parts have unlike numbers.
+    """
+    step = -(-len(_FIRST) // max(1, most))
+    return [f"{layout.app(app)}/{layout.users_collection}/{first}" for first in _FIRST[::step]]
+
 
 _PER_PAGE: Final = 300
 """Sessions that one query lists, without their events and state."""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import apache_beam as beam
 from apache_beam.metrics import Metrics
 
-from gcp_adk_store.bulk.pace import PacedDocuments, Ramp
+from gcp_adk_store.bulk.reading import PacedDocuments, Ramp
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.settings import MEMORY, SessionLimits, StoreSettings
 from gcp_adk_store.store import Store

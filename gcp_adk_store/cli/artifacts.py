@@ -7,17 +7,33 @@ import click
 from rich.filesize import decimal
 from rich.table import Column, Table
 
-from gcp_adk_store.cli.failures import CannotLookError, NotThereError
-from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
-from gcp_adk_store.cli.output import called, opened_file
-from gcp_adk_store.cli.place import OpenStore, at_store, command_line
-from gcp_adk_store.cli.screen import Result, cell, progress, waiting
-from gcp_adk_store.cli.terminal import in_one_line, moment
+from gcp_adk_store.cli.place import (
+    IDS,
+    OpenStore,
+    at_store,
+    called,
+    command_line,
+    deletion_options,
+    given_id,
+    json_option,
+    opened_file,
+    user_options,
+)
+from gcp_adk_store.cli.screen import (
+    CannotLookError,
+    NotThereError,
+    Result,
+    cell,
+    in_one_line,
+    moment,
+    progress,
+    waiting,
+)
 from gcp_adk_store.kernel.concurrency import fan_out
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
     from gcp_adk_store.artifacts.service import ArtifactService
+    from gcp_adk_store.artifacts.versions import StoredArtifactVersion
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.options import deletion_options, given_id, json_option
-from gcp_adk_store.cli.place import OpenStore, Work, at_store, chosen_settings
-from gcp_adk_store.cli.prune import retention_options
-from gcp_adk_store.cli.screen import Result, waiting
+from gcp_adk_store.cli.place import (
+    OpenStore,
+    Work,
+    at_store,
+    chosen_settings,
+    deletion_options,
+    given_id,
+    json_option,
+)
+from gcp_adk_store.cli.retention import retention_options
+from gcp_adk_store.cli.screen import CannotLookError, Result, waiting
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.imports import how_to_install

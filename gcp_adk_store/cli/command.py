@@ -9,35 +9,32 @@ import click
 from click.shell_completion import CompletionItem
 
 import gcp_adk_store
-from gcp_adk_store.cli.terminal import in_one_line
+from gcp_adk_store.cli.screen import in_one_line
 
-_PARTS: Final = (
-    "adk",
-    "anchor",
-    "artifacts",
-    "bulk",
-    "ces",
-    "copy",
-    "cost",
-    "doctor",
-    "emulators",
-    "erase-user",
-    "export",
-    "fsck",
-    "gc",
-    "import",
-    "inspect",
-    "memory",
-    "prune",
-    "rotate-keys",
-    "sessions",
-    "template",
-    "verify",
-)
-"""Commands, each in the module of its name, with underscores, or of :data:`_MOVING`."""
-
-_MOVING: Final = {"copy": "copy_", "export": "export", "import": "import_"}
-"""Commands of the module ``moving``, by their names."""
+_PARTS: Final = {
+    "adk": ("servers", "adk"),
+    "anchor": ("integrity", "anchor"),
+    "artifacts": ("artifacts", "artifacts"),
+    "bulk": ("bulk", "bulk"),
+    "ces": ("ces", "ces"),
+    "copy": ("moving", "copy_"),
+    "cost": ("cost", "cost"),
+    "doctor": ("doctor", "doctor"),
+    "emulators": ("emulators", "emulators"),
+    "erase-user": ("retention", "erase_user"),
+    "export": ("moving", "export"),
+    "fsck": ("integrity", "fsck"),
+    "gc": ("integrity", "gc"),
+    "import": ("moving", "import_"),
+    "inspect": ("servers", "inspect"),
+    "memory": ("memory", "memory"),
+    "prune": ("retention", "prune"),
+    "rotate-keys": ("retention", "rotate_keys"),
+    "sessions": ("sessions", "sessions"),
+    "template": ("template", "template"),
+    "verify": ("integrity", "verify"),
+}
+"""The module of each command, and its name there."""
 
 
 class _Parts(click.Group):
@@ -49,8 +46,7 @@ class _Parts(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
-        name = _MOVING.get(cmd_name, cmd_name.replace("-", "_"))
-        module = "moving" if cmd_name in _MOVING else name
+        module, name = _PARTS[cmd_name]
         part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
         found: click.Command = getattr(part, name)
         return found

@@ -9,13 +9,10 @@ import click
 from rich.console import RenderableType
 from rich.table import Table
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.options import json_option
-from gcp_adk_store.cli.screen import Result, bar, cell, finish
-from gcp_adk_store.cli.terminal import in_one_line
-from gcp_adk_store.costs.chart import Curve, curve, svg
+from gcp_adk_store.cli.place import json_option
+from gcp_adk_store.cli.screen import CannotLookError, Result, bar, cell, finish, in_one_line
 from gcp_adk_store.costs.counts import BuiltinServices, Scope, Services, StoreServices
-from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Saving, Workload, bill_of_a_month
+from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Curve, Saving, Workload, bill_of_a_month, curve, svg
 from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
 from gcp_adk_store.errors import InvalidInputError
 

@@ -11,17 +11,16 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from gcp_adk_store.cli.options import json_option
 from gcp_adk_store.cli.place import (
     chosen_settings,
     described,
     existing_folder,
+    json_option,
     place_options,
     told_with_remedy,
     where,
 )
-from gcp_adk_store.cli.screen import Result, bar, finish, waiting
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import Result, bar, finish, visible, waiting
 from gcp_adk_store.doctor.findings import Finding, Probe, Status
 from gcp_adk_store.doctor.folder import findings_of_folder
 from gcp_adk_store.doctor.measures import histogram

@@ -10,11 +10,26 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.table import Table
 
-from gcp_adk_store.cli.failures import CannotLookError, NotThereError
-from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
-from gcp_adk_store.cli.place import OpenStore, at_store, command_line
-from gcp_adk_store.cli.screen import Result, cell, progress, waiting
-from gcp_adk_store.cli.terminal import in_one_line, moment
+from gcp_adk_store.cli.place import (
+    IDS,
+    OpenStore,
+    at_store,
+    command_line,
+    deletion_options,
+    given_id,
+    json_option,
+    user_options,
+)
+from gcp_adk_store.cli.screen import (
+    CannotLookError,
+    NotThereError,
+    Result,
+    cell,
+    in_one_line,
+    moment,
+    progress,
+    waiting,
+)
 
 if TYPE_CHECKING:
     from google.adk.memory.memory_entry import MemoryEntry
@@ -165,7 +180,7 @@ async def reindex(
     Safe while agents run; an interrupted one goes on where it ended.
     """
     # Imported here: they bring google-genai.
-    from gcp_adk_store.memory.embedders import GenaiEmbedder  # noqa: PLC0415
+    from gcp_adk_store.memory.embedding import GenaiEmbedder  # noqa: PLC0415
     from gcp_adk_store.memory.service import MemoryService  # noqa: PLC0415
 
     chosen = _named(embedder) if embedder else GenaiEmbedder(model=model, dimensions=dimensions)

@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import click
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.options import given_id, json_option
-from gcp_adk_store.cli.output import called, opened_file
-from gcp_adk_store.cli.place import OpenStore, at_store, looking_at, told_with_remedy
-from gcp_adk_store.cli.screen import Result, finish, progress
-from gcp_adk_store.cli.terminal import in_one_line
+from gcp_adk_store.cli.place import (
+    OpenStore,
+    at_store,
+    called,
+    given_id,
+    json_option,
+    looking_at,
+    opened_file,
+    told_with_remedy,
+)
+from gcp_adk_store.cli.screen import CannotLookError, Result, finish, in_one_line, progress
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -1,20 +1,20 @@
-"""Open the store of a command, which options and the environment name, and name it in messages."""
+"""Open the store that a command names, and the file it writes to."""
 
 import asyncio
+import errno
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.failures import CannotLookError, NotThereError
-from gcp_adk_store.cli.screen import Result, finish
-from gcp_adk_store.cli.terminal import in_one_line, quoted
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish, in_one_line, quoted
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -281,3 +281,75 @@ def _remedy(exc: StoreError) -> str:
     if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):
         return f"see what is wrong: {command_line('doctor', only=())}"
     return ""
+
+
+_STANDARD: Final = "-"
+
+
+def called(out: Path) -> str:
+    """Return the readable name of the output file."""
+    return "standard output" if str(out) == _STANDARD else in_one_line(str(out))
+
+
+@asynccontextmanager
+async def opened_file(out: Path) -> AsyncIterator[BinaryIO]:
+    """Open *out* for a block, or standard output for ``-``.
+
+    A file appears, or is replaced, when the block succeeds: never a part of it.
+
+    Raises:
+        CannotLookError: it cannot be written.
+    """
+    from gcp_adk_store.artifacts.files import opened_target  # noqa: PLC0415  # brings half of Google's clients
+
+    standard = str(out) == _STANDARD
+    target: BinaryIO | Path = sys.stdout.buffer if standard else out
+    try:
+        async with opened_target(target) as file:
+            yield file
+            file.flush()
+    except OSError as exc:
+        if standard and exc.errno == errno.EPIPE:
+            raise  # the reader closed the pipe, for which click ends silently
+        says = f"{called(out)} cannot be written: {exc.strerror}; name another file: "
+        raise CannotLookError(says + command_line(out="FILE")) from exc
+
+
+_PARAMETERS: Final = {"--app": "app_name", "--user": "user_id", "--session": "session_id"}
+IDS: Final = tuple(_PARAMETERS.values())
+"""Parameters of the ids, with the names that ADK gives them."""
+
+
+def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Command], Command]:
+    """Return ``--app``, ``--user`` or ``--session``, an id that stays unchanged."""
+    return click.option(name, _PARAMETERS[name], metavar="ID", required=required, help=says)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+
+def user_options(command: Command) -> Command:
+    """Add ``--app`` and ``--user`` to *command*."""
+    command = given_id("--user", required=True, says="Id of the user.")(command)
+    return given_id("--app", required=True, says="Name of the app.")(command)
+
+
+def deletion_options(work: Work) -> Work:
+    """Add ``--dry-run`` and ``--yes`` to a command at a store, which then gets *dry_run*.
+
+    With neither of them, or both, it deletes nothing and raises a `CannotLookError`.
+    """
+
+    @wraps(work)
+    async def decided(at: OpenStore, /, *, dry_run: bool, yes: bool, **given: Any) -> Result | None:
+        if dry_run == yes:
+            said = "both are given" if yes else "neither is given"
+            others = click.get_current_context().params.keys() - {"dry_run", "yes"}
+            raise CannotLookError(
+                "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
+                f"{said}: {command_line(only=others, dry_run=True)}"
+            )
+        return await work(at, dry_run=dry_run, **given)
+
+    with_yes = click.option("--yes", is_flag=True, help="Delete it.")(decided)
+    return click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")(with_yes)

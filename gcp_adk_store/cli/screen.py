@@ -1,10 +1,13 @@
-"""Print a command's result as text or as JSON, and the progress of long work."""
+"""Print tables, JSON and failures, with stored text made harmless."""
 
 import json
+import shlex
 import sys
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
@@ -13,7 +16,105 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.status import Status
 from rich.text import Text
 
-from gcp_adk_store.cli.terminal import in_one_line
+from gcp_adk_store.imports import how_to_install
+
+_KEPT: Final = "\n\t"
+_STEERING: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_TURNING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Characters that change the displayed order of text."""
+
+
+def visible(text: str) -> str:
+    r"""Return *text* with control characters escaped as in Python, such as ``\x1b``.
+
+    Line ends and tabs stay; characters that a terminal cannot encode are escaped too.
+    """
+    text = text.replace("\r\n", "\n")
+    return "".join(each if each in _KEPT or not _steers(each) else _escaped(each) for each in text)
+
+
+def in_one_line(text: str) -> str:
+    """Return a name in one line, with each invisible character escaped as in Python.
+
+    These include line ends, tabs and characters without width, so that a name cannot look like another one
+    or like the next row of a table.
+    """
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def quoted(word: str) -> str:
+    """Return *word* quoted for bash and zsh, with each invisible character escaped."""
+    if word.isprintable():
+        return shlex.quote(word)
+    inner = ""
+    for each in word:
+        if each.isprintable():
+            inner += f"\\{each}" if each in "\\'" else each
+        else:  # \x names a byte there, so characters beyond ASCII take \U
+            inner += f"\\x{ord(each):02x}" if each.isascii() else f"\\U{ord(each):08x}"
+    return f"$'{inner}'"
+
+
+def moment(timestamp: float) -> str:
+    """Return Unix time in seconds as date and time in UTC; a number out of range stays as it is."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp:g}"
+
+
+def _steers(character: str) -> bool:
+    if character.isprintable():
+        return False
+    category = unicodedata.category(character)
+    return category in _STEERING or unicodedata.bidirectional(character) in _TURNING
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+class CannotLookError(click.ClickException):
+    """The command cannot do its work and ends with 2; a problem that it finds ends with 1."""
+
+    exit_code = 2
+
+    def format_message(self) -> str:
+        """Return the message, made safe for a terminal: it may contain other people's names."""
+        return visible(self.message)
+
+
+class NotThereError(CannotLookError):
+    """The store answers, but lacks the named item; the command ends with 1."""
+
+    exit_code = 1
+
+
+_PYDANTIC = (2, 11)
+
+
+@contextmanager
+def needs_ces() -> Iterator[None]:
+    """Import the packages of the extra ``ces``.
+
+    Raises:
+        CannotLookError: one of them is missing or too old.
+    """
+    try:
+        import pydantic  # noqa: PLC0415  # what is asked for here
+
+        if tuple(int(part) for part in pydantic.VERSION.split(".")[:2]) < _PYDANTIC:
+            raise CannotLookError(
+                f"pydantic {pydantic.VERSION} is too old; upgrade it: {how_to_install('ces')}"
+            )
+        yield
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] == "gcp_adk_store":
+            raise
+        raise CannotLookError(
+            f"the module {exc.name} is missing; this command needs an extra: {how_to_install('ces')}"
+        ) from exc
+
 
 _WIDEST: Final = 100_000
 """Columns of a pipe or a file: more than the cells of a row have together. An id has 1,500 bytes at most."""

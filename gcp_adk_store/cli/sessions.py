@@ -1,5 +1,7 @@
-"""The commands that list, show, count, export, redact and delete sessions."""
+"""List, show, describe and delete sessions."""
 
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -7,17 +9,99 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
+from rich.filesize import decimal
 from rich.table import Table
 
-from gcp_adk_store.cli.event_lines import event_lines, json_lines
-from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
-from gcp_adk_store.cli.output import called, opened_file
-from gcp_adk_store.cli.place import OpenStore, at_store, command_line, looking_at
-from gcp_adk_store.cli.screen import Result, cell, progress, waiting
-from gcp_adk_store.cli.session_redaction import redact
-from gcp_adk_store.cli.session_turns import turn
-from gcp_adk_store.cli.terminal import in_one_line, moment
+from gcp_adk_store.cli.place import (
+    IDS,
+    OpenStore,
+    at_store,
+    called,
+    command_line,
+    deletion_options,
+    given_id,
+    json_option,
+    looking_at,
+    opened_file,
+    user_options,
+)
+from gcp_adk_store.cli.screen import Result, cell, in_one_line, moment, progress, visible, waiting
+from gcp_adk_store.cli.session_actions import redact, turn
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+
+if TYPE_CHECKING:
+    from google.adk.events import Event
+    from google.genai import types
+
+_CUT: Final = 2_000
+"""The limit of shown characters of one text or value."""
+
+_TOLD: Final = frozenset(
+    {"id", "invocation_id", "author", "timestamp", "content", "actions", "error_code", "error_message"}
+    | {"node_info", "partial", "turn_complete", "branch"}
+)
+"""Fields of an event that have their own line, or have no meaning after storage."""
+
+
+def event_lines(event: "Event") -> Iterator[str]:
+    """Yield lines about an event: author and time, then its content and changes, indented.
+
+    A text of more than 2,000 characters is cut, with a note; a line names the fields without a line.
+    """
+    yield f"{moment(event.timestamp)} {in_one_line(event.author)}"
+    parts = (event.content.parts if event.content else None) or []
+    told = [line for part in parts for line in _part_lines(part)]
+    told += [f"state: {line}" for line in json_lines(event.actions.state_delta)]
+    told += [
+        f"artifact: {in_one_line(name)} version {version}"
+        for name, version in event.actions.artifact_delta.items()
+    ]
+    if event.error_code or event.error_message:
+        told += _lines(f"error {event.error_code or ''}: {event.error_message or ''}")
+    more = [*_more(event, _TOLD), *_more(event.actions, {"state_delta", "artifact_delta"})]
+    if more:
+        told.append(f"and {', '.join(more)}: --json shows all")
+    for line in told:
+        yield f"  {line}"
+
+
+def json_lines(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a line for each of *values* by its name, long ones cut."""
+    for name in sorted(values):
+        yield f"{in_one_line(name)} = {_event_json(values[name])}"
+
+
+def _part_lines(part: "types.Part") -> Iterable[str]:
+    if part.text is not None:
+        return _lines(f"thinks: {part.text}" if part.thought else part.text)
+    if part.function_call is not None:
+        return [f"calls {in_one_line(part.function_call.name or '')} {_event_json(part.function_call.args)}"]
+    if part.function_response is not None:
+        answer = part.function_response
+        return [f"{in_one_line(answer.name or '')} answers {_event_json(answer.response)}"]
+    if part.inline_data is not None:
+        kind = part.inline_data.mime_type or "no type"
+        return [f"data: {in_one_line(kind)}, {decimal(len(part.inline_data.data or b''))}"]
+    return [f"part: {_event_json(part.model_dump(mode='json', exclude_none=True))}"]
+
+
+def _lines(text: str) -> list[str]:
+    return visible(_cut(text)).split("\n")
+
+
+def _event_json(value: Any) -> str:
+    return in_one_line(_cut(json.dumps(value, ensure_ascii=False, default=str)))
+
+
+def _cut(text: str) -> str:
+    left = len(text) - _CUT
+    return text if left <= 0 else f"{text[:_CUT]}... and {left:,} characters more: --json shows all"
+
+
+def _more(told: Any, known: Iterable[str]) -> list[str]:
+    """Return the names of fields that have a value but no line."""
+    return [name for name in type(told).model_fields if name not in known and getattr(told, name)]
+
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session

@@ -13,10 +13,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.options import IDS, json_option
-from gcp_adk_store.cli.place import open_store, place_options, told_with_remedy
-from gcp_adk_store.cli.screen import Result, cell, finish
+from gcp_adk_store.cli.place import IDS, json_option, open_store, place_options, told_with_remedy
+from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
 

@@ -24,7 +24,7 @@ from google.rpc.status_pb2 import Status
 from grpc import StatusCode as Code
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.token_errors import WAYS, is_for_now
+from gcp_adk_store.cloud.auth.tokens import WAYS, is_for_now
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,

@@ -1,4 +1,13 @@
-"""Encode events, and take large content out of them."""
+"""Encode events, and take large content out of them.
+
+The text of an event with payloads has one key more, ``adk_store_payloads``: a list of places, digests and
+sizes. The text of an event with encoded lone surrogates (:mod:`gcp_adk_store.model.json_values`) has
+``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know. ``StoredDataError``
+says that content lacks the place of a payload, or that a reference has an unknown form.
+
+Large content of an event becomes payloads: first its inline bytes, then the whole compressed text if it is
+still too long.
+"""
 
 import json
 import math

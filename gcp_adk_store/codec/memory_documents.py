@@ -1,4 +1,13 @@
-"""Encode and read the documents of memories, with their vectors."""
+"""Encode and read the documents of memories, with their vectors.
+
+::
+
+    {user document}/{prefix}_memories/head                  tail, and what shards there are
+      .../{prefix}_memories/head/{prefix}_shards/{epoch}-{n}
+      .../{prefix}_memories/head/{prefix}_vectors/{epoch}-{n}
+
+docs/data-model.md lists every field.
+"""
 
 import zlib
 from collections.abc import Sequence

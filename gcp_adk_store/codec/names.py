@@ -1,4 +1,12 @@
-"""Encode ids as ids of documents, and names of artifacts as names of objects."""
+"""Encode ids as ids of documents, and names of artifacts as names of objects.
+
+::
+
+    {app}/{user}/{session}/{filename}/{version}
+    {app}/{user}/user/{filename}/{version}          filename starts with "user:"
+
+These are the names of ADK's own service, so each reads what the other wrote.
+"""
 
 import hashlib
 import re

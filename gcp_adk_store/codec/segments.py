@@ -1,4 +1,7 @@
-"""Encode what a segment of a session holds: events, the initial state, counts of turns."""
+"""Encode what a segment of a session holds: events, the initial state, counts of turns.
+
+Titles, labels and texts are content: no other module names their fields, except as not indexed.
+"""
 
 import zlib
 from collections.abc import Mapping

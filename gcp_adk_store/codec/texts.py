@@ -1,4 +1,12 @@
-"""Encode JSON texts, and take large maps out of them."""
+"""Encode JSON texts, and take large maps out of them.
+
+Python's encoder and parser block all other threads while they run, also that of the event loop. Each call
+handles some thousand values, which takes a few milliseconds. What JSON cannot hold raises ``TypeError``,
+``ValueError`` or ``RecursionError``, and damaged JSON one of the last two.
+
+Pydantic blocks every other thread meanwhile: about 50 ms for a million numbers. Tools and callers fill these
+maps: state deltas, arguments and responses of functions, custom metadata.
+"""
 
 import json
 import json.scanner

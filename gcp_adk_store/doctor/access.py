@@ -1,11 +1,23 @@
-"""Check the identity of a store and its permissions."""
+"""Judge who may access data: IAM, keys, anchors."""
 
 import shlex
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Final
 
-from gcp_adk_store.cloud.auth.token_errors import Identity
-from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, warn
+from gcp_adk_store.cloud.auth.tokens import Identity
+from gcp_adk_store.doctor.findings import (
+    Answer,
+    Body,
+    Facts,
+    Finding,
+    KeysFacts,
+    Place,
+    fail,
+    ok,
+    skipped,
+    warn,
+)
 
 _VERBS: Final = ("create", "delete", "get", "list", "update")
 DATABASE_PERMISSIONS: Final = tuple(f"datastore.entities.{verb}" for verb in _VERBS)
@@ -113,3 +125,106 @@ def member_of(identity: Identity) -> str:
 def _missing(body: Body, needed: Sequence[str]) -> str:
     granted = set(body.get("permissions", ()))
     return ", ".join(permission for permission in needed if permission not in granted)
+
+
+PERMISSIONS: Final = ("storage.objects.delete", "storage.buckets.update", "storage.buckets.setIamPolicy")
+"""To remove anchors, to remove a policy that is not locked, and to give oneself either permission."""
+
+_DAY_S: Final = 86_400
+
+
+def missing(place: Place) -> Finding:
+    """Name the missing bucket."""
+    return fail(
+        f"gs://{place.anchors} does not exist",
+        f"gcloud storage buckets create gs://{place.anchors} --project={place.project} --location=LOCATION "
+        "--uniform-bucket-level-access --public-access-prevention --retention-period=365d",
+        terraform="the variable anchors of the module adk_store",
+    )
+
+
+def retention(body: Body, facts: Facts) -> Finding:
+    """Check that a locked retention policy keeps each anchor."""
+    name, update = facts.place.anchors, f"gcloud storage buckets update gs://{facts.place.anchors}"
+    if name == facts.place.bucket:
+        return fail(
+            f"gs://{name} is the store's own bucket: a retention policy would keep what the store deletes; "
+            "use another one"
+        )
+    policy = body.get("retentionPolicy") or {}
+    period = str(policy.get("retentionPeriod") or 0)
+    if not period.isdecimal() or not int(period):
+        return fail(
+            f"gs://{name} has no retention policy: anchors can be removed and replaced",
+            f"{update} --retention-period=365d",
+            terraform="google_storage_bucket: retention_policy",
+        )
+    days = f"keeps each anchor for {int(period) / _DAY_S:,.4g} days"
+    if not policy.get("isLocked"):
+        return warn(
+            f"{days}, but whoever may change the bucket can remove the policy; locking it is final",
+            f"{update} --lock-retention-period",
+            terraform="google_storage_bucket: retention_policy with is_locked = true",
+        )
+    return ok(f"{days}; the policy is locked")
+
+
+def access(body: Body, facts: Facts) -> Finding:
+    """Check ``testIamPermissions`` of the bucket: the store's identity has to lack :data:`PERMISSIONS`."""
+    member = member_of(facts.identity)
+    granted = [each for each in PERMISSIONS if each in body.get("permissions", ())]
+    if not granted:
+        return ok(f"{member} can neither remove anchors nor change the bucket")
+    return warn(
+        f"{member} has {', '.join(granted)}: the identity of a store must not",
+        f"gcloud storage buckets get-iam-policy gs://{facts.place.anchors}",
+        f"gcloud storage buckets remove-iam-policy-binding gs://{facts.place.anchors} "
+        f"--member={shlex.quote(member)} --role=ROLE",
+    )
+
+
+def encryption_key(keys: KeysFacts) -> Finding:
+    """Check that the key wraps and unwraps."""
+    return fail(keys.failure) if keys.failure else ok(f"{keys.key} wraps and unwraps")
+
+
+def keys_database(keys: KeysFacts, place: Place) -> Finding:
+    """Check that nothing keeps the keys of erased users, and that nobody deletes those of the others."""
+    of_keys = f"--database={keys.database} --project={place.project}"
+    if not keys.answers:
+        return skipped("an emulator has no backups", aside="on an emulator")
+    database = keys.answers["database"]
+    if database.status == HTTPStatus.NOT_FOUND:
+        return fail(
+            f"the database {keys.database} does not exist",
+            f"gcloud firestore databases create {of_keys} --location=LOCATION --delete-protection",
+        )
+    unknown = [name for name, answer in keys.answers.items() if not answer.is_ok]
+    if unknown:
+        told = ", ".join(f"{name}: {_why(keys.answers[name])}" for name in unknown)
+        return skipped(f"not everything could be looked at ({told})")
+    wrong = []
+    if database.body.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED":
+        command = f"gcloud firestore databases update {of_keys} --no-enable-pitr"
+        wrong.append(("point-in-time recovery is on", command))
+    for schedule in keys.answers["schedules"].body.get("backupSchedules") or ():
+        named = f"--backup-schedule={str(schedule.get('name', '')).rpartition('/')[2]}"
+        wrong.append(("backups are made", f"gcloud firestore backups schedules delete {of_keys} {named}"))
+    if wrong:
+        told = " and ".join(dict.fromkeys(says for says, _ in wrong))
+        return fail(
+            f"{told} of {keys.database}: the keys of erased users stay", *(command for _, command in wrong)
+        )
+    if database.body.get("deleteProtectionState") != "DELETE_PROTECTION_ENABLED":
+        return warn(
+            f"one command deletes {keys.database}, and with it all that is encrypted",
+            f"gcloud firestore databases update {of_keys} --delete-protection",
+            terraform='google_firestore_database: delete_protection_state = "DELETE_PROTECTION_ENABLED"',
+        )
+    return ok(f"{keys.database} has no backups, keeps an hour of history, and is protected from deletion")
+
+
+def _why(answer: Answer) -> str:
+    if answer.status == HTTPStatus.FORBIDDEN:
+        return "this identity may not look"
+    return answer.reason or f"the API answered {answer.status}"

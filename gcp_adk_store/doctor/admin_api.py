@@ -12,7 +12,7 @@ import requests
 from google.auth.transport.requests import AuthorizedSession
 
 from gcp_adk_store.cloud.auth.tokens import SharedToken
-from gcp_adk_store.doctor import access, anchors
+from gcp_adk_store.doctor import access
 from gcp_adk_store.doctor.findings import Answer, Place
 
 _SILENCE_S: Final = 15.0
@@ -64,7 +64,7 @@ def look(
             }
         for name, bucket, permissions_of_bucket in (
             ("bucket", place.bucket, access.BUCKET_PERMISSIONS),
-            ("anchors", place.anchors, anchors.PERMISSIONS),
+            ("anchors", place.anchors, access.PERMISSIONS),
         ):
             if at_bucket and bucket:
                 url = f"{buckets}/{quote(bucket, safe='')}"

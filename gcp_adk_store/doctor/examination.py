@@ -13,7 +13,7 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Facts, KeysFacts, Place
-from gcp_adk_store.doctor.memories import count_memories
+from gcp_adk_store.doctor.measures import count_memories
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.encryption.wrapping import wrapper_of
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
-from gcp_adk_store.cloud.auth.token_errors import Identity
+from gcp_adk_store.cloud.auth.tokens import Identity
 
 Body = Mapping[str, Any]
 """The JSON object of an answer."""

@@ -10,8 +10,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from gcp_adk_store.doctor.findings import Finding, MemoryCounts, Probe, fail, ok, skipped, warn
-from gcp_adk_store.doctor.measures import took, written
-from gcp_adk_store.doctor.memories import vectors
+from gcp_adk_store.doctor.measures import took, vectors, written
 
 _MIB: Final = 1024 * 1024
 _LITTLE_BYTES: Final = 1024 * _MIB

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.doctor.folder import FolderFacts, mount_of
-from gcp_adk_store.doctor.memories import count_memories
+from gcp_adk_store.doctor.measures import count_memories
 from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.errors import StoredDataError, StoreError
 from gcp_adk_store.local.backend import DATABASE, OBJECTS, open_backend

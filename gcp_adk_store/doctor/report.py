@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from gcp_adk_store.doctor import access, anchors, bucket, database, keys, measures, memories
+from gcp_adk_store.doctor import access, bucket, database, measures
 from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
@@ -30,7 +30,7 @@ def findings_of(facts: Facts) -> list[Finding]:
     """
     found = _looked_at(_CHECKS, facts)
     if facts.keys is not None:
-        of_keys = keys.encryption_key(facts.keys), keys.keys_database(facts.keys, facts.place)
+        of_keys = access.encryption_key(facts.keys), access.keys_database(facts.keys, facts.place)
         found += [replace(each, check=name) for name, each in zip(CHECKS_OF_KEYS, of_keys, strict=True)]
     if facts.place.anchors is not None:
         found += _looked_at(_CHECKS_OF_ANCHORS, facts)
@@ -134,7 +134,7 @@ def _database_access(facts: Facts) -> Finding | None:
 def _vectors(facts: Facts) -> Finding | None:
     place = facts.place
     at = shlex.join([f"--{name}={getattr(place, name)}" for name in ("project", "database", "prefix")])
-    return None if facts.memories is None else memories.vectors(facts.memories, at)
+    return None if facts.memories is None else measures.vectors(facts.memories, at)
 
 
 _NO_DATABASE: Final = skipped("the database does not exist")
@@ -191,12 +191,12 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 _CHECKS_OF_ANCHORS: Final[Mapping[str, _Check]] = {
     "anchors": _Check(
         "anchors",
-        _reads("anchors", "storage.buckets.get", anchors.retention, missing=anchors.missing),
+        _reads("anchors", "storage.buckets.get", access.retention, missing=access.missing),
         "an emulator has no retention policy",
     ),
     "IAM of anchors": _Check(
         "anchors",
-        _reads("anchors_permissions", "storage.objects.list", anchors.access, missing=_NO_BUCKET),
+        _reads("anchors_permissions", "storage.objects.list", access.access, missing=_NO_BUCKET),
         _OPEN,
     ),
 }

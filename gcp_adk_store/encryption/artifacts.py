@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from gcp_adk_store.codec.names import is_upload_name
 from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields, ScannedObject, StoredObject, checked_metadata
+from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import LIGHT_BYTES, SealedObjects, opening
-from gcp_adk_store.encryption.places import Places
-from gcp_adk_store.encryption.sealing import NotForHereError
-from gcp_adk_store.encryption.streams import (
+from gcp_adk_store.encryption.sealing import (
     FRAME_BYTES,
     HEADER_BYTES,
     MAGIC,
     STORED_FRAME_BYTES,
+    NotForHereError,
     Stream,
     content_before,
     content_size,

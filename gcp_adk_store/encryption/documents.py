@@ -5,9 +5,8 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.encryption.fields import has_content, opened, sealed
+from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.places import OF_ONE_LIFE, Place, Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
 from gcp_adk_store.kernel.concurrency import Pauses, apart

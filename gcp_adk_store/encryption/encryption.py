@@ -8,9 +8,9 @@ from gcp_adk_store.encryption.artifacts import (
     SealedArtifactUploads,
 )
 from gcp_adk_store.encryption.documents import SealedDocuments
+from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
-from gcp_adk_store.encryption.places import Places
 from gcp_adk_store.kernel.ports import Documents, Objects, Uploads
 from gcp_adk_store.settings.envelope import KeyWrapper, KmsEnvelope
 

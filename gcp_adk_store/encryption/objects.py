@@ -8,8 +8,8 @@ from typing import Final
 
 from gcp_adk_store.codec.documents import OWNER
 from gcp_adk_store.codec.objects import SEALED, ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
 from gcp_adk_store.kernel.concurrency import apart

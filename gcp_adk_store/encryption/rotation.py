@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from gcp_adk_store.codec.writes import Document, Page, Write
-from gcp_adk_store.encryption.key_documents import Destroyed, read_key_document
-from gcp_adk_store.encryption.keyring import Keyring
+from gcp_adk_store.encryption.keyring import Destroyed, Keyring, read_key_document
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES
 from gcp_adk_store.errors import (
     AccessDeniedError,

@@ -5,10 +5,8 @@ from dataclasses import replace
 
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.encryption.encryption import Encryption
-from gcp_adk_store.encryption.fields import is_sealed
-from gcp_adk_store.encryption.key_documents import Destroyed, StoredKey
-from gcp_adk_store.encryption.keyring import UNDER_WAY_S
-from gcp_adk_store.encryption.places import Places, Scope
+from gcp_adk_store.encryption.fields import Places, Scope, is_sealed
+from gcp_adk_store.encryption.keyring import UNDER_WAY_S, Destroyed, StoredKey
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.erasures import Recovery
 

@@ -6,8 +6,8 @@ from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.inspector.app import create_app
-    from gcp_adk_store.inspector.iap import IapAuthorization
+    from gcp_adk_store.inspector.guard import IapAuthorization
 
 __all__ = ["IapAuthorization", "create_app"]
 
-__getattr__ = importer(__name__, {"app": ("create_app",), "iap": ("IapAuthorization",)})
+__getattr__ = importer(__name__, {"app": ("create_app",), "guard": ("IapAuthorization",)})

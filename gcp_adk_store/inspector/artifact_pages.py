@@ -6,14 +6,12 @@ from typing import Any, Final
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from starlette.responses import Response
 
-from gcp_adk_store.artifacts.descriptions import StoredArtifactVersion
 from gcp_adk_store.artifacts.files import ArtifactReader
+from gcp_adk_store.artifacts.versions import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
-from gcp_adk_store.inspector.answers import answer_stream
-from gcp_adk_store.inspector.conversation import moment
-from gcp_adk_store.inspector.differences import difference
-from gcp_adk_store.inspector.previews import MAX_TEXT_BYTES, preview_of, table_of, text_of
-from gcp_adk_store.inspector.site import RefusedRequestError, Visit
+from gcp_adk_store.inspector.conversation import difference, moment
+from gcp_adk_store.inspector.masking import MAX_TEXT_BYTES, preview_of, table_of, text_of
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream
 
 MAX_LISTED: Final = 500
 """Artifacts on one page, and versions of one artifact."""

@@ -6,13 +6,9 @@ from google.adk.events import Event
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.inspector.answers import answer_bytes
-from gcp_adk_store.inspector.conversation import EventView, event_view
-from gcp_adk_store.inspector.differences import difference
-from gcp_adk_store.inspector.looking import look, raw
-from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed
-from gcp_adk_store.inspector.site import RefusedRequestError, Visit
-from gcp_adk_store.inspector.timeline import timeline
+from gcp_adk_store.inspector.conversation import EventView, difference, event_view, timeline
+from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed, look, raw
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event

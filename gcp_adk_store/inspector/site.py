@@ -1,20 +1,20 @@
-"""Authorise requests, keep what a browser chose, and render templates."""
+"""Serve pages and files under a strict policy."""
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from gcp_adk_store.inspector.links import Links, Place
-from gcp_adk_store.inspector.masking import Mask, drawable
+from gcp_adk_store.inspector.documents import Links, Place
+from gcp_adk_store.inspector.masking import Mask, Served, drawable, served_as
 from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.store import Store
 
@@ -223,3 +223,39 @@ class Site:
 def _carried(value: Any) -> Any:
     """Return a value of a template as a page carries it."""
     return drawable(value).replace("\x00", "\ufffd") if type(value) is str else value
+
+
+_SHUT: Final = "default-src 'none'; sandbox"
+_SHUT_PDF: Final = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+"""Of a PDF: Chromium's viewer does not start in a sandbox, and shows the file within a page."""
+
+
+def answer_bytes(data: bytes, *, name: str) -> Response:
+    """Return *data* as the file *name*, shown only if its bytes are of a type that runs nothing."""
+    served = served_as(data[:64])
+    return Response(data, headers=_headers(served, name), media_type=served.content_type)
+
+
+def answer_stream(start: bytes, rest: AsyncIterable[bytes], *, name: str, size: int) -> Response:
+    """Return *size* bytes that begin with *start* as :func:`answer_bytes` does, in pieces."""
+    served = served_as(start[:64])
+
+    async def pieces() -> AsyncIterable[bytes]:
+        yield start
+        async for piece in rest:
+            yield piece
+
+    headers = {**_headers(served, name), "Content-Length": str(size)}
+    return StreamingResponse(pieces(), headers=headers, media_type=served.content_type)
+
+
+def _headers(served: Served, name: str) -> dict[str, str]:
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)[-100:] or "content"
+    exact = quote(name[-200:], safe="", errors="replace")
+    kind = "inline" if served.is_inline else "attachment"
+    return {
+        "Content-Disposition": f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{exact}",
+        "Content-Security-Policy": _SHUT_PDF if served.is_pdf else _SHUT,
+        "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Resource-Policy": "same-origin",
+    }

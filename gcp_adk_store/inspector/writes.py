@@ -5,7 +5,7 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.inspector.links import Place
+from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.history import Point
 

@@ -4,9 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.kernel.ports import Backend
-from gcp_adk_store.local.content_files import FileContents
-from gcp_adk_store.local.content_memory import MemoryContents
-from gcp_adk_store.local.contents import Contents
+from gcp_adk_store.local.contents import Contents, FileContents, MemoryContents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads

@@ -1,14 +1,152 @@
-"""Decide what a write makes of a document, as Firestore does."""
+"""Weigh and apply the writes of a commit."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.indexes import TTL_FIELDS
+from gcp_adk_store.codec.names import MAX_NAME_BYTES
+from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.encoding import micros
-from gcp_adk_store.local.names import field_path
+from gcp_adk_store.local.encoding import Encoded, field_path, micros
+
+MAX_COMMIT_BYTES: Final = 10 * 1024 * 1024
+"""Of one commit (Firestore's quota page, as all limits here)."""
+
+_MAX_VALUE_BYTES: Final = 1_048_487
+"""Of one text or of one value of bytes: 1 MiB less 89 bytes."""
+
+_MAX_DEPTH: Final = 20
+_INT64: Final = range(-(2**63), 2**63)
+_RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
+_NUMBER: Final = 8
+_OF_A_DOCUMENT: Final = 32
+_OF_A_NAME: Final = 16
+
+
+def require_commit(writes: Sequence[Write | Delete]) -> int:
+    """Return the bytes of what *writes* hold.
+
+    Raises:
+        InvalidInputError: a value or a name exceeds a limit of Firestore, or all of them together do.
+    """
+    size = 0
+    for item in writes:
+        size += len(item.path)
+        if isinstance(item, Write):
+            size += weigh_map(item.fields, ())
+            for field, values in item.union.items():
+                size += _weigh_list(values, (field,), 1)
+    if size > MAX_COMMIT_BYTES:
+        raise InvalidInputError(
+            f"a commit of {size} bytes exceeds Firestore's limit of {MAX_COMMIT_BYTES}; write less at a time"
+        )
+    return size
+
+
+def require_document(path: str, fields: Mapping[str, Any]) -> None:
+    """Check a document's size, which the sum of several writes may exceed.
+
+    Raises:
+        InvalidInputError: it takes more than 1 MiB by Firestore's formula.
+    """
+    name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in path.split("/"))
+    size = name + _OF_A_DOCUMENT + weigh_map(fields, ())
+    if size > MAX_DOCUMENT_BYTES:
+        raise InvalidInputError(
+            f"the document {path[:80]!r} would take {size} bytes, Firestore's limit is {MAX_DOCUMENT_BYTES}"
+        )
+
+
+def is_surely_small(encoded: Encoded) -> bool:
+    """Return whether a document is within Firestore's limit, by a rough bound of its size.
+
+    No value takes more than eight times the characters of its JSON, with the comma after it.
+    """
+    size = _NUMBER * len(encoded.fields) + len(encoded.pieces or "") + len(encoded.content or b"")
+    return size < MAX_DOCUMENT_BYTES // 2
+
+
+def weigh_map(fields: Mapping[str, Any], above: tuple[str, ...]) -> int:
+    """Return the bytes of a map at the path *above*, without those of its own name.
+
+    Raises:
+        InvalidInputError: a name or a value in it exceeds a limit.
+    """
+    size = 0
+    for name, value in fields.items():
+        path = (*above, name)
+        size += _weigh_name(name, path) + _weigh(value, path, 0)
+    return size
+
+
+def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
+    match value:
+        case str():
+            size = _weigh_text(value, path) + 1
+        case None | bool():
+            size = 1
+        case float() | datetime():
+            size = _NUMBER
+        case int() if value in _INT64:
+            size = _NUMBER
+        case bytes():
+            size = _within(len(value), path)
+        case dict() | list() if depth == _MAX_DEPTH:
+            raise InvalidInputError(
+                f"{_shown(path)} has over {_MAX_DEPTH} maps and arrays within each other, Firestore's limit"
+            )
+        case dict():
+            size = sum(
+                _weigh_name(name, (*path, name)) + _weigh(item, (*path, name), depth + 1)
+                for name, item in value.items()
+            )
+        case list():
+            size = _weigh_list(value, path, depth + 1)
+        case _:
+            raise InvalidInputError(f"{_shown(path)} is a {type(value).__name__} that Firestore cannot hold")
+    return size
+
+
+def _weigh_list(values: Sequence[Any], path: tuple[str, ...], depth: int) -> int:
+    if any(isinstance(item, list) for item in values):
+        raise InvalidInputError(f"{_shown(path)} is an array directly in an array, which Firestore refuses")
+    return sum(_weigh(item, path, depth) for item in values)
+
+
+def _weigh_name(name: str, path: tuple[str, ...]) -> int:
+    size = _weigh_text(name, path)
+    if not size or _RESERVED.fullmatch(name):
+        raise InvalidInputError(f"{_shown(path)} is a name that Firestore reserves")
+    if size + sum(len(above.encode()) + 1 for above in path[:-1]) > MAX_NAME_BYTES:
+        raise InvalidInputError(
+            f"{_shown(path)} takes over {MAX_NAME_BYTES} bytes, Firestore's limit of a name"
+        )
+    return size + 1
+
+
+def _weigh_text(text: str, path: tuple[str, ...]) -> int:
+    if text.isascii():
+        return _within(len(text), path)
+    try:
+        return _within(len(text.encode()), path)
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{_shown(path)} holds half of a surrogate pair") from None
+
+
+def _within(size: int, path: tuple[str, ...]) -> int:
+    if size > _MAX_VALUE_BYTES:
+        raise InvalidInputError(
+            f"{_shown(path)} takes {size} bytes, Firestore's limit of one value is {_MAX_VALUE_BYTES}"
+        )
+    return size
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    return f"field {ascii('.'.join(path))[:80]}"
+
 
 _ABSENT: Final = object()
 _MIN_INT64: Final = -(2**63)

@@ -1,13 +1,24 @@
-"""What keeps the bytes of objects, and their sizes and checksums."""
+"""Keep the contents of objects in a folder of files, or in memory."""
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from pathlib import Path
+from typing import Protocol, TypeVar
 
+from gcp_adk_store import machine
 from gcp_adk_store.codec.packing import RunningChecksum
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.kernel.ports import RefusedError
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.file_names import PART, FileNames, FoundFile, synchronise, translated
+from gcp_adk_store.local.threads import Threads
+from gcp_adk_store.settings import ArtifactLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +107,275 @@ class Summing:
         """Return the description of all bytes as the content *name*."""
         md5 = base64.b64encode(self._md5.digest()).decode()
         return Content(id=name, size=self.size, crc32c=self._crc32c.base64, md5=md5)
+
+
+class MemoryContents:
+    """Contents in pieces in a database, for one that is in memory."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def draft(self) -> AsyncIterator["MemoryDraft"]:
+        """Write pieces within a block; see :meth:`Contents.draft`."""
+        draft = MemoryDraft(self._database)
+        try:
+            yield draft
+        except GeneratorExit:
+            raise  # the event loop has ended, and with it soon the process
+        except BaseException:
+            await self.remove([draft.id])
+            raise
+
+    async def read(self, content: str, start: int, end: int) -> bytes | None:
+        """Return parts of the pieces, joined; see :meth:`Contents.read`."""
+
+        def work(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
+            return connection.execute(
+                "SELECT start, bytes FROM pieces WHERE content = ? AND start <= ? ORDER BY start",
+                (content, end),
+            ).fetchall()
+
+        found = await self._database.read(work)
+        pieces = [data[max(0, start - first) : max(0, end - first)] for first, data in found]
+        return b"".join(pieces) if found else None
+
+    def require(self, content: str) -> None:
+        """Accept any: nobody else removes them."""
+
+    def doubt(self, contents: Sequence[str]) -> None:
+        """Note nothing: they end with the process."""
+
+    async def remove(self, contents: Sequence[str]) -> None:
+        """Remove pieces that no object has; see :meth:`Contents.remove`."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for content in contents:
+                # A cancelled call may have recorded an object that has them.
+                connection.execute(
+                    "DELETE FROM pieces WHERE content = :it"
+                    " AND NOT EXISTS (SELECT 1 FROM objects WHERE content = :it)",
+                    {"it": content},
+                )
+
+        if contents:
+            await self._database.write(work)
+
+    async def close(self) -> None:
+        """Keep all: the database has it."""
+
+
+class MemoryDraft:
+    """Pieces that are being written."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sums = Summing()
+        self.id = machine.random_bytes(16).hex()
+
+    async def write(self, data: bytes) -> None:
+        """Append *data* as one piece."""
+        start = self._sums.size
+        await self._database.write(
+            lambda connection: connection.execute(
+                # An empty piece leaves its place to the next one.
+                "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)",
+                (self.id, start, data),
+            )
+        )
+        self._sums.update(data)
+
+    async def finish(self) -> Content:
+        """Return the description of all pieces."""
+        return self._sums.content(self.id)
+
+
+T = TypeVar("T")
+
+
+class FileContents:
+    """Contents as files ``{folder}/{2 hex digits}/{uuid}``, in doubt while ``{folder}/pending`` names them.
+
+    A file is written under a temporary name, then synchronised, then renamed, then its folder is
+    synchronised. Its mark is there before its first byte, until the object that has it is recorded, and again
+    before that object is removed, until the file is gone. So a process that is killed leaves no file that
+    has neither an object nor a mark. A writer holds a lock on its mark.
+    """
+
+    def __init__(self, folder: Path, limits: ArtifactLimits) -> None:
+        self._names = FileNames(folder)
+        self._threads = Threads(limits)
+
+    @asynccontextmanager
+    async def draft(self) -> AsyncIterator["FileDraft"]:
+        """Write a file within a block; see :meth:`Contents.draft`."""
+        draft = FileDraft(self._names, self._threads)
+        try:
+            yield draft
+        except BaseException as exc:
+            if not draft.is_finished or _is_refusal(exc):
+                draft.discard()
+            raise
+        else:
+            draft.settle()
+        finally:
+            draft.release()  # after a cancellation, too, perhaps an object has it
+
+    async def read(self, content: str, start: int, end: int) -> bytes | None:
+        """Return a part of a file; see :meth:`Contents.read`."""
+
+        def work() -> bytes | None:
+            try:
+                with self._names.path(content).open("rb") as file:
+                    file.seek(start)
+                    return file.read(end - start)
+            except FileNotFoundError:
+                return None
+
+        return await self._run(work)
+
+    def require(self, content: str) -> None:
+        """Require a whole file; see :meth:`Contents.require`."""
+        path = self._names.path(content)
+        if not path.exists():
+            raise UnavailableError(
+                f"{path} was removed while it was written; nothing was recorded; try again"
+            )
+
+    def doubt(self, contents: Sequence[str]) -> None:
+        """Mark files; see :meth:`Contents.doubt`."""
+        with translated(self._names.folder):
+            for content in contents:
+                self._names.mark_removal(content)
+
+    async def remove(self, contents: Sequence[str]) -> None:
+        """Remove files, temporary ones too, then their marks; see :meth:`Contents.remove`."""
+
+        def work() -> None:
+            for content in contents:
+                with suppress(OSError):  # its mark stays
+                    self._names.unlink(content)
+
+        if contents:
+            await self._threads.run(work)
+
+    async def pending(self, *, now: float) -> list[FoundFile]:
+        """Return the files that marks name."""
+        return await self._run(lambda: list(self._names.pending(now=now)))
+
+    async def folders(self) -> list[int]:
+        """Return the numbers of the folders that have had a file, at most 256."""
+        return await self._run(self._names.folders)
+
+    async def listed(self, number: int) -> list[FoundFile]:
+        """Return all files of a folder, temporary ones too."""
+        return await self._run(lambda: list(self._names.listed(number)))
+
+    def unlink(self, content: str) -> bool:
+        """Remove a file that no object has, unless a writer holds it; return whether it is gone.
+
+        Only within a transaction that writes: then no other call records an object with it meanwhile.
+
+        Raises:
+            UnavailableError, AccessDeniedError: the system refuses; the mark stays.
+        """
+        with translated(self._names.folder):
+            if self._names.is_held(content):
+                return False
+            self._names.unlink(content, with_writer=True)
+            return True
+
+    def settle(self, content: str) -> None:
+        """Remove the marks of a file that has an object; only within a transaction that writes."""
+        with translated(self._names.folder):
+            self._names.unmark(content)
+
+    async def synchronise(self) -> None:
+        """Make removals of this process durable."""
+        await self._run(self._names.synchronise)
+
+    async def close(self) -> None:
+        """End the threads; see :meth:`Contents.close`."""
+        await self._threads.close()
+
+    async def _run(self, step: Callable[[], T]) -> T:
+        def work() -> T:
+            with translated(self._names.folder):
+                return step()
+
+        return await self._threads.run(work)
+
+
+class FileDraft:
+    """A file that is being written, whose mark is locked until it is released."""
+
+    def __init__(self, names: FileNames, threads: Threads) -> None:
+        self._names = names
+        self._threads = threads
+        self._id = machine.random_bytes(16).hex()
+        self._sums = Summing()
+        self._mark: int | None = None
+        self._descriptor: int | None = None
+        self.is_finished = False
+        """Whether the whole file is durable."""
+
+    async def write(self, data: bytes) -> None:
+        """Append *data* to the temporary file."""
+        await self._run(partial(self._write, data))
+
+    async def finish(self) -> Content:
+        """Give the whole file its name."""
+        await self._run(self._finish)
+        return self._sums.content(self._id)
+
+    def settle(self) -> None:
+        """Remove the mark: an object has the file."""
+        with suppress(OSError):  # then a sweep does
+            self._names.unmark(self._id)
+
+    def release(self) -> None:
+        """Leave the file to its object, or to a sweep."""
+        descriptors, self._descriptor, self._mark = (self._descriptor, self._mark), None, None
+        for descriptor in descriptors:
+            if descriptor is not None:
+                with suppress(OSError):
+                    os.close(descriptor)
+
+    def discard(self) -> None:
+        """Remove the file; not on a thread, so that neither a cancellation nor a busy thread prevents it."""
+        with suppress(OSError):  # a sweep removes what stays
+            self._names.unlink(self._id, with_writer=True)
+
+    async def _run(self, step: Callable[[], None]) -> None:
+        def work() -> None:
+            with translated(self._names.folder):
+                step()
+
+        await self._threads.run(work)
+
+    def _write(self, data: bytes) -> None:
+        left = memoryview(data)
+        descriptor = self._opened()
+        while left:
+            left = left[os.write(descriptor, left) :]
+        self._sums.update(data)
+
+    def _finish(self) -> None:
+        path = self._names.path(self._id)
+        os.fsync(self._opened())
+        self._names.path(self._id, PART).rename(path)
+        synchronise(path.parent)
+        self.is_finished = True
+
+    def _opened(self) -> int:
+        if self._descriptor is None:
+            self._mark = self._names.mark_writing(self._id)
+            path = self._names.path(self._id, PART)
+            self._names.make(path.parent)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        return self._descriptor
+
+
+def _is_refusal(exc: BaseException) -> bool:
+    """Return whether *exc* says that nothing was written."""
+    return isinstance(exc, (StoreError, RefusedError)) and not isinstance(exc, OutcomeUnknownError)

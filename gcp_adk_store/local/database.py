@@ -26,10 +26,9 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import OfOneProcess, OwnProcess, at_most
 from gcp_adk_store.kernel.transact import jitter
-from gcp_adk_store.local import failures
+from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect
-from gcp_adk_store.local.snapshots import Reading, Snapshot
-from gcp_adk_store.local.threads import ended
+from gcp_adk_store.local.threads import Reading, Snapshot, ended
 
 T = TypeVar("T")
 
@@ -176,7 +175,7 @@ class Database(OfOneProcess):
                 held = exc
             tried += 1
             if machine.monotonic() >= ends_at:
-                failure = failures.of_sqlite(held.cause, self._path, committing=False)
+                failure = opening.of_sqlite(held.cause, self._path, committing=False)
                 if isinstance(failure, UnavailableError):
                     failure.attempts = tried
                 raise failure from held.cause
@@ -206,10 +205,10 @@ class Database(OfOneProcess):
                 committing = start != "BEGIN"
                 sql.execute("COMMIT")
         except sqlite3.Error as exc:
-            self._give_back(connection, broken=not failures.is_locked(exc))
-            if failures.is_locked(exc):
+            self._give_back(connection, broken=not opening.is_locked(exc))
+            if opening.is_locked(exc):
                 raise _HeldError(exc) from exc
-            failure = failures.of_sqlite(exc, self._path, committing=committing)
+            failure = opening.of_sqlite(exc, self._path, committing=committing)
             if failure is exc:
                 raise
             raise failure from exc

@@ -13,15 +13,12 @@ from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, 
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
-from gcp_adk_store.local import changes, encoding, queries, weights
+from gcp_adk_store.local import changes, encoding, queries
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.encoding import Encoded
-from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
-from gcp_adk_store.local.parts import split_points
+from gcp_adk_store.local.encoding import Encoded, document_key, field_path, parent_of, path_of, split_points
 from gcp_adk_store.local.queries import Candidate, Query
-from gcp_adk_store.local.snapshots import Reading
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.local.watching import Watchers
+from gcp_adk_store.local.threads import Reading, Watchers
 from gcp_adk_store.settings import SessionLimits
 
 T = TypeVar("T")
@@ -133,7 +130,7 @@ class LocalDocuments(LocalReads):
                 await self._sweeper.sweep_if_due()
         keys = [document_key(item.path) for item in writes]
         changes.require_consistent(writes)
-        size = weights.require_commit(writes)
+        size = changes.require_commit(writes)
         now = int(self.clock.now() * _MICROS)
         try:
             return await self._call(
@@ -279,8 +276,8 @@ def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
     after, counters = changes.written(item, fields)
     change.encoded = encoding.encode(after)
     change.expire_at = changes.expires_at(item.path.split("/")[-2], after)
-    if not weights.is_surely_small(change.encoded):
-        weights.require_document(item.path, after)
+    if not changes.is_surely_small(change.encoded):
+        changes.require_document(item.path, after)
     return counters
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.local import failures
+from gcp_adk_store.local import opening
 
 try:
     import fcntl
@@ -176,7 +176,7 @@ def translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise failures.of_system(exc, folder) from exc
+        raise opening.of_system(exc, folder) from exc
 
 
 def synchronise(folder: Path) -> None:

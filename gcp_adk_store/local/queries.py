@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from gcp_adk_store.codec.writes import Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.names import below, collection_key, document_key, field_path
+from gcp_adk_store.local.encoding import below, collection_key, document_key, field_path
 
 _SELECT: Final = "SELECT id, key, update_time, fields, pieces FROM documents WHERE "
 _ABSENT: Final = object()

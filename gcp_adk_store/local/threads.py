@@ -1,14 +1,20 @@
-"""Run blocking steps on a bounded number of own threads."""
+"""Run calls on threads, read in snapshots, and wake those that watch documents."""
 
 import asyncio
 import contextvars
+import sqlite3
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
 
 from gcp_adk_store import machine
+from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel.concurrency import Limiter
+from gcp_adk_store.local import opening
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -64,3 +70,122 @@ class Threads:
             if self._executor is None:
                 self._executor = machine.threads(self._at_once, "adk-store-files")
             return self._executor
+
+
+class Reading(Protocol):
+    """What reads a database."""
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what *work* returns, from one snapshot."""
+        ...
+
+
+class Submit(Protocol):
+    """What runs a function on a thread."""
+
+    def __call__(self, call: Callable[[], T], /) -> "Future[T]":
+        """Run *call*."""
+        ...
+
+
+class Snapshot:
+    """Reads within the transaction of one connection, one after the other."""
+
+    def __init__(self, submit: Submit, sql: sqlite3.Connection, path: Path | None) -> None:
+        self._submit = submit
+        self._sql = sql
+        self._path = path
+        self._one = asyncio.Lock()
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what *work* returns, from the snapshot of all calls.
+
+        It ends before a cancelled call does: a connection that is closed while in use ends the process.
+        """
+        async with self._one:
+            return await ended(asyncio.wrap_future(self._submit(partial(self._run, work))))
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return work(self._sql)
+        except sqlite3.Error as exc:
+            raise opening.of_sqlite(exc, self._path, committing=False) from exc
+
+
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.5
+"""Between two looks for commits of other processes. A look takes 0.1 ms, and reads one row's time."""
+
+
+class Watcher:
+    """One who waits for changes of a document, in one event loop."""
+
+    def __init__(self, *, is_shared: bool) -> None:
+        """Prepare it; *is_shared* says whether other processes may change the document, too."""
+        self._loop = asyncio.get_running_loop()
+        self._told = asyncio.Event()
+        self._is_shared = is_shared
+        self._pause_s = _FIRST_PAUSE_S
+        self.is_closed = False
+
+    def tell(self) -> None:
+        """Wake it, from any thread."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._loop.call_soon_threadsafe(self._told.set)
+
+    async def changed(self, *, may_wait_longer: bool) -> None:
+        """Wait until the document may have changed.
+
+        Args:
+            may_wait_longer: Whether the last look found no change.
+
+        Raises:
+            StoreError: the store was closed.
+        """
+        longer_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._pause_s = longer_s if may_wait_longer else _FIRST_PAUSE_S
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._told.wait(), self._pause_s if self._is_shared else None)
+        if self.is_closed:
+            raise StoreError("the store was closed while a session was followed")
+        self._told.clear()
+
+
+class Watchers:
+    """The watchers of the documents of one database in this process."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._of: dict[bytes, set[Watcher]] = {}
+
+    @contextmanager
+    def of(self, key: bytes, *, is_shared: bool) -> Iterator[Watcher]:
+        """Return a watcher of the document *key* for the block; the rest is as :class:`Watcher`."""
+        watcher = Watcher(is_shared=is_shared)
+        with self._guard:
+            self._of.setdefault(key, set()).add(watcher)
+        try:
+            yield watcher
+        finally:
+            with self._guard:
+                others = self._of.get(key, set())
+                others.discard(watcher)
+                if not others:
+                    self._of.pop(key, None)
+
+    def tell(self, keys: Sequence[bytes]) -> None:
+        """Wake the watchers of the documents *keys*, which may have changed."""
+        if not self._of:
+            return
+        with self._guard:
+            told = [watcher for key in keys for watcher in self._of.get(key, ())]
+        for watcher in told:
+            watcher.tell()
+
+    def close(self) -> None:
+        """End all watchers."""
+        with self._guard:
+            ended = [watcher for watchers in self._of.values() for watcher in watchers]
+        for watcher in ended:
+            watcher.is_closed = True
+            watcher.tell()

@@ -29,8 +29,7 @@ from gcp_adk_store.kernel.transact import (
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
 from gcp_adk_store.memory.embedding import Embedding, lack
-from gcp_adk_store.memory.payloads import MemoryPayloads
-from gcp_adk_store.memory.reader import MemoryReader
+from gcp_adk_store.memory.reader import MemoryPayloads, MemoryReader
 from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, in_batches

@@ -1,5 +1,6 @@
-"""Search and list the memories of a user."""
+"""Search and list the memories of a user, and index them again."""
 
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -7,13 +8,15 @@ from google.adk.memory.memory_entry import MemoryEntry
 
 from gcp_adk_store.codec.cursors import decode_memory_cursor, encode_memory_cursor
 from gcp_adk_store.codec.memories import decode_memory
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
 from gcp_adk_store.kernel.concurrency import fan_out, paced
+from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import MemoryFilter
 from gcp_adk_store.sessions.read.session_objects import is_count
+from gcp_adk_store.sessions.read.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000
 """Memories in one page of a listing, and results of one search."""
@@ -94,3 +97,77 @@ async def list_page(
         )
 
     return await keeper.reader.whole(key, listed)
+
+
+async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+    """Yield the memories of a user that have not ended, with their content; all texts are in memory.
+
+    Takes 1 read, and 1 for each shard and for each large content.
+    """
+    keeper = MemoryKeeper(storage, cache_bytes=0, at_most=0)
+    found = await keeper.reader.read(owner)
+    now = keeper.now()
+    for text in () if found is None else found.texts:
+        if not decode_memory(text).has_ended(now):
+            look = _Entry(keeper, owner, text).look
+            entry = await read_whole(storage.documents.deadline_s, look)
+            if entry is not None:
+                yield entry
+
+
+class _Entry:
+    """The memory with this stored *text*, or what it became meanwhile."""
+
+    def __init__(self, keeper: MemoryKeeper, owner: UserKey, text: str) -> None:
+        self._keeper = keeper
+        self._owner = owner
+        self._text = text
+
+    async def look(self) -> MemoryEntry | Changed | None:
+        """Return the memory with its content; ``None`` if it is gone."""
+        memory = decode_memory(self._text)
+        try:
+            return entry_of(memory, await self._keeper.payloads.content(self._owner, self._text))
+        except PayloadMissingError:
+            newer = await self._keeper.text_of(self._owner, memory.id)
+            if newer == self._text:
+                raise
+        if newer is None:
+            return None
+        self._text = newer
+        return CHANGED
+
+
+_AT_ONCE: Final = 500
+"""Memories of one commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReindexedMemories:
+    """What :meth:`MemoryService.reindex_memories` found and did."""
+
+    memories: int
+    """Memories of the user."""
+    missing: int
+    """Those that had words, and no vector of the embedder."""
+    embedded: int
+    """Those that got one; fewer than *missing* after a dry run."""
+
+
+async def reindex(
+    keeper: MemoryKeeper, key: UserKey, *, dry_run: bool, on_progress: Callable[[int, int], None] | None
+) -> ReindexedMemories:
+    """Make missing vectors, as the service's ``reindex_memories``, which has the errors."""
+    found = await keeper.missing(key)
+    if found is None:
+        return ReindexedMemories(memories=0, missing=0, embedded=0)
+    snapshot, missing = found
+    at_once = min(_AT_ONCE, keeper.rows_at_once)
+    embedded = 0
+    for first in range(0, 0 if dry_run else len(missing), at_once):
+        some = missing[first : first + at_once]
+        await keeper.embed(key, some)
+        embedded += len(some)
+        if on_progress is not None:
+            on_progress(embedded, len(missing))
+    return ReindexedMemories(memories=len(snapshot.texts), missing=len(missing), embedded=embedded)

@@ -18,12 +18,17 @@ from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
-from gcp_adk_store.memory.additions import add_new, made_of_entries, made_of_events
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.entries import metadata_of, until_of
+from gcp_adk_store.memory.entries import add_new, made_of_entries, made_of_events, metadata_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
-from gcp_adk_store.memory.reindexing import ReindexedMemories, reindex
-from gcp_adk_store.memory.searches import FoundMemory, MemoryPage, list_page, search
+from gcp_adk_store.memory.searches import (
+    FoundMemory,
+    MemoryPage,
+    ReindexedMemories,
+    list_page,
+    reindex,
+    search,
+)
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
 from gcp_adk_store.sessions.read.storage import SessionStorage

@@ -1,4 +1,8 @@
-"""Weigh JSON values, and find text that UTF-8 cannot hold in them."""
+"""Weigh JSON values, and find text that UTF-8 cannot hold in them.
+
+A Python string can hold half of a surrogate pair. UTF-8 cannot, and most JSON parsers refuse its escape or
+join two adjacent halves. Models produce such text when a response ends within a character.
+"""
 
 import dataclasses
 import enum

@@ -12,10 +12,9 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
-from gcp_adk_store.moving.canonical import kept_state
+from gcp_adk_store.moving.canonical import kept_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
-from gcp_adk_store.moving.spool import spooled
 
 _NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
 _VERTEX_IDS: Final = re.compile(r"[A-Za-z0-9_-]+")

@@ -8,8 +8,7 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
-from gcp_adk_store.moving.failures import failure_of_one
-from gcp_adk_store.moving.report import Report
+from gcp_adk_store.moving.report import Report, failure_of_one
 
 ArtifactPlace = str | BaseArtifactService
 

@@ -1,16 +1,20 @@
-"""Encode events and state in one way, whichever store they come from, and digest them."""
+"""Encode sessions canonically, compare them, and spool what is large."""
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO, Final
 
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store.codec.events import bounds_of, with_halves
+from gcp_adk_store.codec.events import bounds_of, decode_event, with_halves
 from gcp_adk_store.model.json_values import encode_halves, is_light, map_texts
-from gcp_adk_store.model.state import persistent
+from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
 
 _BOUNDS: Final = bounds_of(SessionLimits())
@@ -90,3 +94,114 @@ def _is_same(kept: Any, given: Any) -> bool:
     if isinstance(kept, list):
         return len(kept) == len(given) and all(map(_is_same, kept, given))
     return bool(kept == given)
+
+
+class Passing:
+    """Events that are read once, one by one, with what a copy must know of all of them."""
+
+    def __init__(self, events: AsyncIterable[Event], *, in_order: bool = True) -> None:
+        """Prepare; unless their order counts, they are compared as a collection."""
+        self._events = aiter(events)
+        self._in_order = in_order
+        self.digest = Digest()
+        self.hashes: list[bytes] = []
+        """The SHA-256 of each event so far, if their order does not count."""
+        self.earlier = 0
+        """Events that are older than the event before them."""
+        self.ties = 0
+        """Events that have the time of the event before them."""
+        self._last: float | None = None
+        self._values: dict[str, bytes] = {}
+
+    def __aiter__(self) -> "Passing":
+        return self
+
+    async def __anext__(self) -> Event:
+        event = await anext(self._events)
+        self._follow(event)
+        return event
+
+    def _follow(self, event: Event) -> bytes:
+        encoded = canonical_event(event)
+        self.digest.add(encoded)
+        if not self._in_order:
+            self.hashes.append(sha256(encoded).digest())
+        if self._last is not None:
+            self.earlier += event.timestamp < self._last
+            self.ties += event.timestamp == self._last
+        self._last = event.timestamp
+        delta, _ = kept_state(event.actions.state_delta)
+        for key, value in split_scopes(delta).session.items():
+            self._values[key] = sha256(canonical_state({key: value})).digest()
+        return encoded
+
+    async def drain(self) -> int:
+        """Read the events that are left, and return their number."""
+        count = 0
+        async for _ in self:
+            count += 1
+        return count
+
+    @property
+    def changed(self) -> bool:
+        """Whether an event changed the session's state."""
+        return bool(self._values)
+
+    def unexplained(self, state: Mapping[str, Any]) -> list[str]:
+        """Return the keys of *state* whose last change by an event gave another value."""
+        return [
+            key
+            for key, value in self._values.items()
+            if key not in state or sha256(canonical_state({key: state[key]})).digest() != value
+        ]
+
+    def same(self, other: "Passing") -> bool:
+        """Return whether both had the same events, all of which were read."""
+        if self._in_order:
+            return self.digest.of_events() == other.digest.of_events()
+        return Counter(self.hashes) == Counter(other.hashes)
+
+    async def starts_with(self, there: AsyncIterable[Event]) -> bool:
+        """Return whether the events begin with all those *there*; the others are left to read."""
+        async for theirs in there:
+            mine = await anext(self, None)
+            if mine is None or canonical_event(mine) != canonical_event(theirs):
+                return False
+        return True
+
+    async def without(self, there: AsyncIterable[Event]) -> list[Event] | None:
+        """Return the events that are not *there*, in any order; ``None`` if others are there."""
+        known = Counter([sha256(canonical_event(event)).digest() async for event in there])
+        missing = []
+        async for event in self:
+            if known[self.hashes[-1]]:
+                known[self.hashes[-1]] -= 1
+            else:
+                missing.append(event)
+        return None if known.total() else missing
+
+
+async def each(events: list[Event]) -> AsyncIterator[Event]:
+    """Yield *events*."""
+    for event in events:
+        yield event
+
+
+@asynccontextmanager
+async def spooled(events: AsyncIterable[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Read *events* to their end, and give them again within the block.
+
+    A temporary file holds them, so that one event is in memory. Only this user can open it (mode 0600), and
+    on POSIX it has no name. A second read of an input would not do: a pipe has none, and a file may change
+    between both.
+    """
+    with TemporaryFile() as file:
+        async for event in events:
+            file.write(json.dumps(plain_event(event)).encode() + b"\n")
+        file.seek(0)
+        yield _events(file)
+
+
+async def _events(file: BinaryIO) -> AsyncIterator[Event]:
+    for line in file:
+        yield decode_event(line.decode()).event

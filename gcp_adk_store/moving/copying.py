@@ -13,12 +13,10 @@ from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
-from gcp_adk_store.moving.failures import failure_of_one
-from gcp_adk_store.moving.ledger import Ledger
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, open_memories
 from gcp_adk_store.moving.places import open_source, open_target, source_name
 from gcp_adk_store.moving.records import Listed, Source, Target
-from gcp_adk_store.moving.report import Report
+from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
 from gcp_adk_store.moving.sessions import Did, Outcome, SessionCopies
 
 OnProgress = Callable[[Report], object]

@@ -14,8 +14,7 @@ from gcp_adk_store.codec.writes import Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.moving.failures import failure_of_one
-from gcp_adk_store.moving.report import Report
+from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 MemoryPlace = str | BaseMemoryService
@@ -76,7 +75,7 @@ class OwnMemories:
 
     async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
         """As the port; all texts of one user are in memory."""
-        from gcp_adk_store.memory.listing import iter_entries  # noqa: PLC0415  # where it is used
+        from gcp_adk_store.memory.searches import iter_entries  # noqa: PLC0415  # where it is used
 
         async for entry in iter_entries(self._storage, owner):
             yield entry

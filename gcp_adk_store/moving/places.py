@@ -8,8 +8,7 @@ from google.adk.sessions import BaseSessionService
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.moving.adk_services import AdkService
-from gcp_adk_store.moving.own import OwnStore
-from gcp_adk_store.moving.records import Source, Target
+from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import SessionLimits
 

@@ -1,7 +1,65 @@
-"""Report what a copy did, and what could not be carried exactly, line by line."""
+"""Report what was copied and what failed, and remember what is finished."""
 
+import os
+import sqlite3
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Self
+
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+    UnavailableError,
+)
+
+_OF_ONE: Final = (
+    InvalidInputError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoredDataError,
+)
+"""Errors of one session; after others no session can be copied."""
+
+_FOR_ALL: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+"""Answers of a server, beside those from 500 on, that concern every request."""
+
+_OF_CONNECTIONS: Final = frozenset({"OperationalError", "InterfaceError"})
+"""Names of PEP 249, which all SQL drivers share, for failures of the database itself."""
+
+
+def failure_of_one(exc: Exception) -> str:
+    """Return what a report says of *exc*, which concerns one session or user: the others go on.
+
+    A service of ADK raises whatever its database does; the text names the type alone.
+
+    Raises:
+        StoreError: *exc* concerns all sessions.
+    """
+    if isinstance(exc, _OF_ONE):
+        return str(exc)
+    if isinstance(exc, StoreError):
+        raise exc
+    code = getattr(exc, "code", None)  # of Google's exceptions
+    status = code if isinstance(code, int) else 0
+    kinds = {kind.__name__ for kind in type(exc).__mro__}
+    if isinstance(exc, OSError) or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _FOR_ALL:
+        kinds |= _OF_CONNECTIONS
+    if kinds & _OF_CONNECTIONS:
+        raise UnavailableError(
+            f"the service does not answer, or refuses requests: {type(exc).__name__}; see the cause, and "
+            "call again: what is finished is kept"
+        ) from exc
+    return f"a {type(exc).__name__} of the service"
+
 
 MAX_NOTES: Final = 10_000
 """The most notes that a report keeps; further ones are counted."""
@@ -77,3 +135,112 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
         return {**asdict(self), "is_complete": self.is_complete}
+
+
+_FORMAT: Final = "1"
+_TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE IF NOT EXISTS sessions (
+        user TEXT, session TEXT, stamp TEXT NOT NULL, events INTEGER NOT NULL, digest TEXT NOT NULL,
+        listed INTEGER NOT NULL, PRIMARY KEY (user, session)) WITHOUT ROWID""",
+    "CREATE TABLE IF NOT EXISTS users (user TEXT PRIMARY KEY) WITHOUT ROWID",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A session that is in the target as this copy wrote it."""
+
+    stamp: str
+    """Of the source, when it was read."""
+    events: int
+    digest: str
+    """Of the events."""
+
+
+class Ledger:
+    """What one copy has finished; each call is durable on return. It is for one process at a time."""
+
+    def __init__(self, sql: sqlite3.Connection) -> None:
+        self._sql = sql
+        for table in _TABLES:
+            sql.execute(table)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | None, *, copy: str) -> Self:
+        """Open the file at *path*, which is created if it is missing; ``None`` forgets at the end.
+
+        *copy* names source, target and app.
+
+        Raises:
+            InvalidInputError: the file belongs to another copy or is not a ledger, or cannot be opened.
+        """
+        try:
+            # An empty name is a temporary file of SQLite, beyond some pages in memory.
+            sql = sqlite3.connect("" if path is None else Path(path), isolation_level=None)
+            try:
+                ledger = cls(sql)
+                ledger._require(copy, of=path)
+            except BaseException:
+                sql.close()
+                raise
+        except sqlite3.Error as exc:
+            raise InvalidInputError(f"{path} cannot be used as a ledger ({exc}); name another file") from exc
+        return ledger
+
+    def _require(self, copy: str, *, of: object) -> None:
+        known = dict(self._sql.execute("SELECT name, value FROM facts").fetchall())
+        if not known:
+            self._sql.execute("INSERT INTO facts VALUES ('format', ?), ('copy', ?)", (_FORMAT, copy))
+        elif known.get("format") != _FORMAT:
+            raise InvalidInputError(f"{of} is a ledger of another release; name another file")
+        elif known.get("copy") != copy:
+            raise InvalidInputError(
+                f"{of} is the ledger of another copy: {known.get('copy')}; name another file"
+            )
+
+    def entry(self, user: str, session: str) -> Entry | None:
+        """Return what is known of a session."""
+        found = self._sql.execute(
+            "SELECT stamp, events, digest FROM sessions WHERE user = ? AND session = ?", (user, session)
+        ).fetchone()
+        return None if found is None else Entry(stamp=found[0], events=found[1], digest=found[2])
+
+    def finish(self, user: str, session: str, entry: Entry, *, listed: int) -> None:
+        """Remember that a session is in the target, and the pass that listed it."""
+        self._sql.execute(
+            "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+            (user, session, entry.stamp, entry.events, entry.digest, listed),
+        )
+
+    def still_listed(self, user: str, session: str, *, listed: int) -> None:
+        """Remember the pass that listed a session which has not changed."""
+        self._sql.execute(
+            "UPDATE sessions SET listed = ? WHERE user = ? AND session = ?", (listed, user, session)
+        )
+
+    def forget(self, user: str, session: str) -> None:
+        """Forget a session that is in the target no more."""
+        self._sql.execute("DELETE FROM sessions WHERE user = ? AND session = ?", (user, session))
+
+    def unlisted(self, *, listed: int) -> Iterator[tuple[str, str, Entry]]:
+        """Yield user, session and entry of what the pass before listed, and pass *listed* did not."""
+        rows = "SELECT user, session, stamp, events, digest FROM sessions WHERE listed = ?"
+        for user, session, stamp, events, digest in self._sql.execute(rows, (listed - 1,)).fetchall():
+            yield user, session, Entry(stamp=stamp, events=events, digest=digest)
+
+    def has_shared(self, user: str) -> bool:
+        """Return whether the state of *user* is in the target as it was when its sessions were."""
+        return bool(self._sql.execute("SELECT 1 FROM users WHERE user = ?", (user,)).fetchone())
+
+    def begin_user(self, user: str) -> None:
+        """Remember that a session of *user* changes, and so its state may."""
+        self._sql.execute("DELETE FROM users WHERE user = ?", (user,))
+
+    def finish_user(self, user: str) -> None:
+        """Remember that the state of *user* is in the target."""
+        self._sql.execute("INSERT OR REPLACE INTO users VALUES (?)", (user,))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._sql.close()

@@ -16,9 +16,8 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.exporting import ListedSession, SessionExports
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.own import record_of
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import Record, Target, elsewhere
+from gcp_adk_store.moving.records import Record, Target, elsewhere, record_of
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService

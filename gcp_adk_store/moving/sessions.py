@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 from google.adk.events import Event
 
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.canonical import canonical_state
-from gcp_adk_store.moving.comparing import Passing, each
-from gcp_adk_store.moving.failures import failure_of_one
-from gcp_adk_store.moving.ledger import Entry
+from gcp_adk_store.moving.canonical import Passing, canonical_state, each
 from gcp_adk_store.moving.records import Listed, Record, Source, Target
+from gcp_adk_store.moving.report import Entry, failure_of_one
 
 _SHOWN = 3  # names of keys in a note
 

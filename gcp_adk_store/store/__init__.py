@@ -31,13 +31,14 @@ from gcp_adk_store.settings.options import (
     of_sessions,
     require_options,
 )
-from gcp_adk_store.store.opening import open_in_cloud, storage_over
-from gcp_adk_store.store.operations import StoreOperations
-from gcp_adk_store.store.other_places import (
+from gcp_adk_store.store.opening import (
     OtherPlaces,
     beside_a_folder,
     beside_a_project,
+    open_in_cloud,
+    storage_over,
 )
+from gcp_adk_store.store.operations import StoreOperations
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 

@@ -1,19 +1,28 @@
-"""Open the services of a store."""
+"""Open the services of a store, also beside those of other places."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from gcp_adk_store.artifacts.gcs import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.kernel.ports import Backend, Documents
+from gcp_adk_store.erasure.run import RecoveryOf
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.ports import Backend, Documents, Objects
+from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.settings import StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.envelope import KmsEnvelope
 from gcp_adk_store.settings.options import StoreOptions, of_sessions
+from gcp_adk_store.store.recovery import recoverable
 
 
 def storage_over(
@@ -56,3 +65,79 @@ def open_in_cloud(
         credentials=credentials,
         limits=options.get("artifact_limits"),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherPlaces:
+    """What a store knows of places beside its own database and bucket."""
+
+    recovery: RecoveryOf
+    """Tells what keeps documents and objects that are removed."""
+    recovery_of_keys: RecoveryOf
+    """Tells it of the database of the data keys."""
+    open_objects: Callable[[str], Objects] | None = None
+    """Opens another bucket; ``None`` if the store cannot."""
+
+    @asynccontextmanager
+    async def bucket(self, name: str) -> AsyncIterator[Objects]:
+        """Open the bucket *name* for the block.
+
+        Raises:
+            InvalidInputError: the store cannot open one.
+        """
+        if self.open_objects is None:
+            raise InvalidInputError(
+                "a store that was made of services opens no other bucket: use Store.connect"
+            )
+        objects = self.open_objects(name)
+        try:
+            yield objects
+        finally:
+            await objects.close()
+
+
+def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimits) -> OtherPlaces:
+    """Return the places beside a local store, whose buckets are folders."""
+
+    async def nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
+        return Recovery()
+
+    return OtherPlaces(
+        recovery=nowhere,
+        recovery_of_keys=nowhere,
+        open_objects=lambda name: open_backend(name, session_limits, artifact_limits).objects,
+    )
+
+
+def beside_a_project(
+    place: StoreSettings,
+    options: StoreOptions,
+    *,
+    storage: StorageClient | None = None,
+    credentials: StoreCredentials | None = None,
+) -> OtherPlaces:
+    """Return the places beside a store in Google Cloud."""
+    limits = options.get("artifact_limits") or ArtifactLimits()
+    envelope = options.get("encryption")
+    recovery_of_keys: RecoveryOf = kept_where_unknown
+    if envelope is not None:
+        of_keys = replace(place, database=envelope.keys_database, bucket=None)
+        recovery_of_keys = partial(recoverable, of_keys, credentials)
+
+    def open_objects(name: str) -> Objects:
+        named = StoreSettings(project=place.project, bucket=name)
+        calls = StorageCalls(
+            named.bucket or "", project=named.project, client=storage, credentials=credentials, limits=limits
+        )
+        return CloudObjects(calls)
+
+    return OtherPlaces(
+        recovery=partial(recoverable, place, credentials),
+        recovery_of_keys=recovery_of_keys,
+        open_objects=open_objects,
+    )
+
+
+async def kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
+    """Return that nobody asked what the services of the caller keep."""
+    return Recovery(unknown=("the store was made of services, which do not tell: use Store.connect",))

@@ -10,8 +10,8 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.artifacts.copies import WHICH, Which
 from gcp_adk_store.artifacts.service import ArtifactService
-from gcp_adk_store.erasure.eraser import UserErasure
 from gcp_adk_store.erasure.pruning import OnPruned, Pruner, PruneReport, Retention
+from gcp_adk_store.erasure.run import UserErasure
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.operation import Closing
@@ -26,7 +26,7 @@ from gcp_adk_store.sessions.fsck.run import OnProgress
 from gcp_adk_store.sessions.restore.format import Restore
 from gcp_adk_store.sessions.restore.run import PutBack
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.store.other_places import OtherPlaces, kept_where_unknown
+from gcp_adk_store.store.opening import OtherPlaces, kept_where_unknown
 
 if TYPE_CHECKING:
     from gcp_adk_store.memory.service import MemoryService

@@ -7,8 +7,7 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes
 from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.tasks.erasure import erase
-from gcp_adk_store.tasks.format import read_config
+from gcp_adk_store.tasks.format import erase, read_config
 from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a

@@ -25,13 +25,13 @@ from gcp_adk_store.kernel.transact import (
     transact,
 )
 from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.tasks.erasure import erase
 from gcp_adk_store.tasks.format import (
     HEADER_FIELDS,
     Packed,
     StoredTask,
     TaskHeader,
     TaskLayout,
+    erase,
     joined,
     unpack_task,
 )

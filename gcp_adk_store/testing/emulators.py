@@ -15,8 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from gcp_adk_store.testing.errors import STORAGE_TO_INSTALL, EmulatorError
-from gcp_adk_store.testing.firestore_jar import find_firestore_jar, java_needed_by, start_of
-from gcp_adk_store.testing.java import find_java
+from gcp_adk_store.testing.firestore_jar import find_firestore_jar, find_java, java_needed_by, start_of
 
 __all__ = [
     "FIRESTORE_VARIABLE",

@@ -1,4 +1,4 @@
-"""List what the emulators lack on this machine, and install it.
+"""Install what the emulators need, and show how far it is.
 
 pip installs into the environment of the running interpreter, and the Firestore emulator's jar goes into
 :func:`~gcp_adk_store.testing.firestore_jar.cache_folder`; nothing else is written.
@@ -10,18 +10,61 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Final, TextIO
 
-from gcp_adk_store.testing import firestore_jar, java
+from gcp_adk_store.testing import firestore_jar
 from gcp_adk_store.testing.downloads import in_megabytes, shown_url
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.errors import FROM_A_CLONE, TO_INSTALL, EmulatorError
-from gcp_adk_store.testing.progress import progress_of
 
-_JAVA: Final = f"{java.PACKAGE}>=25,<26"
+_STEPS: Final = 10
+
+
+@contextmanager
+def progress_of(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
+    """Provide a function to call with the number of downloaded bytes of *total*."""
+    if out.isatty():
+        with _bar(total, out) as told:
+            yield told
+    else:
+        yield _lines(total, out)
+
+
+@contextmanager
+def _bar(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
+    from rich import progress  # noqa: PLC0415  # where it is used
+    from rich.console import Console  # noqa: PLC0415
+
+    columns = (
+        progress.BarColumn(bar_width=None),
+        progress.DownloadColumn(),
+        progress.TransferSpeedColumn(),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=Console(file=out)) as shown:
+        task = shown.add_task("", total=total)
+        yield lambda there: shown.update(task, completed=there)
+
+
+def _lines(total: int, out: TextIO) -> Callable[[int], None]:
+    said = 0
+
+    def told(there: int) -> None:
+        nonlocal said
+        step = there * _STEPS // total
+        if step > said:
+            out.write(f"  {in_megabytes(there)} of {in_megabytes(total)}\n")
+            out.flush()
+        said = step
+
+    return told
+
+
+_JAVA: Final = f"{firestore_jar.PACKAGE}>=25,<26"
 _JAVA_DOWNLOADED: Final = "49 MB"
 _STORAGE: Final = "gcp-storage-emulator"
 _ROUNDS: Final = 2
@@ -105,7 +148,7 @@ def _lacks(environ: Mapping[str, str], url: str | None) -> list[_Lack]:
 
 def _lacks_of_firestore(environ: Mapping[str, str], url: str | None) -> list[_Lack]:
     found = []
-    at_least = java.JAVA_AT_LEAST
+    at_least = firestore_jar.JAVA_AT_LEAST
     try:
         jar = firestore_jar.find_firestore_jar(environ)
         at_least = firestore_jar.java_needed_by(jar)
@@ -115,7 +158,7 @@ def _lacks_of_firestore(environ: Mapping[str, str], url: str | None) -> list[_La
         else:
             found.append(_lack_of_jar(environ, url))
     try:
-        java.find_java(environ, at_least=at_least)
+        firestore_jar.find_java(environ, at_least=at_least)
     except EmulatorError as exc:
         how = f"pip installs {_JAVA} ({_JAVA_DOWNLOADED}) into {sys.prefix}."
         found.insert(0, _Lack(f"{_reason(exc)} {how}", lambda _: _pip_install(_JAVA)))

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
-from gcp_adk_store.cli.adk import SCHEMES
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.cli.servers import SCHEMES
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from tests.support.documents import ROOT

@@ -29,7 +29,7 @@ from gcp_adk_store.codec.writes import EVERY_NAME, Write
 from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.moving import export_parquet, records_of
 from gcp_adk_store.sessions.describe.decide import SessionInfo
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill
 

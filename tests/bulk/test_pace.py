@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from gcp_adk_store.bulk.pace import PacedDocuments, Ramp
+from gcp_adk_store.bulk.reading import PacedDocuments, Ramp
 from gcp_adk_store.codec.writes import Page, Write
 from tests.fsck.corpus import WHO, sealed
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import Store
-from gcp_adk_store.bulk.ranges import first_characters, user_ranges
-from gcp_adk_store.bulk.reading import ranges_of, sessions_within
+from gcp_adk_store.bulk.reading import first_characters, ranges_of, sessions_within, user_ranges
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import NameRange, in_order_of_names
 from gcp_adk_store.model.keys import SessionKey, UserKey

@@ -13,7 +13,7 @@ from google.genai import types
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.memory import similarity
+from gcp_adk_store.memory import contents
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
@@ -159,7 +159,7 @@ def test_what_names_no_embedder_is_refused(folder: Path, name: str) -> None:
 
 def test_a_missing_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the command that installs it; it ends with 2."""
-    similarity.require_numpy.cache_clear()
+    contents.require_numpy.cache_clear()
     monkeypatch.setitem(sys.modules, "numpy", None)
     refused = run(folder, "reindex")
 

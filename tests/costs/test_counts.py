@@ -25,8 +25,7 @@ from google.genai import types
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService
 from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Services, StoreServices, Turn
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.support.lengths import at_length
 
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}

@@ -11,15 +11,21 @@ from google.genai import types
 
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
-from gcp_adk_store.costs import memories
-from gcp_adk_store.costs.counts import BuiltinServices, Operations, StoreServices
-from gcp_adk_store.costs.memories import Recall, builtin_recall, store_recall
+from gcp_adk_store.costs import counts
+from gcp_adk_store.costs.counts import (
+    BuiltinServices,
+    Operations,
+    Recall,
+    StoreServices,
+    builtin_recall,
+    store_recall,
+)
 from gcp_adk_store.costs.month import Workload, operations_of_a_month
 from gcp_adk_store.memory import vectors
 from gcp_adk_store.model import memories as model
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
@@ -100,10 +106,10 @@ async def test_memories_of_adks_service_cost_what_the_model_says(meter: Firestor
 
 def test_the_model_has_the_sizes_of_the_store() -> None:
     """Of what the head holds, and of full documents."""
-    assert model.SEAL_BYTES == vectors.FRESH_BYTES == memories.SEAL_BYTES
-    assert model.FULL_BYTES == memories.FULL_SHARD_BYTES
-    assert vectors.PART_BYTES == memories.FULL_PART_BYTES
-    assert model.DIGEST_BYTES == memories.KEY_BYTES
+    assert model.SEAL_BYTES == vectors.FRESH_BYTES == counts.SEAL_BYTES
+    assert model.FULL_BYTES == counts.FULL_SHARD_BYTES
+    assert vectors.PART_BYTES == counts.FULL_PART_BYTES
+    assert model.DIGEST_BYTES == counts.KEY_BYTES
 
 
 def test_a_month_has_the_operations_of_memories() -> None:

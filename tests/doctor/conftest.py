@@ -8,7 +8,7 @@ import pytest
 from google.auth.credentials import Credentials
 
 from gcp_adk_store import StoreCredentials
-from gcp_adk_store.cloud.auth.token_errors import Identity
+from gcp_adk_store.cloud.auth.tokens import Identity
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Facts, Finding, MemoryCounts, Place, Probe
 from gcp_adk_store.doctor.report import findings_of

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor.anchors import PERMISSIONS
+from gcp_adk_store.doctor.access import PERMISSIONS
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Facts, Finding, Status
 from gcp_adk_store.doctor.report import CHECKS_OF_ANCHORS, findings_of

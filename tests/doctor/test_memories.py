@@ -14,7 +14,7 @@ from google.genai import types
 from gcp_adk_store import FunctionEmbedder, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor.findings import MemoryCounts
-from gcp_adk_store.doctor.memories import count_memories, vectors
+from gcp_adk_store.doctor.measures import count_memories, vectors
 from gcp_adk_store.kernel.ports import Documents
 
 

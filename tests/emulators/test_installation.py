@@ -28,10 +28,10 @@ from gcp_adk_store.testing.firestore_jar import (
     RELEASE,
     cache_folder,
     find_firestore_jar,
+    find_java,
     java_needed_by,
 )
 from gcp_adk_store.testing.installation import install, missing, require_installed
-from gcp_adk_store.testing.java import find_java
 from tests.emulators.file_server import FileServer, serving
 
 ROOT: Final = Path(__file__).parents[2]

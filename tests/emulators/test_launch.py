@@ -24,8 +24,7 @@ import yaml
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import main
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
-from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
-from gcp_adk_store.testing.java import find_java
+from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar, find_java
 
 pytestmark = pytest.mark.linux
 

@@ -25,11 +25,11 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields
 from gcp_adk_store.encryption.artifacts import SealedArtifactUploads
-from gcp_adk_store.encryption.sealing import NotForHereError
-from gcp_adk_store.encryption.streams import (
+from gcp_adk_store.encryption.sealing import (
     FRAME_BYTES,
     HEADER_BYTES,
     STORED_FRAME_BYTES,
+    NotForHereError,
     content_size,
     stored_size,
 )

@@ -15,8 +15,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.encryption.encryption import Encryption
-from gcp_adk_store.encryption.fields import opened
-from gcp_adk_store.encryption.places import CONTENT, OF_ONE_LIFE, Form, Places
+from gcp_adk_store.encryption.fields import CONTENT, OF_ONE_LIFE, Form, Places, opened
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope

@@ -22,8 +22,8 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
+from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.places import Places, Scope
 from gcp_adk_store.kernel.around import DocumentsAround
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys

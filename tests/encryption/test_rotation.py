@@ -17,7 +17,7 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.encryption.places import Places
+from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import CountingWrapper, envelope
 from tests.encryption.test_keys import keyring

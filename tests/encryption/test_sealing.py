@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import object_name
-from gcp_adk_store.encryption.places import Places
+from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError, from_bytes, to_bytes
 from gcp_adk_store.model.keys import ArtifactKey, UserKey
 

@@ -36,7 +36,7 @@ from gcp_adk_store.testing.faults.plans import (
     nth,
     only,
 )
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.faults.conftest import SESSION_PATH, WHO, GivesUp, telling
 from tests.support.clock import PassingTime
 

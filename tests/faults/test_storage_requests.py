@@ -2,7 +2,7 @@
 
 import pytest
 
-from gcp_adk_store.testing.faults.storage_requests import bucket_of, is_bucket_look, request_kind
+from gcp_adk_store.testing.faults.storage_proxy import bucket_of, is_bucket_look, request_kind
 
 HOST = "http://127.0.0.1:9"
 

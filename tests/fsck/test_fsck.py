@@ -25,7 +25,7 @@ from gcp_adk_store.sessions.fsck.faults import CODES
 from gcp_adk_store.sessions.fsck.run import Checked
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
 from tests.support.clock import in_days
 from tests.support.documents import ROOT, blocks

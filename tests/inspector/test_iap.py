@@ -158,7 +158,7 @@ async def test_an_unknown_key_asks_again_only_after_a_minute(
     asked_at_once = keys.asked
     keys.keys["two"] = OTHER
     later = time.monotonic() + 61
-    monkeypatch.setattr("gcp_adk_store.inspector.iap.time.monotonic", lambda: later)
+    monkeypatch.setattr("gcp_adk_store.inspector.guard.time.monotonic", lambda: later)
 
     assert [200] == await statuses(store, authorize, signed(key=OTHER, name="two"))
     assert (1, 2) == (asked_at_once, keys.asked)

@@ -13,8 +13,8 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import create_app, session_pages, site
+from gcp_adk_store.inspector.conversation import TURNS_PER_PAGE
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
-from gcp_adk_store.inspector.timeline import TURNS_PER_PAGE
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
 

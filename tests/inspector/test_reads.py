@@ -11,8 +11,7 @@ from google.cloud.storage import Client
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.inspector.story import CALM_PLACE, LIMITS, Read, client_of, fill_calm
 
 pytestmark = pytest.mark.emulators

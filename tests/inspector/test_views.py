@@ -12,14 +12,25 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.inspector.conversation import MAX_PARTS, event_view, moment
-from gcp_adk_store.inspector.differences import MAX_LINES, difference
-from gcp_adk_store.inspector.documents import document_tree
-from gcp_adk_store.inspector.links import Links, Place
-from gcp_adk_store.inspector.masking import Mask
+from gcp_adk_store.inspector.conversation import (
+    MAX_LINES,
+    MAX_PARTS,
+    difference,
+    event_view,
+    moment,
+    timeline,
+)
+from gcp_adk_store.inspector.documents import Links, Place, document_tree
+from gcp_adk_store.inspector.masking import (
+    MAX_COLUMNS,
+    MAX_ROWS,
+    Mask,
+    preview_of,
+    served_as,
+    table_of,
+    text_of,
+)
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
-from gcp_adk_store.inspector.previews import MAX_COLUMNS, MAX_ROWS, preview_of, served_as, table_of, text_of
-from gcp_adk_store.inspector.timeline import timeline
 from gcp_adk_store.sessions.listing.usage import UsageCounter
 from tests.inspector.story import PDF, PNG, SVG, WAV
 

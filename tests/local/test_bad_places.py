@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.local.tables import FORMAT
+from gcp_adk_store.local.opening import FORMAT
 from tests.local.outcomes import OF, outcomes
 from tests.local.refused_process import as_nobody, on_a_full_disk
 from tests.support.ready_processes import elsewhere

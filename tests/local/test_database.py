@@ -24,7 +24,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT
+from gcp_adk_store.local.opening import APPLICATION_ID, FORMAT
 from tests.local.conftest import LONGEST_S, ROOT, Elsewhere
 from tests.local.database_process import add, count, step
 

@@ -13,7 +13,7 @@ from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.kernel.around import DocumentsAround
 from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.memory.listing import iter_entries
+from gcp_adk_store.memory.searches import iter_entries
 from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.faults import Hold

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import EmbedderError, FunctionEmbedder, GenaiEmbedder, Store
 from gcp_adk_store.kernel.ports import EmbeddingKind
+from gcp_adk_store.memory.contents import Similarity, quantized
 from gcp_adk_store.memory.embedding import Embedding
-from gcp_adk_store.memory.fusion import VECTORS, fuse
-from gcp_adk_store.memory.similarity import Similarity, quantized
+from gcp_adk_store.memory.ranking import VECTORS, fuse
 from tests.memory.test_vectors import add, said, search, service
 
 

@@ -11,7 +11,7 @@ from google.genai import types
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 

@@ -7,7 +7,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 
 APP: Final = "app"
 

@@ -15,7 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many
 
 QUERIES = """

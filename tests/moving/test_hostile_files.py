@@ -17,7 +17,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of, session_files
 from gcp_adk_store.moving.canonical import Digest
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, many
 from tests.support.lengths import at_length
 

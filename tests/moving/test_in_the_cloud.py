@@ -14,10 +14,10 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.moving.hardest import APP, fill, hardest, many
 
 pytestmark = pytest.mark.emulators

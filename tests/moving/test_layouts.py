@@ -15,7 +15,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.adk_firestore import AdkFirestore
 from gcp_adk_store.moving.adk_java import AdkJava
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)

@@ -22,8 +22,7 @@ from gcp_adk_store.moving import (
     records_of,
 )
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.own import OwnStore
-from gcp_adk_store.moving.records import Record
+from gcp_adk_store.moving.records import OwnStore, Record
 from tests.moving.hardest import APP, many
 from tests.support.lengths import at_length
 

@@ -14,11 +14,10 @@ from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of, spool
-from gcp_adk_store.moving.canonical import canonical_event
-from gcp_adk_store.moving.comparing import each
+from gcp_adk_store.moving import canonical, copy, export_jsonl, import_jsonl, records_of
+from gcp_adk_store.moving.canonical import canonical_event, each
 from gcp_adk_store.sessions.fork import format as forks
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.moving.test_every_write import Life, opened
@@ -253,10 +252,10 @@ async def test_what_is_spooled_is_for_this_user_alone(
         files.append(TemporaryFile(dir=tmp_path))  # noqa: SIM115  # the code under test closes it
         return files[-1]
 
-    monkeypatch.setattr(spool, "TemporaryFile", opened_file)
+    monkeypatch.setattr(canonical, "TemporaryFile", opened_file)
     umask = os.umask(0)
     try:
-        async with spool.spooled(each(new_events())) as events:
+        async with canonical.spooled(each(new_events())) as events:
             mode = stat.S_IMODE(os.fstat(files[0].fileno()).st_mode)
             names = os.listdir(tmp_path)  # noqa: PTH208  # waits for nothing
             found = [one async for one in events]

@@ -13,9 +13,9 @@ from google.adk.sessions import InMemorySessionService
 from gcp_adk_store import InvalidInputError, SessionLimits, Store
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.moving import copy
-from gcp_adk_store.moving.own import OwnStore
+from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.sessions.fork import format as forks
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many
 
 

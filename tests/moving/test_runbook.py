@@ -10,7 +10,7 @@ from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import Store
 from gcp_adk_store.moving import copy
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, many
 
 

@@ -9,10 +9,10 @@ from tests.support.documents import ROOT
 BUDGETS = {
     "append": [28, 13],
     "get": [13, 8],
-    "save": [14, 5],
-    "remember": [17, 7],
+    "save": [13, 5],
+    "remember": [16, 7],
     "search": [13, 12],
-    "erase": [21, 8],
+    "erase": [20, 8],
 }
 
 

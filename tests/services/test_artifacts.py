@@ -29,7 +29,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.testing.meters import MeteredSession
 from tests.services.conftest import APP, USER, WHO, LosingSession, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}

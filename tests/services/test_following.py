@@ -29,7 +29,7 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event
 from tests.services.following_process import append
 from tests.services.racing_process import At, open_store

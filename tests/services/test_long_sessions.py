@@ -8,7 +8,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import SessionLimits, SessionService
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event, texts
 from tests.support.lengths import at_length
 

@@ -29,8 +29,7 @@ from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.sessions.fork.format import fork_writes
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
-from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
 from gcp_adk_store.turns import Turns
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days

@@ -11,7 +11,7 @@ import pytest
 from gcp_adk_store import SessionPage, Store, StoredDataError
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.testing.conformance.session_examples import event
+from gcp_adk_store.testing.conformance.running import event
 
 APP = "app"
 DAMAGE: dict[str, dict[str, Any]] = {

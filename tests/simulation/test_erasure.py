@@ -10,7 +10,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import ErasureReceipt, KmsEnvelope, Store
-from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
+from gcp_adk_store.encryption.wrapping import LocalKeyWrapper
 from gcp_adk_store.errors import KeyDestroyedError
 from gcp_adk_store.model.erasures import Erased
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate

@@ -191,7 +191,6 @@ if __name__ == "__main__":
     import google.cloud.firestore
     import google.cloud.storage  # noqa: F401
 
-    import gcp_adk_store.cli.adk
     import gcp_adk_store.cli.command
     import gcp_adk_store.cli.moving  # noqa: F401
 

@@ -11,7 +11,7 @@ from gcp_adk_store import OutcomeUnknownError, Store, TaskConflictError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, nth, only
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.support.lengths import at_length
 from tests.support.ready_processes import elsewhere
 from tests.tasks.conftest import ANN, task

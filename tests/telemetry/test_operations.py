@@ -29,7 +29,7 @@ from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.support.clock import in_days
 from tests.telemetry.watched import Watched, attributes_of, own
 

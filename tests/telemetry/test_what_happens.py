@@ -32,8 +32,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
-from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from gcp_adk_store.testing.faults.storage_requests import is_bucket_look
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy, is_bucket_look
 from tests.support.told import Told
 from tests.telemetry.watched import Watched, attributes_of, own
 

@@ -10,17 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.costs.chart import POINTS, Curve, Point, curve, svg, ticks
 from gcp_adk_store.costs.counts import BuiltinServices, Operations, Services, StoreServices, Turn
 from gcp_adk_store.costs.month import (
     BOUNDS,
+    POINTS,
     Bill,
+    Curve,
     Line,
+    Point,
     Saving,
     Workload,
     bill_of_a_month,
+    curve,
     operations_of_a_month,
     stored_gib,
+    svg,
+    ticks,
 )
 from gcp_adk_store.costs.prices import FREE_QUOTA, US_CENTRAL1, Prices
 

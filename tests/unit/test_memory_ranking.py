@@ -6,10 +6,9 @@ import sys
 import pytest
 
 from gcp_adk_store import MemoryService, Store
-from gcp_adk_store.memory import similarity
-from gcp_adk_store.memory.embedders import GenaiEmbedder
-from gcp_adk_store.memory.ranking import Ranking
-from gcp_adk_store.memory.terms import is_part, terms_of
+from gcp_adk_store.memory import contents
+from gcp_adk_store.memory.embedding import GenaiEmbedder
+from gcp_adk_store.memory.ranking import Ranking, is_part, terms_of
 
 
 def words(text: str) -> list[str]:
@@ -178,7 +177,7 @@ def test_a_query_without_words_finds_nothing() -> None:
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """When the memory of a store with an embedder is asked for, not when the package is imported."""
-    similarity.require_numpy.cache_clear()
+    contents.require_numpy.cache_clear()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "numpy", None)
         store = Store.local(":memory:", embedder=GenaiEmbedder())

@@ -22,7 +22,7 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionConflictError, Store, UploadMissingError
 from gcp_adk_store.cli.command import command as gcp_adk_store
-from gcp_adk_store.cli.inspect import inspect
+from gcp_adk_store.cli.servers import inspect
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks

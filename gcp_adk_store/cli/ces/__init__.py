@@ -18,8 +18,7 @@ from gcp_adk_store.cli.ces.evaluate import evaluate
 from gcp_adk_store.cli.ces.golden import golden
 from gcp_adk_store.cli.ces.lint import lint
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.screen import waiting
+from gcp_adk_store.cli.screen import CannotLookError, waiting
 
 
 @click.group()

@@ -26,13 +26,11 @@ from gcp_adk_store.cli.ces.options import (
     until_interrupted,
 )
 from gcp_adk_store.cli.ces.place import key_of
-from gcp_adk_store.cli.extras import needs_ces
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.inspect import inspecting
 from gcp_adk_store.cli.place import PLACE, chosen_settings, open_store, place_options, told_with_remedy, where
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
+from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.inspector.links import Links, Place
+from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.settings import MEMORY
 
 if TYPE_CHECKING:

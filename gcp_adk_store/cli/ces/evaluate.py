@@ -26,8 +26,7 @@ from gcp_adk_store.cli.ces.options import (
     until_interrupted,
 )
 from gcp_adk_store.cli.ces.reports import show_outcomes, write_junit
-from gcp_adk_store.cli.extras import needs_ces
-from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gcp_adk_store.cli.ces.place import key_of
-from gcp_adk_store.cli.extras import needs_ces
-from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import OpenStore, at_store
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:

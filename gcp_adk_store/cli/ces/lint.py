@@ -11,9 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gcp_adk_store.cli.ces.options import app_in, app_option
-from gcp_adk_store.cli.extras import needs_ces
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding

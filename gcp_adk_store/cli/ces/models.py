@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gcp_adk_store.cli.ces.options import Command, with_options
-from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import CannotLookError
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, visible
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:

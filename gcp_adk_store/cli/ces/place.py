@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gcp_adk_store.cli.ces.options import Chosen
-from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import open_store
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, visible
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.screen import cell, show
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, cell, show, visible
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.testing.outcomes import Outcome

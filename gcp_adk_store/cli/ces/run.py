@@ -24,10 +24,8 @@ from gcp_adk_store.cli.ces.options import (
     with_options,
 )
 from gcp_adk_store.cli.ces.place import Place, make_runtime, opened, say
-from gcp_adk_store.cli.extras import needs_ces
-from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import PLACE, place_options, told_with_remedy
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:

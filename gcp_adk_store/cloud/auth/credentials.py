@@ -21,8 +21,7 @@ from google.oauth2 import credentials as user_login
 from google.oauth2 import service_account
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.token_errors import WAYS, Exchange, Identity, not_refreshed
-from gcp_adk_store.cloud.auth.tokens import SharedToken
+from gcp_adk_store.cloud.auth.tokens import WAYS, Exchange, Identity, SharedToken, not_refreshed
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.kernel.calls import checks_kinds

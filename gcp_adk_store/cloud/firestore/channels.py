@@ -1,6 +1,12 @@
-"""Connect to Firestore with one gRPC channel for each event loop that uses a service."""
+"""Open a gRPC channel to Firestore for each event loop, and call methods on it.
+
+gRPC reports a refused connection and a lost answer alike: the status UNAVAILABLE, with a text that differs
+from release to release. The state of the channel before the call is certain: what is not handed to gRPC was
+not sent. What is handed to it while the channel is READY counts as sent, even if it ends just then.
+"""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +17,68 @@ from google.api_core.gapic_v1 import routing_header
 from google.auth.credentials import Credentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
+from grpc import ChannelConnectivity as State
 
-from gcp_adk_store import settings
+from gcp_adk_store import machine, settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
 from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
-from gcp_adk_store.cloud.firestore.reaching import reached
 from gcp_adk_store.cloud.forked_grpc import require_grpc
+from gcp_adk_store.errors import EmulatorMissingError, UnavailableError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import OwnProcess
+
+
+async def reached(channel: grpc.aio.Channel, where: str, emulator: str | None, timeout_s: float) -> float:
+    """Wait until *channel* has a connection; return the seconds that are left of *timeout_s*.
+
+    Raises:
+        EmulatorMissingError: nothing listens at the address of the *emulator*; nothing was sent.
+        UnavailableError: no connection for now; nothing was sent.
+        grpc.aio.UsageError: the channel is closed.
+    """
+    state = channel.get_state(try_to_connect=True)
+    if state is State.READY:
+        return timeout_s
+    ends_at = machine.monotonic() + timeout_s
+    try:
+        async with asyncio.timeout(timeout_s):
+            while state in (State.IDLE, State.CONNECTING):
+                await channel.wait_for_state_change(state)
+                state = channel.get_state(try_to_connect=True)
+            if state is State.TRANSIENT_FAILURE and emulator is not None and await _refuses(emulator):
+                raise EmulatorMissingError.at(emulator, "FIRESTORE_EMULATOR_HOST")
+    except TimeoutError as exc:
+        raise UnavailableError(f"{where}: no connection in time; nothing was sent; try again later") from exc
+    if state is State.TRANSIENT_FAILURE:
+        raise UnavailableError(f"{where}: no connection; nothing was sent; try again later")
+    return max(ends_at - machine.monotonic(), 0.001)
+
+
+async def _refuses(address: str) -> bool:
+    """Return whether a connection to *address* is refused now: a channel in its pause does not tell."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    is_refused = False
+    try:
+        places = await loop.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, protocol, _, place in places:
+        with socket.socket(family, kind, protocol) as probe:
+            probe.settimeout(0)
+            try:
+                await loop.sock_connect(probe, place)
+            except ConnectionRefusedError:
+                is_refused = True
+            except OSError:  # such as ::1 of a machine without IPv6
+                continue
+            else:
+                return False
+    return is_refused
+
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
@@ -58,7 +115,7 @@ class Connection:
         return f"{self.database}/documents"
 
     async def reached(self, timeout_s: float) -> float:
-        """As :func:`~gcp_adk_store.cloud.firestore.reaching.reached`, for this channel."""
+        """As :func:`~gcp_adk_store.cloud.firestore.channels.reached`, for this channel."""
         return await reached(self.channel, self.where, self.emulator, timeout_s)
 
 

@@ -1,4 +1,4 @@
-"""Read and write objects of one bucket on this library's own threads."""
+"""Objects of a bucket, as the port of objects says."""
 
 import operator
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -10,9 +10,7 @@ import requests
 from google.api_core import exceptions as api
 from google.cloud.storage.exceptions import DataCorruption
 
-from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
-from gcp_adk_store.cloud.storage.conditions import Conditions
-from gcp_adk_store.cloud.storage.resources import scanned, stored
+from gcp_adk_store.cloud.storage.calls import Conditions, Once, Permission, StorageCalls
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.codec.packing import CHANGED_BYTES
 from gcp_adk_store.errors import (
@@ -27,6 +25,51 @@ from gcp_adk_store.kernel.concurrency import fan_out
 from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectGoneError, RefusedError
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.payloads import LeftFile
+
+
+def stored(blob: Any) -> StoredObject:
+    """Return an object from a listing or a read.
+
+    Raises:
+        StoredDataError: its resource lacks a field that every object has.
+    """
+    return StoredObject(
+        name=blob.name,
+        generation=_required(blob, "generation"),
+        content_type=blob.content_type,
+        metadata=blob.metadata or {},
+        create_time=_required(blob, "time_created").timestamp(),
+        size=_required(blob, "size"),
+        content_encoding=blob.content_encoding,
+        crc32c=blob.crc32c,
+        md5=blob.md5_hash,
+    )
+
+
+def scanned(blob: Any) -> ScannedObject:
+    """Return an object from a scan.
+
+    Raises:
+        StoredDataError: as :func:`stored`.
+    """
+    return ScannedObject(
+        name=blob.name,
+        version=f"{_required(blob, 'generation')}/{_required(blob, 'metageneration')}",
+        size=_required(blob, "size"),
+        metadata=blob.metadata or {},
+        update_time=_required(blob, "updated").timestamp(),
+    )
+
+
+def _required(blob: Any, field: str) -> Any:
+    try:
+        value = getattr(blob, field)
+    except (TypeError, ValueError) as exc:
+        raise StoredDataError(f"the {field} of object {blob.name!r} cannot be read") from exc
+    if value is None:
+        raise StoredDataError(f"object {blob.name!r} has no {field}")
+    return value
+
 
 OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from google.cloud.storage.exceptions import InvalidResponse
 
-from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
-from gcp_adk_store.cloud.storage.conditions import Conditions
+from gcp_adk_store.cloud.storage.calls import Conditions, Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, OTHER_BYTES, Objects
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import RunningChecksum

@@ -12,7 +12,7 @@ from google.auth.transport.requests import Request
 
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
-from gcp_adk_store.cloud.auth.token_errors import NO_TOKEN, Exchange
+from gcp_adk_store.cloud.auth.tokens import NO_TOKEN, Exchange
 from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError

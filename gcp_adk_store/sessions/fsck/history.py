@@ -1,4 +1,8 @@
-"""Judge the chain of a session's events, and its redactions."""
+"""Judge the chain of a session's events, and its redactions.
+
+Each run of events leads exactly from its head to the next one, and ``rev`` is the number of events. Nothing
+that the database holds excuses another one.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,8 @@
-"""Read and write large content of sessions apart from their documents."""
+"""Read and write large content of sessions apart from their documents.
+
+The name of a payload is its digest, so a repeated write changes nothing. A read compares the bytes with the
+digest.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet

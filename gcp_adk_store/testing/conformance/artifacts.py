@@ -4,11 +4,13 @@ import uuid
 
 import pytest
 
-from gcp_adk_store.testing.conformance.artifact_examples import Ids
-from gcp_adk_store.testing.conformance.artifact_names import NamingArtifacts
-from gcp_adk_store.testing.conformance.artifact_parts import KeepingParts
-from gcp_adk_store.testing.conformance.artifact_references import FollowingReferences
-from gcp_adk_store.testing.conformance.artifact_versions import CountingVersions, DeletingArtifacts
+from gcp_adk_store.testing.conformance.artifact_names import FollowingReferences, NamingArtifacts
+from gcp_adk_store.testing.conformance.artifact_versions import (
+    CountingVersions,
+    DeletingArtifacts,
+    KeepingParts,
+)
+from gcp_adk_store.testing.conformance.running import Ids
 
 
 class ArtifactServiceConformance(

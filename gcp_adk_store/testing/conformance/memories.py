@@ -1,5 +1,4 @@
 """State what ADK asks of a memory service as a suite to inherit."""
-# ruff: noqa: PLR2004, RUF001, SIM300  # expected values are literals, of other scripts too, and stand first
 
 import uuid
 
@@ -9,8 +8,7 @@ from google.adk.memory import BaseMemoryService
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store.testing.conformance.running import in_its_own_loop
-from gcp_adk_store.testing.conformance.session_examples import Ids
+from gcp_adk_store.testing.conformance.running import Ids, in_its_own_loop
 
 
 class MemoryServiceConformance:

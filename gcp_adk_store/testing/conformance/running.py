@@ -1,14 +1,16 @@
-"""Run each test of a suite in an event loop of its own, regardless of the user's plugins."""
+"""Run the tests of a suite, on examples of sessions and artifacts."""
 
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, ParamSpec
 
 from google.adk.artifacts import BaseArtifactService
+from google.adk.events import Event, EventActions
 from google.adk.memory import BaseMemoryService
-from google.adk.sessions import BaseSessionService
+from google.adk.sessions import BaseSessionService, Session
+from google.genai import types
 
 P = ParamSpec("P")
 
@@ -40,3 +42,72 @@ async def _opened(
             for name, value in given.items()
         }
         await test(*args, **opened)
+
+
+Ids = dict[str, Any]
+"""Arguments that say which artifact, session or user a call is about."""
+
+
+def text(words: str) -> types.Part:
+    """Return an artifact of text."""
+    return types.Part(text=words)
+
+
+def binary(data: bytes, mime_type: str = "image/png", display_name: str | None = None) -> types.Part:
+    """Return an artifact of bytes."""
+    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type, display_name=display_name))
+
+
+def file(uri: str, mime_type: str | None = None) -> types.Part:
+    """Return an artifact whose content lies elsewhere."""
+    return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+def tombstone() -> types.Part:
+    """Return what ADK's session rewind saves over an artifact that it removes."""
+    return binary(b"", "application/octet-stream")
+
+
+def reference(target: Ids, version: int = 0) -> types.Part:
+    """Return an artifact that points to a version of *target*, in the session that it names, if any."""
+    scope = f"/sessions/{target['session_id']}" if target.get("session_id") else ""
+    return file(
+        f"artifact://apps/{target['app_name']}/users/{target['user_id']}{scope}"
+        f"/artifacts/{target['filename']}/versions/{version}"
+    )
+
+
+"""Arguments that say which session, or which user, a call is about."""
+
+SCOPES: Final = ("", "user:", "app:")
+"""Prefixes of the state that is stored."""
+
+
+def event(text: str = "hello", *, at: float | None = None, delta: Mapping[str, Any] | None = None) -> Event:
+    """Return a user's event that changes state by *delta*, created *at* a Unix time."""
+    made = Event(
+        author="user",
+        invocation_id="invocation",
+        content=types.Content(role="user", parts=[types.Part(text=text)]),
+        actions=EventActions(state_delta=dict(delta or {})),
+    )
+    if at is not None:
+        made.timestamp = at
+    return made
+
+
+def texts(session: Session) -> list[str | None]:
+    """Return what was said in *session*, in order."""
+    return [one.content.parts[0].text for one in session.events if one.content and one.content.parts]
+
+
+def ids(sessions: Iterable[Session]) -> list[str]:
+    """Return the ids of *sessions*, in order."""
+    return [session.id for session in sessions]
+
+
+async def read(service: BaseSessionService, who: Ids, **options: Any) -> Session:
+    """Return a session that must exist."""
+    found = await service.get_session(**who, **options)
+    assert found is not None
+    return found

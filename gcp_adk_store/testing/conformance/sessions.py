@@ -4,13 +4,14 @@ import uuid
 
 import pytest
 
-from gcp_adk_store.testing.conformance.session_appends import AppendingEvents
-from gcp_adk_store.testing.conformance.session_creation import CreatingSessions
-from gcp_adk_store.testing.conformance.session_examples import Ids
-from gcp_adk_store.testing.conformance.session_listing import DeletingSessions, ListingSessions
-from gcp_adk_store.testing.conformance.session_reading import ReadingSessions
-from gcp_adk_store.testing.conformance.session_state import KeepingState
-from gcp_adk_store.testing.conformance.session_writers import WritingTogether
+from gcp_adk_store.testing.conformance.running import Ids
+from gcp_adk_store.testing.conformance.session_appends import AppendingEvents, WritingTogether
+from gcp_adk_store.testing.conformance.session_lives import (
+    CreatingSessions,
+    DeletingSessions,
+    ListingSessions,
+)
+from gcp_adk_store.testing.conformance.session_state import KeepingState, ReadingSessions
 
 
 class SessionServiceConformance(

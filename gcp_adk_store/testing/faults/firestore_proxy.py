@@ -28,8 +28,7 @@ from gcp_adk_store.testing.faults.plans import (
     Refuse,
     no_faults,
 )
-from gcp_adk_store.testing.faults.proxy import Proxy
-from gcp_adk_store.testing.faults.tcp_forwarder import TcpForwarder
+from gcp_adk_store.testing.faults.proxy import Proxy, TcpForwarder
 
 Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
 """Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered.

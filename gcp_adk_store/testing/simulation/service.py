@@ -13,9 +13,8 @@ from gcp_adk_store.local.sweep import sweep_documents, sweep_objects
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.options import StoreOptions
 from gcp_adk_store.store import Store
-from gcp_adk_store.testing.simulation.documents import SimulatedDocuments
 from gcp_adk_store.testing.simulation.network import Link, Network
-from gcp_adk_store.testing.simulation.objects import SimulatedObjects
+from gcp_adk_store.testing.simulation.storage import SimulatedDocuments, SimulatedObjects
 from gcp_adk_store.testing.simulation.world import Process, World
 
 

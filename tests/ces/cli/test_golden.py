@@ -13,7 +13,7 @@ from google.genai import types
 from gcp_adk_store import Store
 from gcp_adk_store.ces.host.logs import LOG, RunLog, with_logs
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.cli.inspect import inspecting
+from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.inspector import conversation as inspected
 from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.settings import MEMORY

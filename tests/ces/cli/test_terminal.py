@@ -2,7 +2,7 @@
 
 import pytest
 
-from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.cli.screen import visible
 
 
 @pytest.mark.parametrize(

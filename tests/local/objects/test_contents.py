@@ -11,8 +11,7 @@ import pytest
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.kernel.ports import ObjectExistsError
-from gcp_adk_store.local.content_files import FileContents
-from gcp_adk_store.local.contents import Content, Contents
+from gcp_adk_store.local.contents import Content, Contents, FileContents
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept, kept_at
 

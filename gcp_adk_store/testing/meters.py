@@ -1,4 +1,4 @@
-"""Count the RPCs, billed operations and bytes that reach a Firestore emulator.
+"""Count the requests and billed operations that clients send.
 
 A proxy in front of the emulator, so that any client is measured by the same meter: ours, ADK's, a user's.
 """
@@ -7,11 +7,15 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
 from google.cloud.firestore_v1.types import firestore
 
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.storage_proxy import is_bucket_look, request_kind
 
 _REQUESTS: Final = {"Commit": firestore.CommitRequest.pb(), "BatchWrite": firestore.BatchWriteRequest.pb()}
 _ANSWERS: Final = {
@@ -105,3 +109,56 @@ def _billed(rpc: str, requests: list[bytes], answers: list[bytes]) -> tuple[int,
             return sum(message.WhichOneof("response_type") in _TOLD for message in messages), 0, 0
         return sum(message.WhichOneof("result") is not None for message in messages), 0, 0
     return 0, 0, 0
+
+
+_KINDS: Final = frozenset({"upload", "list", "metadata", "media", "delete"})
+
+
+@dataclass(slots=True)
+class StorageFigures:
+    """The requests to Cloud Storage."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Kind of request (``upload``, ``list``, ``metadata``, ``media``, ``delete``, ``other``) -> how often.
+
+    Without the look at the bucket itself that the client makes on its own, once a process, for traces.
+    """
+
+    @property
+    def request_count(self) -> int:
+        """All requests together."""
+        return self.requests.total()
+
+    @property
+    def class_a(self) -> int:
+        """Operations of Class A: those that write or list."""
+        return self.requests["upload"] + self.requests["list"] + self.requests["other"]
+
+    @property
+    def class_b(self) -> int:
+        """Operations of Class B: those that read one object. Deletes are free."""
+        return self.requests["metadata"] + self.requests["media"]
+
+
+class MeteredSession(AuthorizedSession):
+    """An HTTP session for a ``storage.Client(_http=...)`` on an emulator that counts its requests."""
+
+    def __init__(self) -> None:
+        super().__init__(AnonymousCredentials())  # type: ignore[no-untyped-call]  # google-auth types half
+        self._figures = StorageFigures()
+        self._guard = threading.Lock()
+
+    def take(self) -> StorageFigures:
+        """Return what was counted since the last call, and start again at zero."""
+        with self._guard:
+            taken, self._figures = self._figures, StorageFigures()
+        return taken
+
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # any arguments of the client
+        """Send a request, and count it."""
+        if not is_bucket_look(method, url):
+            kind = request_kind(method, url)
+            with self._guard:
+                self._figures.requests[kind if kind in _KINDS else "other"] += 1
+        response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
+        return response

@@ -13,7 +13,7 @@ from gcp_adk_store import machine, settings
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.objects import ENCRYPTED
 from gcp_adk_store.codec.writes import Delete, Document, Page, Written
-from gcp_adk_store.erasure.counting import counted, refers_to_bucket
+from gcp_adk_store.erasure.decide import counted, refers_to_bucket
 from gcp_adk_store.erasure.format import (
     KEY_BYTES,
     ErasureLayout,

@@ -1,0 +1,338 @@
+"""Check, verify, anchor and clean up what is stored."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import RenderableType
+from rich.filesize import decimal
+from rich.table import Table
+
+from gcp_adk_store.cli.place import OpenStore, at_store, command_line, given_id, json_option, user_options
+from gcp_adk_store.cli.screen import Result, cell, in_one_line, progress, visible
+from gcp_adk_store.errors import StoreError
+from gcp_adk_store.model.payloads import Garbage, GarbageKind
+from gcp_adk_store.sessions.fsck.faults import CODES, Fault, Help
+from gcp_adk_store.sessions.fsck.run import Checked
+from gcp_adk_store.sessions.verify.decide import RedactedEvent
+
+_HELPS = {
+    Help.REPAIR: "fsck --repair mends it",
+    Help.PERSON: "a person decides: the stored data does not tell which value is right",
+    Help.BACKUP: "restore what is lost from a backup, or with point-in-time recovery",
+    Help.UPGRADE: "upgrade gcp-adk-store and google-adk; if that does not help, restore it from a backup",
+    Help.GC: "gcp-adk-store gc removes it",
+}
+
+
+@click.command()
+@at_store()
+@given_id("--app", says="Check only this app.")
+@given_id("--user", says="Check only this user of the app.")
+@given_id("--session", says="Check only this session of the user.")
+@click.option("--full", is_flag=True, help="Also read all payloads, and compare their hashes.")
+@click.option("--repair", is_flag=True, help="Mend what has one right answer.")
+@click.option("--dry-run", is_flag=True, help="With --repair: only say what it would mend.")
+@json_option
+async def fsck(
+    at: OpenStore,
+    /,
+    *,
+    app_name: str | None,
+    user_id: str | None,
+    session_id: str | None,
+    full: bool,
+    repair: bool,
+    dry_run: bool,
+) -> Result:
+    """Check stored data: segments, counts, state, references, chain, expiry, notes, orphans.
+
+    Safe while agents run. Changes nothing without --repair, and then only documents that no one has written
+    meanwhile. Ends with 1 if a fault remains, with 2 if it cannot look.
+    """
+    click.echo(f"checking {at.where}", err=click.get_current_context().params["as_json"])
+    looked = Checked()
+    with progress("checking: sessions") as move_to:
+
+        def on_progress(checked: Checked) -> None:
+            nonlocal looked
+            looked = checked
+            move_to(checked.sessions)
+
+        found = at.store.check(
+            app_name=app_name, user_id=user_id, session_id=session_id, full=full, on_progress=on_progress
+        )
+        faults = [fault async for fault in found]
+    mended = await at.store.repair(faults) if repair and not dry_run else []
+    outcomes = [_outcome(fault, mended, repair=repair, dry_run=dry_run) for fault in faults]
+    return Result(
+        {
+            **at.place,
+            "checked": {
+                "sessions": looked.sessions,
+                "segments": looked.segments,
+                "events": looked.events,
+                "payloads": looked.payloads,
+            },
+            "faults": [_described(*each) for each in zip(faults, outcomes, strict=True)],
+        },
+        _lines(looked, faults, outcomes, dry_run=dry_run),
+        status=int(len(mended) < len(faults)),
+    )
+
+
+def _outcome(fault: Fault, mended: Sequence[Fault], *, repair: bool, dry_run: bool) -> str:
+    if not repair or not fault.repair:
+        return "found"
+    if dry_run:
+        return "would be mended"
+    return "mended" if any(fault is one for one in mended) else "changed meanwhile"
+
+
+def _described(fault: Fault, outcome: str) -> dict[str, Any]:
+    return {
+        "code": fault.code,
+        "name": fault.path,
+        "item": fault.item,
+        "says": fault.says,
+        "help": fault.help.value,
+        "outcome": outcome,
+    }
+
+
+def _lines(
+    looked: Checked, faults: Sequence[Fault], outcomes: Sequence[str], *, dry_run: bool
+) -> list[RenderableType]:
+    counted = (
+        f"{looked.sessions:,} sessions, {looked.segments:,} segments, {looked.events:,} events, "
+        f"{looked.payloads:,} payloads"
+    )
+    if not faults:
+        return [f"no fault in {counted}"]
+    table = Table("code", "name", "item", "finding", "outcome", box=None)
+    for fault, outcome in zip(faults, outcomes, strict=True):
+        table.add_row(fault.code, cell(fault.path), cell(fault.item), cell(fault.says), outcome)
+    codes = dict.fromkeys(fault.code for fault in faults)
+    helps = dict.fromkeys(fault.help for fault in faults)
+    counts = Counter(outcomes)
+    return [
+        table,
+        *(f"{code}: {CODES[code].invariant}" for code in codes),
+        *(f"{help_.value}: {_HELPS[help_]}" for help_ in helps),
+        f"looked at {counted}",
+        ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())),
+        *([f"mend them: {command_line()} --repair"] if counts["found"] and Help.REPAIR in helps else []),
+        *(["run it without --dry-run to mend what was found"] if dry_run else []),
+    ]
+
+
+if TYPE_CHECKING:
+    from gcp_adk_store.store import Store
+
+_KINDS: Final = {
+    GarbageKind.DELETION: "a deletion that was interrupted",
+    GarbageKind.RESTORE: "a restore that was interrupted",
+    GarbageKind.PAYLOAD: "large content that nothing refers to",
+    GarbageKind.UPLOAD: "an upload that was never finalized",
+    GarbageKind.FILE: "a file that a killed process left",
+    GarbageKind.UNREADABLE: "left alone: its owner cannot be read",
+}
+_HOUR_S: Final = 3600.0
+_Found = tuple[Garbage, str]
+"""Garbage, and what became of it."""
+
+
+@click.command()
+@at_store()
+@click.option(
+    "--older-than",
+    metavar="HOURS",
+    type=click.FloatRange(min=1),
+    default=24.0,
+    show_default=True,
+    help="Keep content that was written later.",
+)
+@click.option("--dry-run", is_flag=True, help="Only list it.")
+@json_option
+async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
+    """Remove garbage: rests of deletions, payloads without a reference, uploads never finalized, lost files.
+
+    Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
+    remains, with 2 if it cannot look or no project is named.
+    """
+    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    found: list[_Found] = []
+    with progress("looking: found") as move_to:
+        async for garbage in at.store.find_garbage(older_than_s=older_than * _HOUR_S):
+            found.append((garbage, await _gc_outcome(at.store, garbage, dry_run=dry_run)))
+            move_to(len(found))
+    counts = Counter(outcome for _, outcome in found)
+    return Result(
+        [_garbage_described(*each) for each in found],
+        _garbage_lines(found, counts, dry_run=dry_run),
+        status=int(bool(counts["failed"] + counts["left alone"])),
+    )
+
+
+async def _gc_outcome(store: "Store", garbage: Garbage, *, dry_run: bool) -> str:
+    """Remove *garbage* unless *dry_run*, and say what became of it."""
+    if garbage.kind is GarbageKind.UNREADABLE:
+        return "left alone"
+    if dry_run:
+        return "found"
+    try:
+        return "removed" if await store.remove_garbage(garbage) else "in use again"
+    except StoreError as exc:
+        click.echo(visible(f"{garbage.name}: {exc}"), err=True)
+        return "failed"
+
+
+def _garbage_described(garbage: Garbage, outcome: str) -> dict[str, Any]:
+    return {
+        "kind": garbage.kind.value,
+        "in": garbage.place.value,
+        "name": garbage.name,
+        "since": garbage.since,
+        "bytes": garbage.size,
+        "reason": garbage.reason,
+        "outcome": outcome,
+    }
+
+
+def _garbage_lines(
+    found: list[tuple[Garbage, str]], counts: Counter[str], *, dry_run: bool
+) -> list[RenderableType]:
+    if not found:
+        return ["nothing: all content is in use, or was written too recently to judge"]
+    table = Table("kind", "in", "name", "size", "age", "outcome", box=None)
+    for garbage, outcome in found:
+        table.add_row(
+            garbage.kind.value,
+            garbage.place.value,
+            cell(garbage.name),
+            "" if garbage.size is None else decimal(garbage.size),
+            f"{(time.time() - garbage.since) / _HOUR_S:.0f} h",
+            outcome,
+        )
+    kinds = dict.fromkeys(garbage.kind for garbage, _ in found)
+    return [
+        table,
+        *(f"{kind.value}: {_KINDS[kind]}" for kind in kinds),
+        ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())),
+        *(["run it without --dry-run to remove what was found"] if dry_run and counts["found"] else []),
+    ]
+
+
+@click.command()
+@at_store()
+@user_options
+@given_id("--session", required=True, says="Id of the session.")
+@click.option(
+    "--events", "known_events", metavar="N", type=click.IntRange(0), help="Events of an earlier proof."
+)
+@click.option("--head", "known_head", metavar="HEX", help="Head of the same proof.")
+@click.option(
+    "--anchors", metavar="BUCKET", help="Compare with what anchor kept; of a local store, a folder."
+)
+@json_option
+async def verify(
+    at: OpenStore,
+    /,
+    *,
+    app_name: str,
+    user_id: str,
+    session_id: str,
+    known_events: int | None,
+    known_head: str | None,
+    anchors: str | None,
+) -> Result:
+    """Verify by its hash chain that no event of a session was changed, dropped, swapped or cut off.
+
+    Ends with 1 if the events are not those that were appended, the session does not exist, or --anchors has
+    no anchor of it, with 2 if it cannot look or cannot read the session.
+    """
+    proof = await at.store.verify_session(
+        app_name=app_name,
+        user_id=user_id,
+        session_id=session_id,
+        known_events=known_events,
+        known_head=known_head,
+        anchors=anchors,
+    )
+    broken = proof.broken
+    told = [f"events: {proof.events:,}", f"head: {proof.head}"]
+    if broken is None:
+        told.append("the chain proves all of them")
+        again = command_line("verify", only=("app_name", "user_id", "session_id"))
+        told.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
+    else:
+        event = f", {in_one_line(broken.event_id)}," if broken.event_id else ""
+        told += [
+            f"{broken.change}: not proven from event {broken.position}{event} on: {in_one_line(broken.says)}",
+            f"in {in_one_line(broken.path)}",
+        ]
+    told += [
+        f"redacted: event {one.position}, {in_one_line(one.event_id)}, hash {one.sha256}; {_known_of(one)}"
+        for one in proof.redacted
+    ]
+    if proof.anchors is not None:
+        told.append(
+            f"anchors: {proof.anchors:,}; they prove the first {proof.anchored or 0:,} events"
+            if proof.anchors
+            else "no anchor of this session: it is newer than the last run of anchor, or another session"
+        )
+    if proof.unbound:
+        told.append(
+            f"{proof.unbound:,} of the anchors are of release 0.1 and do not say whose they are; run anchor"
+        )
+    is_bad = broken is not None or proof.anchors == 0
+    return Result({**at.place, **asdict(proof)}, [at.where, *told], status=int(is_bad))
+
+
+def _known_of(redacted: RedactedEvent) -> str:
+    """Return what proves a redaction."""
+    if not redacted.is_audited:
+        return "no event of the chain tells of it"
+    told = "an event of the chain tells of it"
+    if not redacted.is_bound:
+        told += ", without the hash of the marker"
+    if redacted.is_anchored is None:
+        return told
+    return told + (", and an anchor proves that" if redacted.is_anchored else "; no anchor proves that yet")
+
+
+@click.command()
+@at_store()
+@given_id("--app", required=True, says="Name of the app.")
+@given_id("--user", says="Id of a user; by default all users of the app.")
+@given_id("--session", says="Id of a session of the user; by default all.")
+@click.option(
+    "--anchors",
+    metavar="BUCKET",
+    required=True,
+    help="Bucket with a locked retention policy; of a local store, a folder.",
+)
+@json_option
+async def anchor(
+    at: OpenStore, /, *, app_name: str, user_id: str | None, session_id: str | None, anchors: str
+) -> Result:
+    """Keep the heads of sessions in another bucket, for verify --anchors; run it on a schedule.
+
+    Each head that is not there yet takes one object, which names nobody. Ends with 1 if the session does not
+    exist, with 2 if it cannot look or write.
+    """
+    with progress("anchoring: sessions") as move_to:
+        report = await at.store.anchor(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            anchors=anchors,
+            on_progress=lambda so_far: move_to(so_far.sessions),
+        )
+    lines = [at.where, f"sessions: {report.sessions:,}, new anchors: {report.written:,}"]
+    if report.unreadable:
+        lines.append(f"cannot be read, see fsck: {report.unreadable:,}")
+    return Result({**at.place, "anchors": anchors, **asdict(report)}, lines)

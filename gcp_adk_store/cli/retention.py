@@ -1,0 +1,208 @@
+"""Erase users, prune sessions and rotate keys."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+from rich.console import RenderableType
+from rich.filesize import decimal
+from rich.table import Table
+
+from gcp_adk_store.cli.place import (
+    Command,
+    OpenStore,
+    at_store,
+    deletion_options,
+    given_id,
+    json_option,
+    user_options,
+)
+from gcp_adk_store.cli.screen import Result, in_one_line, progress
+from gcp_adk_store.cli.sessions import label_of
+from gcp_adk_store.encryption.rotation import RotationReport
+from gcp_adk_store.erasure.pruning import PruneReport
+from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
+
+
+@click.command("erase-user")
+@at_store()
+@user_options
+@click.option("--task-owner", metavar="ID", help="Also erase the A2A tasks of this owner.")
+@click.option(
+    "--quiet",
+    metavar="SECONDS",
+    type=click.FloatRange(0, MAX_QUIET_S),
+    default=0.0,
+    show_default=True,
+    help="Wait so long after each pass, for writers that are under way.",
+)
+@deletion_options
+@json_option
+async def erase_user(
+    at: OpenStore,
+    /,
+    *,
+    app_name: str,
+    user_id: str,
+    task_owner: str | None,
+    quiet: float,
+    dry_run: bool,
+) -> Result:
+    """Erase a user: sessions, state, memories, artifacts and uploads; print the receipt.
+
+    After an interruption, run it again: it goes on. End the user's access first. Ends with 2 if it cannot
+    erase everything.
+    """
+    label = "counting: found" if dry_run else "erasing: found"
+    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    receipts: list[ErasureReceipt] = []
+    with progress(label) as move_to:
+        async for step in at.store.erase_user(
+            app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet
+        ):
+            if isinstance(step, ErasureReceipt):
+                receipts.append(step)
+            else:
+                move_to(sum(erased.count for erased in step.found.values()))
+    (receipt,) = receipts
+    return Result(receipt.to_dict(), _lines(receipt))
+
+
+def _lines(receipt: ErasureReceipt) -> list[RenderableType]:
+    table = Table("kind", "number", "size", box=None)
+    for kind, erased in receipt.erased.items():
+        table.add_row(kind, f"{erased.count:,}", decimal(erased.bytes))
+    if receipt.is_dry_run:
+        return [table if receipt.erased else "nothing of the user", "run it with --yes to erase this"]
+    recovery = receipt.recovery
+    until = (
+        ("reads of the database at an older time", recovery.firestore_history_until),
+        ("backups of the database", recovery.backups_until),
+        ("deleted objects that the bucket keeps", recovery.soft_delete_until),
+    )
+    return [
+        table if receipt.erased else "nothing of the user",
+        f"erased what was stored before {_time(receipt.empty_at)}, in {receipt.passes} passes",
+        *(
+            [f"no copy can be read from {_time(receipt.unreadable_from)} on: its key is destroyed"]
+            if receipt.unreadable_from is not None
+            else []
+        ),
+        *(f"can be recovered until {_time(time)}: {what}" for what, time in until if time is not None),
+        *(f"unknown whether it can be recovered: {in_one_line(what)}" for what in recovery.unknown),
+        *(f"not erased: {in_one_line(what)}" for what in receipt.not_covered),
+        f"subject {receipt.subject}",
+        f"digest {receipt.digest}",
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+_DAYS = click.FloatRange(min=0, min_open=True)
+
+
+_CONDITIONS = (
+    click.option("--idle-days", metavar="N", type=_DAYS, help="Sessions without an event for so long."),
+    click.option(
+        "--keep-latest", metavar="N", type=click.IntRange(0), help="Keep so many sessions of each user."
+    ),
+    click.option("--older-than", metavar="DAYS", type=_DAYS, help="Sessions that were created before."),
+    click.option(
+        "--label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
+    ),
+    click.option(
+        "--user-data-idle-days",
+        metavar="N",
+        type=_DAYS,
+        help="Also state and memories, of users without sessions, that nobody changed for so long.",
+    ),
+)
+
+
+def retention_options(command: Command) -> Command:
+    """Add the conditions of what goes to *command*."""
+    for option in reversed(_CONDITIONS):
+        command = option(command)
+    return command
+
+
+@click.command()
+@at_store()
+@given_id("--app", required=True, says="Name of the app.")
+@retention_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@json_option
+async def prune(
+    at: OpenStore,
+    /,
+    *,
+    app_name: str,
+    idle_days: float | None,
+    keep_latest: int | None,
+    older_than: float | None,
+    label: tuple[str, ...],
+    user_data_idle_days: float | None,
+    dry_run: bool,
+) -> Result:
+    """Delete the sessions of an app that were kept long enough, with their artifacts.
+
+    A session goes if it meets all conditions that are given. Safe while agents run, and after an
+    interruption. Ends with 1 if something cannot be read, with 2 if it cannot look.
+    """
+    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    with progress("looking: sessions") as move_to:
+
+        def on_progress(report: PruneReport) -> None:
+            move_to(report.sessions)
+
+        report = await at.store.prune(
+            app_name=app_name,
+            idle_days=idle_days,
+            keep_latest=keep_latest,
+            older_than_days=older_than,
+            labels=dict(map(label_of, label)),
+            user_data_idle_days=user_data_idle_days,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
+    done = "would delete" if dry_run else "deleted"
+    lines = [
+        f"{done} {report.pruned_sessions:,} of {report.sessions:,} sessions",
+        f"{done} {report.pruned_artifacts:,} artifacts of them",
+    ]
+    if user_data_idle_days is not None:
+        lines.append(
+            f"{done} the state of {report.pruned_states:,} users, the memories of {report.pruned_memories:,}"
+        )
+    if report.in_use:
+        lines.append(f"in use, left for a later run: {report.in_use:,}")
+    if report.unreadable:
+        lines.append(f"left, because they cannot be read: {report.unreadable:,}; see gcp-adk-store fsck")
+    return Result({**at.place, **asdict(report)}, lines, status=int(bool(report.unreadable)))
+
+
+@click.command("rotate-keys")
+@at_store()
+@json_option
+async def rotate_keys(at: OpenStore, /) -> Result:
+    """Wrap all data keys with the newest version of the encryption key.
+
+    Then older versions can be disabled. Safe while agents run; after an interruption, run it again: it goes
+    on. Ends with 1 if a data key cannot be unwrapped, with 2 if it cannot look.
+    """
+    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    with progress("wrapping: data keys") as move_to:
+
+        def on_progress(report: RotationReport) -> None:
+            move_to(report.keys)
+
+        report = await at.store.rotate_keys(on_progress=on_progress)
+    lines = [
+        f"wrapped anew: {report.rewrapped:,} of {report.keys:,} data keys",
+        f"removed: {report.forgotten:,} notes of keys that were destroyed more than a day ago",
+    ]
+    if report.failed:
+        lines.append(f"cannot be unwrapped: {report.failed:,}; do not disable older versions of the key")
+    return Result({**at.place, **asdict(report)}, lines, status=int(report.failed > 0))
