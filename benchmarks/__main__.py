@@ -35,8 +35,7 @@ from benchmarks.stock import Stock, event
 from benchmarks.storage_bytes import CountingSession
 from benchmarks.subjects import ADKS, OURS
 from benchmarks.targets import targets
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
+from gcp_adk_store.testing.emulators import create_bucket, firestore_emulator, storage_emulator
 from gcp_adk_store.testing.meters import FirestoreMeter
 
 _STALL_ROUNDS = 3

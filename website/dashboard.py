@@ -20,8 +20,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import HistogramDataPoint, InMemoryMetricReader, NumberDataPoint
 
 from gcp_adk_store import SessionLimits, Store, StoreError
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
+from gcp_adk_store.testing.emulators import create_bucket, firestore_emulator, storage_emulator
 from gcp_adk_store.testing.faults import RandomFaults, no_faults
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from website.drawing import Drawing

@@ -25,8 +25,7 @@ from PIL import Image
 from examples.support_agent import APP, LAST_TURN, SESSION, USER, ScriptedModel
 from examples.turns import first_model, first_turns, runner_for, say_to
 from gcp_adk_store import Store
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
+from gcp_adk_store.testing.emulators import create_bucket, firestore_emulator, storage_emulator
 from setup.tools import CHROMIUM, find, search_path
 from tests.adk_server.process import Server
 from tests.adk_server.story import Api, begin

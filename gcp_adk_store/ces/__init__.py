@@ -6,13 +6,12 @@ from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
-    from gcp_adk_store.ces.apps.layout import AgentApp
+    from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
     from gcp_adk_store.ces.apps.lint import lint_app
-    from gcp_adk_store.ces.apps.loading import load_code, load_tools
     from gcp_adk_store.ces.apps.reading import read_app
     from gcp_adk_store.ces.conversation.conversation import AppAgent, Conversation
+    from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
     from gcp_adk_store.ces.conversation.models import ScriptedModel
-    from gcp_adk_store.ces.conversation.results import ConversationTurn, ToolUse
     from gcp_adk_store.ces.host.logs import RunLog
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime

@@ -1,4 +1,4 @@
-"""Start the Firestore and Cloud Storage emulators, and stop them with the starting process."""
+"""Start the Firestore and Cloud Storage emulators, stop them with the starting process, and make buckets."""
 
 import contextlib
 import http.client
@@ -16,6 +16,27 @@ from typing import Final, Self
 
 from gcp_adk_store.testing.errors import STORAGE_TO_INSTALL, EmulatorError
 from gcp_adk_store.testing.firestore_jar import find_firestore_jar, find_java, java_needed_by, start_of
+
+
+def create_bucket(name: str, address: str) -> None:
+    """Make a bucket on the emulator at *address*, unless it is there."""
+    # Google's client takes half a second to import: only where it is used.
+    from google.api_core.exceptions import Conflict  # noqa: PLC0415
+    from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
+    from google.cloud.storage import Client  # noqa: PLC0415
+
+    client = Client(
+        project="demo-adk-store",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": address if "://" in address else f"http://{address}"},
+    )
+    try:
+        client.create_bucket(name)
+    except Conflict:
+        return
+    finally:
+        client.close()
+
 
 __all__ = [
     "FIRESTORE_VARIABLE",

@@ -10,7 +10,7 @@ import pytest
 
 from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.testing import emulators
-from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import create_bucket
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces import PythonRuntime

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import Emulator, firestore_emulator, storage_emulator
+from gcp_adk_store.testing.emulators import Emulator, create_bucket, firestore_emulator, storage_emulator
 from gcp_adk_store.testing.installation import require_installed
 
 PROJECT: Final = "demo-adk-store"

@@ -15,8 +15,7 @@ from google.adk.cli.service_registry import ServiceRegistry, get_service_registr
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.servers import SCHEMES
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator, create_bucket
 from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator, create_bucket
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, no_faults, only
 from tests.adk_server.chromium import shown_on

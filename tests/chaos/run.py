@@ -7,8 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, create_bucket
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy

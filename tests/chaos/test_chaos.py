@@ -14,8 +14,7 @@ import pytest
 import requests
 from google.cloud.firestore import Client
 
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import Emulator, create_bucket
 from tests.chaos.journal import Operation, read_journals
 from tests.chaos.places import APP, USER, WITH_BUCKET
 from tests.chaos.raw_store import Generations

@@ -14,8 +14,7 @@ import requests
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, OutcomeUnknownError, UnavailableError
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import Emulator, create_bucket
 from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.ces.apps.agents import Toolset
-from gcp_adk_store.ces.apps.config_rules import SYSTEM_TOOLS, check_configuration
 from gcp_adk_store.ces.apps.findings import (
     GLOBALS,
     NOT_MEASURED,
@@ -19,7 +18,7 @@ from gcp_adk_store.ces.apps.findings import (
     undefined,
 )
 from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
-from gcp_adk_store.ces.apps.runtime_rules import check_use
+from gcp_adk_store.ces.apps.rules import SYSTEM_TOOLS, check_configuration, check_use
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES

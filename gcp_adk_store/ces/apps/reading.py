@@ -38,16 +38,20 @@ from gcp_adk_store.ces.apps.agents import (
     other_tool,
     other_toolset,
 )
-from gcp_adk_store.ces.apps.behaviour import (
+from gcp_adk_store.ces.apps.files import (
+    CODE_FILE,
+    Files,
+    config_file,
     error_handling_of,
     fake_of,
+    folders,
+    member,
     seconds_of,
     unlike_of_app,
     unlike_of_callback,
     unlike_of_toolset,
     uses_fakes,
 )
-from gcp_adk_store.ces.apps.files import CODE_FILE, Files, config_file, folders, member
 from gcp_adk_store.ces.apps.findings import finding
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback

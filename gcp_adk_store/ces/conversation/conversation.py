@@ -18,10 +18,9 @@ from google.genai import types
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.conversation.decisions import USER, active_agent, has_ended, in_force
+from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, active_agent, has_ended, in_force
 from gcp_adk_store.ces.conversation.models import as_model
 from gcp_adk_store.ces.conversation.program import Program, TurnSessions
-from gcp_adk_store.ces.conversation.results import ConversationTurn
 from gcp_adk_store.ces.conversation.turn import Turn
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime

@@ -14,8 +14,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, TransferRule, guardrails_of
-from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.apps.loading import load_code, load_tools
+from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import (
     CALLBACK_FAILED,
     USER,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gcp_adk_store.ces.conversation.results import ConversationTurn, ToolUse
+from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, is_equal, similarity, squeezed
 

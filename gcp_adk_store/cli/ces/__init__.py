@@ -12,11 +12,9 @@ from gcp_adk_store.ces.sandbox.environment import (
     install_environment,
 )
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
-from gcp_adk_store.cli.ces.chat import chat
-from gcp_adk_store.cli.ces.check import test
+from gcp_adk_store.cli.ces.chat import chat, golden
+from gcp_adk_store.cli.ces.check import lint, test
 from gcp_adk_store.cli.ces.evaluate import evaluate
-from gcp_adk_store.cli.ces.golden import golden
-from gcp_adk_store.cli.ces.lint import lint
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
 from gcp_adk_store.cli.screen import CannotLookError, waiting
 

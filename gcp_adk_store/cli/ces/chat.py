@@ -1,4 +1,4 @@
-"""The command that holds a conversation with an agent app in the terminal."""
+"""Chat with an app, with a model, and save the conversation as a golden evaluation."""
 
 import asyncio
 import json
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.golden import save_golden
-from gcp_adk_store.cli.ces.models import chosen_model, model_options
 from gcp_adk_store.cli.ces.options import (
     Chosen,
+    Command,
     app_in,
     app_option,
     fakes_option,
@@ -24,14 +23,121 @@ from gcp_adk_store.cli.ces.options import (
     object_option,
     test_options,
     until_interrupted,
+    with_options,
 )
 from gcp_adk_store.cli.ces.place import key_of
-from gcp_adk_store.cli.place import PLACE, chosen_settings, open_store, place_options, told_with_remedy, where
+from gcp_adk_store.cli.place import (
+    PLACE,
+    OpenStore,
+    at_store,
+    chosen_settings,
+    open_store,
+    place_options,
+    told_with_remedy,
+    where,
+)
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.cli.servers import inspecting
-from gcp_adk_store.errors import StoreError
+from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.settings import MEMORY
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces import SessionKey
+
+
+@click.command()
+@at_store()
+@click.argument("session", metavar="APP/USER/ID")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--name", metavar="NAME", help="Of the golden; by default the id of the session.")
+@click.option(
+    "--outputs", is_flag=True, help="Let the responses of tools answer in their place when the golden runs."
+)
+async def golden(at: OpenStore, /, *, session: str, file: Path, name: str | None, outputs: bool) -> None:
+    """Save the conversation of a session as a golden in a new FILE of YAML, for `ces eval`.
+
+    A - as FILE is standard output.
+    """
+    with needs_ces():
+        key = key_of(session)
+    await save_golden(at.store, key, file, name=name, with_outputs=outputs)
+
+
+async def save_golden(store: Any, key: "SessionKey", file: Path, **options: Any) -> None:
+    """Save the session of *key* as a golden in *file*; *options* are those of ``golden_of``.
+
+    Raises:
+        CannotLookError: the session does not exist or makes no golden, or the file exists or cannot be made.
+    """
+    from gcp_adk_store import Point  # noqa: PLC0415  # half of ADK
+    from gcp_adk_store.ces.testing.evaluation_runs import golden_of  # noqa: PLC0415  # of the extra
+
+    found = await store.sessions.get_session(**key.names)
+    begun = await store.sessions.get_session_at(**key.names, at=Point.position(0))
+    if found is None or begun is None:
+        raise CannotLookError(f"the session {key} does not exist")
+    try:
+        text = golden_of(found, begun.state, **options)
+        if str(file) == "-":
+            sys.stdout.write(text)
+            return
+        with file.open("x", encoding="utf-8") as written:
+            written.write(text)
+    except InvalidInputError as exc:
+        raise CannotLookError(str(exc)) from exc
+    except OSError as exc:
+        raise CannotLookError(f"{file} cannot be written: {exc.strerror}; name a new file") from exc
+    click.echo(f"{file}: run it with gcp-adk-store ces eval DIR --tests {file.parent}", err=True)
+
+
+if TYPE_CHECKING:
+    from google.adk.models.base_llm import BaseLlm
+
+    from gcp_adk_store.ces import AgentApp
+
+
+def model_options(command: Command) -> Command:
+    """Add the options of :func:`chosen_model` to *command*."""
+    return with_options(
+        command,
+        click.option(
+            "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
+        ),
+        click.option(
+            "--script",
+            metavar="FILE",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Replies in place of a model's, a list in JSON or YAML.",
+        ),
+    )
+
+
+def chosen_model(*, model: str | None, script: Path | None) -> "BaseLlm | str | None":
+    """Return the model that was asked for; None for the one that the app names.
+
+    Raises:
+        CannotLookError: both were asked for.
+        InvalidInputError: the script cannot be read.
+    """
+    from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
+
+    if model and script:
+        raise CannotLookError("give one of --model and --script")
+    return model if script is None else ScriptedModel.from_file(script)
+
+
+def own_model(app: "AgentApp") -> str:
+    """Return the name of the model that *app* names.
+
+    Raises:
+        CannotLookError: it names none.
+    """
+    named = (app.root.model if app.root else "") or app.model
+    if not named:
+        raise CannotLookError("the app names no model; give --model")
+    return named
+
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey

@@ -1,13 +1,19 @@
-"""The command that runs the tests of an agent app."""
+"""Lint an app and run its tests, with reports for people and for machines."""
 
 import dataclasses
 import importlib.util
 import json
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from xml.etree import ElementTree as ET
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from gcp_adk_store.cli.ces.options import (
     Chosen,
@@ -20,13 +26,152 @@ from gcp_adk_store.cli.ces.options import (
     tests_option,
     until_interrupted,
 )
-from gcp_adk_store.cli.ces.reports import show_outcomes, write_junit
-from gcp_adk_store.cli.screen import CannotLookError, needs_ces
+from gcp_adk_store.cli.screen import CannotLookError, cell, needs_ces, show, visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces.testing.outcomes import Outcome
+    from gcp_adk_store.ces.testing.tool_tests import Outcome
+
+
+_ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
+_NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
+
+
+def junit_xml(outcomes: "Sequence[Outcome]", suite_name: str = "ces test") -> bytes:
+    """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
+    counts = {name: sum(each.status == status for each in outcomes) for status, name in _ELEMENTS.items()}
+    suite = ET.Element(
+        "testsuite",
+        name=suite_name,
+        tests=str(len(outcomes)),
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
+        time=f"{sum(each.duration_s for each in outcomes):.3f}",
+    )
+    for each in outcomes:
+        case = ET.SubElement(
+            suite,
+            "testcase",
+            classname=xml_text(each.subject or each.path),
+            name=xml_text(each.name),
+            file=xml_text(each.path),
+            line=str(each.line),
+            time=f"{each.duration_s:.3f}",
+        )
+        if each.status in _ELEMENTS:
+            says = xml_text("\n".join(each.says))
+            ET.SubElement(case, _ELEMENTS[each.status], message=says.partition("\n")[0]).text = says
+        if each.stdout:
+            ET.SubElement(case, "system-out").text = xml_text(each.stdout)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def xml_text(text: str) -> str:
+    """Return *text* without characters that XML cannot have, or that control a terminal."""
+    return visible(text).translate(_NO_XML)
+
+
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
+
+
+def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
+    """Write *outcomes* as JUnit's XML; raises as :func:`write`."""
+    write(junit, junit_xml(outcomes, suite))
+
+
+def write(file: Path, content: bytes) -> None:
+    """Write a report.
+
+    Raises:
+        CannotLookError: the file cannot be written.
+    """
+    try:
+        file.write_bytes(content)
+    except OSError as exc:
+        raise CannotLookError(f"{file} cannot be written: {exc.strerror}") from exc
+
+
+def show_outcomes(outcomes: "list[Outcome]") -> None:
+    """Print *outcomes* as a table, and below it what is wrong."""
+    table = Table("", "of", "test", "ms", box=None)
+    table.columns[3].justify = "right"
+    for each in outcomes:
+        status = Text(each.status, style=_COLORS[each.status])
+        table.add_row(status, cell(each.subject), cell(each.name), f"{each.duration_s * 1000:,.0f}")
+    show(table)
+    for each in outcomes:
+        if each.says:
+            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
+            for text in each.says:
+                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
+            if each.stdout:
+                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
+                click.echo("\n".join(("  printed:", *printed)))
+    counts = Counter[str](each.status for each in outcomes)
+    click.echo()
+    show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))
+
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces.apps.findings import Finding
+
+
+_LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
+@click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json: bool) -> None:
+    """Check the Python of an agent app, or of a folder of tools, without running it.
+
+    DIR may also be a project that has the app in cxas_app/.
+
+    Ends with 1 if it finds an error, with 2 if it cannot check the folder.
+    """
+    with needs_ces():
+        from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.reading import read_app  # noqa: PLC0415  # of the extra
+    unknown = sorted(set(ignore) - set(RULES))
+    if unknown:
+        raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
+    place = app_in(folder, app_name)
+    app = read_app(place)
+    if not (app.tools or app.callbacks or app.toolsets or app.problems):
+        raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
+    found = [
+        dataclasses.replace(each, path=str(place / each.path))  # where an editor finds it
+        for each in lint_app(app)
+        if each.code not in ignore
+    ]
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
+    else:
+        _show(found, files=len(app.tools) + len(app.callbacks))
+    sys.exit(any(each.severity == "error" for each in found))
+
+
+def _show(found: "list[Finding]", *, files: int) -> None:
+    console = Console(soft_wrap=True)
+    for each in found:
+        place = visible(f"{each.path}:{each.line}:{each.column}: ")
+        severity = (each.severity, _LEVEL_COLORS[each.severity])
+        console.print(Text.assemble(place, severity, f" {each.code}: {visible(each.says)}"))
+        console.print(Text(f"    {visible(each.fix)}"))
+    errors = sum(each.severity == "error" for each in found)
+    summary = f"{files} tools and callbacks: {errors} errors, {len(found) - errors} warnings"
+    console.print(summary, highlight=False)
+
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces.testing.tool_tests import Outcome
 
 
 @click.command("test")
@@ -94,7 +239,7 @@ def _run(
     if outcomes and all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(f"every test in {tests or whole} was skipped")
 
-    from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
 
     return bounded(outcomes)
 

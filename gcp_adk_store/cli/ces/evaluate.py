@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.models import chosen_model, model_options, own_model
+from gcp_adk_store.cli.ces.chat import chosen_model, model_options, own_model
+from gcp_adk_store.cli.ces.check import show_outcomes, write_junit
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
@@ -25,7 +26,6 @@ from gcp_adk_store.cli.ces.options import (
     tests_option,
     until_interrupted,
 )
-from gcp_adk_store.cli.ces.reports import show_outcomes, write_junit
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces
 from gcp_adk_store.errors import StoreError
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from gcp_adk_store.ces import AgentApp
     from gcp_adk_store.ces.testing.evaluations import Evaluation
-    from gcp_adk_store.ces.testing.outcomes import Outcome
+    from gcp_adk_store.ces.testing.tool_tests import Outcome
 
 _OTHERS: Final = frozenset(
     {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
@@ -83,7 +83,7 @@ def evaluate(
     found, none can run, or the app has problems.
     """
     with needs_ces():
-        from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
     app = app_in(folder, app_name)
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
@@ -155,8 +155,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import Outcome, malformed  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.turn_checks import Rules  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}

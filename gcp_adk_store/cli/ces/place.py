@@ -136,7 +136,7 @@ def make_runtime(place: Place, chosen: Chosen, mocks: dict[str, Any] | None) -> 
         InvalidInputError: a tool or a mock is not valid.
     """
     from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.apps.layout import load_tools  # noqa: PLC0415  # likewise
 
     app = None if chosen.tools is None else chosen.read_app(chosen.tools)
     for problem in () if app is None else app.problems:

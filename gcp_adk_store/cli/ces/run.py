@@ -71,7 +71,7 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
     with needs_ces():
-        from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
 
     async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "ToolRun":
         code = load_code(file)
@@ -101,7 +101,7 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
     with needs_ces():
-        from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
     about = _about(kind, {name: given.pop(name) for name in _SUBJECTS})
 
     async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "CallbackRun":

@@ -5,6 +5,6 @@ relies on to be safe (preconditions, generations, paging, exact names and bytes)
 here, because that package accepts the parameters and ignores them.
 """
 
-from .server import StorageEmulator, running_emulator
+from gcp_adk_store.testing.storage_emulator.server import StorageEmulator, running_emulator
 
 __all__ = ["StorageEmulator", "running_emulator"]

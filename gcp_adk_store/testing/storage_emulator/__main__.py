@@ -8,8 +8,8 @@ import signal
 import sys
 import threading
 
-from .errors import ApiError
-from .server import running_emulator
+from gcp_adk_store.testing.storage_emulator.exchange import ApiError
+from gcp_adk_store.testing.storage_emulator.server import running_emulator
 
 
 def main(arguments: list[str] | None = None) -> int:

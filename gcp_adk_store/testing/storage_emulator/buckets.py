@@ -10,16 +10,22 @@ from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
-from .errors import ApiError, not_emulated
-from .exchange import JsonObject, Request, Response, json_response
-from .listing import ListQuery, select_page
-from .naming import check_bucket_name
-from .preconditions import Preconditions, Version
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    ApiError,
+    JsonObject,
+    Request,
+    Response,
+    check_bucket_name,
+    json_response,
+    not_emulated,
+)
+from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version
+from gcp_adk_store.testing.storage_emulator.storage import ListQuery, select_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .storage import StrictStorage
+    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 _DEFAULT_STORAGE_CLASS: Final = "STANDARD"
 _SETTINGS: Final = (

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .errors import bad_request
-from .exchange import JsonObject, Request, Response, json_response
-from .keys import key_fields
-from .metadata import WRITABLE_FIELDS, writable_fields
-from .naming import check_object_name
-from .preconditions import Preconditions
-from .resources import Hashes, hashes_of, new_resource, version_of
-from .uploads import check_live
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    JsonObject,
+    Request,
+    Response,
+    bad_request,
+    check_object_name,
+    json_response,
+    key_fields,
+)
+from gcp_adk_store.testing.storage_emulator.resources import (
+    WRITABLE_FIELDS,
+    Hashes,
+    Preconditions,
+    hashes_of,
+    new_resource,
+    version_of,
+    writable_fields,
+)
+from gcp_adk_store.testing.storage_emulator.uploads import check_live
 
 if TYPE_CHECKING:
-    from .storage import StrictStorage
+    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 MAX_COMPOSE_SOURCES: Final = 32
 

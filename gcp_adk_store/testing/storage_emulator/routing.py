@@ -1,23 +1,35 @@
-"""Find the handler for a request and turn every outcome into a response."""
+"""Find what answers a request, also for those in one batch."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
+import secrets
 from collections.abc import Callable
 from dataclasses import replace
+from email import message_from_bytes
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import unquote
 
 from gcp_storage_emulator import exceptions as gse
 
-from . import buckets, copies, media, objects, uploads, xml_api
-from .errors import ApiError, bad_request, error_body, not_emulated, xml_error_body
-from .exchange import Request, Response, json_response
-from .projection import parse_fields, project
-from .storage import StrictStorage
+from gcp_adk_store.testing.storage_emulator import buckets, copies, objects, uploads, xml_api
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    CLIENT_CLOSED_REQUEST,
+    ApiError,
+    Request,
+    Response,
+    bad_request,
+    error_body,
+    json_response,
+    not_emulated,
+    parse_fields,
+    project,
+    xml_error_body,
+)
+from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,10 +104,10 @@ _TABLE: Final[tuple[tuple[str, dict[str, Handler]], ...]] = (
             "DELETE": uploads.cancel_upload,
         },
     ),
-    (rf"/download{_OBJECT}", {"GET": media.download}),
+    (rf"/download{_OBJECT}", {"GET": objects.download}),
     (_XML_OBJECT, {"GET": xml_api.get_object, "PUT": xml_api.put_object}),
 )
-_ANSWERS_BYTES: Final = {media.download, xml_api.get_object}
+_ANSWERS_BYTES: Final = {objects.download, xml_api.get_object}
 _ROUTES: Final = tuple((re.compile(pattern), handlers) for pattern, handlers in _TABLE)
 
 
@@ -133,7 +145,7 @@ def _handle(storage: StrictStorage, request: Request) -> Response:
     handler, params = _route(request)
     request = replace(request, params=params)
     if request.arg("alt") == "media" and handler is objects.get_object:
-        handler = media.download
+        handler = objects.download
     fields = request.arg("fields")
     mask = parse_fields(fields) if fields else {}
     response = handler(storage, request)
@@ -175,3 +187,71 @@ def _error(request: Request, error: ApiError) -> Response:
             body=xml_error_body(error.code, error.message),
         )
     return json_response(error_body(error.status, error.message), status=error.status, headers=error.headers)
+
+
+if TYPE_CHECKING:
+    from email.message import Message
+
+    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
+
+PATH: Final = "/batch/storage/v1"
+MAX_CALLS: Final = 100
+
+
+def answer_request(storage: StrictStorage, request: Request) -> Response:
+    """Return the response to *request*, be it one call or a batch of them; never raises.
+
+    The caller holds the storage lock.
+    """
+    if request.path == PATH and request.method == "POST":
+        return answer(answer_batch, storage, request)
+    return dispatch(storage, request)
+
+
+def answer_batch(storage: StrictStorage, request: Request) -> Response:
+    """Answer every part in order; each succeeds or fails by itself.
+
+    Raises:
+        ApiError: 400 when the body is not a batch, or one of more than 100 calls.
+    """
+    header = f"Content-Type: {request.header('Content-Type')}\r\n\r\n"
+    outer = message_from_bytes(header.encode() + request.body)
+    parts = outer.get_payload()
+    if not isinstance(parts, list) or len(parts) > MAX_CALLS:
+        raise bad_request(f"A batch is a multipart/mixed body of at most {MAX_CALLS} calls")
+    boundary = f"batch_{secrets.token_hex(16)}"
+    body = b""
+    for part in cast("list[Message]", parts):
+        call = _parse_call(part, request.base_url)
+        content_id = part.get("Content-ID", "").strip("<>")
+        body += (
+            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
+        ).encode() + _encode(dispatch(storage, call))
+    body += f"--{boundary}--\r\n".encode()
+    return Response(headers={"Content-Type": f"multipart/mixed; boundary={boundary}"}, body=body)
+
+
+def _parse_call(part: Message, base_url: str) -> Request:
+    payload = part.get_payload(decode=True)
+    text = payload if isinstance(payload, bytes) else b""
+    line, _, rest = text.lstrip().partition(b"\n")
+    words = line.decode("ascii", errors="replace").split()
+    if len(words) < 2:  # noqa: PLR2004  # a method and a target
+        raise bad_request("A part of the batch has no request line")
+    headers = message_from_bytes(rest)
+    content = headers.get_payload(decode=True)
+    return Request.parse(
+        method=words[0],
+        target=words[1],
+        headers=headers,
+        body=content.strip() if isinstance(content, bytes) else b"",
+        base_url=base_url,
+    )
+
+
+def _encode(response: Response) -> bytes:
+    status = response.status
+    phrase = HTTPStatus(status).phrase if status != CLIENT_CLOSED_REQUEST else "Cancelled"
+    headers = {**response.headers, "Content-Length": str(len(response.body))}
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{key}: {value}" for key, value in headers.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + response.body + b"\r\n"

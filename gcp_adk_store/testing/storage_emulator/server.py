@@ -16,11 +16,18 @@ from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
-from .batch import answer_request
-from .errors import CLIENT_CLOSED_REQUEST, ApiError, bad_request, error_body
-from .exchange import Request, Response, json_response
-from .naming import check_bucket_name
-from .storage import StrictStorage
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    CLIENT_CLOSED_REQUEST,
+    ApiError,
+    Request,
+    Response,
+    bad_request,
+    check_bucket_name,
+    error_body,
+    json_response,
+)
+from gcp_adk_store.testing.storage_emulator.routing import answer_request
+from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

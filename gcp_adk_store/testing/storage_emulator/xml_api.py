@@ -1,24 +1,93 @@
-"""Answer requests of the XML API, which signed and public URLs speak."""
+"""The XML API: downloads and uploads with signed URLs."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from . import media
-from .errors import bad_request
-from .exchange import Request, Response
-from .keys import key_fields
-from .metadata import writable_fields
-from .preconditions import Preconditions
-from .ranges import check_length_range
-from .resources import Hashes
-from .signed_urls import check_signed_url
-from .uploads import create_object
+from gcp_adk_store.testing.storage_emulator import objects
+from gcp_adk_store.testing.storage_emulator.exchange import (
+    ApiError,
+    Request,
+    Response,
+    bad_request,
+    key_fields,
+)
+from gcp_adk_store.testing.storage_emulator.resources import (
+    Hashes,
+    Preconditions,
+    check_length_range,
+    writable_fields,
+)
+from gcp_adk_store.testing.storage_emulator.uploads import create_object
 
 if TYPE_CHECKING:
-    from .storage import StrictStorage
+    from gcp_adk_store.testing.storage_emulator.exchange import Request
+
+MAX_SECONDS: Final = 7 * 24 * 60 * 60
+
+_PARAMETERS: Final = (
+    "X-Goog-Algorithm",
+    "X-Goog-Credential",
+    "X-Goog-Date",
+    "X-Goog-Expires",
+    "X-Goog-SignedHeaders",
+    "X-Goog-Signature",
+)
+
+
+def check_signed_url(request: Request) -> None:
+    """Return if a V4 signed URL has not expired and the request has the headers that were signed.
+
+    A URL that is not signed passes, as that of a public object does.
+
+    Raises:
+        ApiError: 400.
+    """
+    sent = {name: request.arg(name) or "" for name in _PARAMETERS}
+    if not any(sent.values()):
+        return
+    missing = [name for name, value in sent.items() if not value]
+    if missing:
+        raise _malformed(f"{missing[0]} is missing")
+    _check_headers(request, signed=sent["X-Goog-SignedHeaders"].lower().split(";"))
+    end = _end(date=sent["X-Goog-Date"], seconds=sent["X-Goog-Expires"])
+    if datetime.now(tz=UTC) > end:
+        raise bad_request(
+            f"The provided token has expired. Request signature expired at: {end.isoformat()}",
+            code="ExpiredToken",
+        )
+
+
+def _check_headers(request: Request, *, signed: list[str]) -> None:
+    if "host" not in signed:
+        raise _malformed("Host header not signed.")
+    for name in signed:
+        if request.header(name) is None:
+            raise _malformed(f"Header was included in signedheaders, but not in the request: {name}")
+    for name in request.headers:
+        if name.lower().startswith("x-goog-") and name.lower() not in signed:
+            raise _malformed(f"Header must be signed: {name}")
+
+
+def _end(*, date: str, seconds: str) -> datetime:
+    if not seconds.isdecimal() or len(seconds) > len(str(MAX_SECONDS)) or int(seconds) > MAX_SECONDS:
+        raise _malformed(f"X-Goog-Expires is {seconds!r}, not up to {MAX_SECONDS}")
+    with suppress(ValueError, OverflowError):
+        start = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        return start + timedelta(seconds=int(seconds))
+    raise _malformed(f"X-Goog-Date is {date!r}, not like 20260131T235959Z")
+
+
+def _malformed(message: str) -> ApiError:
+    return bad_request(f"Your request has a malformed header. {message}", code="MalformedSecurityHeader")
+
+
+if TYPE_CHECKING:
+    from gcp_adk_store.testing.storage_emulator.storage import StrictStorage
 
 _CONDITIONS: Final = {
     "ifGenerationMatch": "x-goog-if-generation-match",
@@ -49,7 +118,7 @@ def get_object(storage: StrictStorage, request: Request) -> Response:
     for header, value in overrides.items():
         if not _PRINTABLE.fullmatch(value):
             raise bad_request(f"Invalid value for {_OVERRIDES[header]}: {value!r}")
-    response = media.download(storage, request)
+    response = objects.download(storage, request)
     return replace(response, headers={**response.headers, **overrides})
 
 

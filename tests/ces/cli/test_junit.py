@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from gcp_adk_store.ces.testing.outcomes import Outcome
-from gcp_adk_store.cli.ces.reports import junit_xml
+from gcp_adk_store.ces.testing.tool_tests import Outcome
+from gcp_adk_store.cli.ces.check import junit_xml
 
 
 def test_a_report_is_xml_whatever_code_printed() -> None:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gcp_adk_store.testing.storage_emulator.errors import ApiError
-from gcp_adk_store.testing.storage_emulator.listing import ListQuery, select_page
-from gcp_adk_store.testing.storage_emulator.projection import parse_fields, project
+from gcp_adk_store.testing.storage_emulator.exchange import ApiError, parse_fields, project
+from gcp_adk_store.testing.storage_emulator.storage import ListQuery, select_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from google.api_core.exceptions import NotFound, PreconditionFailed
 
-from gcp_adk_store.testing.storage_emulator.errors import ApiError
-from gcp_adk_store.testing.storage_emulator.preconditions import Preconditions, Version, check_etags
+from gcp_adk_store.testing.storage_emulator.exchange import ApiError
+from gcp_adk_store.testing.storage_emulator.resources import Preconditions, Version, check_etags
 
 if TYPE_CHECKING:
     from collections.abc import Callable

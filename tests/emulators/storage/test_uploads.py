@@ -13,8 +13,8 @@ import pytest
 import requests
 from google.api_core.exceptions import BadRequest
 
-from gcp_adk_store.testing.storage_emulator.errors import ApiError
-from gcp_adk_store.testing.storage_emulator.multipart import split_related
+from gcp_adk_store.testing.storage_emulator.exchange import ApiError
+from gcp_adk_store.testing.storage_emulator.uploads import split_related
 
 if TYPE_CHECKING:
     from google.cloud import storage
