@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gcp_adk_store import Store, StoreSettings
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.importing import SessionHeader
@@ -58,7 +58,7 @@ async def fill(folder: Path, sessions: int) -> None:
             await target.write(record, record.events)
 
         for start in range(0, sessions, AT_ONCE):
-            await fan_out(write(number) for number in range(start, min(start + AT_ONCE, sessions)))
+            await gather(write(number) for number in range(start, min(start + AT_ONCE, sessions)))
 
 
 def measure(folder: str, job: str, *, two: bool) -> dict[str, Any]:

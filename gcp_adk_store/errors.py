@@ -226,6 +226,14 @@ class ForkedProcessError(StoreError):
 class NotProvisionedError(StoreError):
     """The Firestore database or the bucket does not exist; nothing was written."""
 
+    @classmethod
+    def of_database(cls) -> Self:
+        """Return the error for a database that refuses a new document which requires nothing."""
+        return cls(
+            "the Firestore database does not exist or is not in native mode; create it, or correct project "
+            "and database"
+        )
+
 
 class StoredDataError(StoreError):
     """A stored document or object has an unknown format, is incomplete or damaged."""

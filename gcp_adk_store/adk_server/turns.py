@@ -12,7 +12,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.adk_server.app import answer
 from gcp_adk_store.adk_server.services import only_session_service
 from gcp_adk_store.errors import SessionMissingError, StoreError
-from gcp_adk_store.sessions.append.turn import Hold, enter, leave
+from gcp_adk_store.sessions.append.turn import TurnLease, enter, leave
 from gcp_adk_store.turns.running import Turns
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, OnBusy
 
@@ -135,7 +135,9 @@ class _GoneError(Exception):
     """The client has gone."""
 
 
-async def _unless_gone(taking: Coroutine[Any, Any, Hold], receive: "Receive", seen: "list[Message]") -> Hold:
+async def _unless_gone(
+    taking: Coroutine[Any, Any, TurnLease], receive: "Receive", seen: "list[Message]"
+) -> TurnLease:
     """Return a turn once it is taken; add to *seen* what the client sends meanwhile.
 
     Raises:
@@ -175,7 +177,7 @@ def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
     return found if all(isinstance(id_, str) and id_ for id_ in found.values()) else None
 
 
-def _until_abort(hold: Hold, receive: "Receive", kind: str) -> Callable[[], Any]:
+def _until_abort(hold: TurnLease, receive: "Receive", kind: str) -> Callable[[], Any]:
     """Return *receive*, which tells that the client is gone when the turn is asked to stop or lost."""
     gone = (
         {"type": "http.disconnect"} if kind == "http" else {"type": "websocket.disconnect", "code": _RESTARTS}

@@ -11,7 +11,7 @@ from gcp_adk_store.codec.names import filenames, object_name, parse_version, sco
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_artifact, encode_copy
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import beside, fan_out
+from gcp_adk_store.kernel.concurrency import both, gather
 from gcp_adk_store.kernel.ports import ObjectExistsError, ObjectGoneError, Objects
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, TOMBSTONE, ArtifactReference, ArtifactsAt
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
@@ -55,7 +55,7 @@ class SessionCopies:
         if self._target is None:
             self._chosen = await self._all(self._source)
         else:
-            self._chosen, there = await beside(self._all(self._source), self._all(self._target))
+            self._chosen, there = await both(self._all(self._source), self._all(self._target))
             if there:
                 raise _taken()
         if self._which == "at_point" and past is not None:
@@ -83,7 +83,7 @@ class SessionCopies:
         # Of two forks to one id, the first copy decides: the names are in order.
         first, *others = self._chosen
         await self._copy(first, epoch)
-        await fan_out(self._copy(stored, epoch) for stored in others)
+        await gather(self._copy(stored, epoch) for stored in others)
 
     async def _copy(self, stored: StoredObject, epoch: str) -> None:
         if self._source is None or self._target is None:
@@ -136,7 +136,7 @@ async def remove_copies(objects: Objects, key: SessionKey, epoch: str) -> None:
     scope = scope_of(key)
     if scope is not None:
         found = await objects.infos(scope_prefix(scope), delimiter=None)
-        await fan_out(
+        await gather(
             objects.delete(stored.name, generation=stored.generation)
             for stored in found
             if stored.save_id == epoch
@@ -230,7 +230,7 @@ async def restore_artifacts(
         )
         return await save(lambda name: objects.create(name, tombstone))
 
-    saved = await fan_out(put_back(key, source) for key, source in changed)
+    saved = await gather(put_back(key, source) for key, source in changed)
     return {key.filename: version for (key, _), version in zip(changed, saved, strict=True)}
 
 

@@ -30,7 +30,7 @@ from gcp_adk_store.codec.objects import (
 )
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, Signer, Uploads
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
@@ -72,7 +72,7 @@ class UserObjects:
     async def remove(self, objects: Sequence[ScannedObject]) -> None:
         """Remove objects of any generation, in parallel; harmless when repeated."""
         try:
-            await fan_out(self._objects.delete(each.name, generation=None) for each in objects)
+            await gather(self._objects.delete(each.name, generation=None) for each in objects)
         finally:
             self._versions.forget_scope(self._scope)
 
@@ -234,7 +234,7 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         if session_id is not None:
             scopes.append(ArtifactScope(app=app_name, user=user_id, session=session_id))
         prefixes = [scope_prefix(scope) for scope in scopes]
-        listings = await fan_out(self._objects.names(prefix, delimiter=None) for prefix in prefixes)
+        listings = await gather(self._objects.names(prefix, delimiter=None) for prefix in prefixes)
         found = (filenames(names, prefix) for names, prefix in zip(listings, prefixes, strict=True))
         return sorted(set().union(*found))
 

@@ -424,10 +424,7 @@ class ArtifactTransfers(Closing):
     async def _resolve(
         self, key: ArtifactKey, version: int | None, session: str | None
     ) -> StoredObject | None:
-        """Return the object that holds a version's content, where references are followed.
-
-        Return ``None`` if the version is absent, or if a rewind removed it.
-        """
+        """Return the object with a version's content, through references; ``None`` if there is no version."""
         stored = await self._versions.resolve(key, version, within=reference_scope(key, session))
         if stored is None or is_tombstone(stored):
             return None

@@ -26,7 +26,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter, Lru, beside, fan_out
+from gcp_adk_store.kernel.concurrency import Limiter, Lru, both, gather
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, remove_interrupted
 from gcp_adk_store.kernel.transact import CHANGED, Changed, create_next, read_whole
 from gcp_adk_store.model.artifacts import (
@@ -283,7 +283,7 @@ class ArtifactVersions:
 
     async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
         async def look() -> tuple[StoredObject, bytes] | Changed | None:
-            stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
+            stored, read = await both(self._objects.info(name), self._objects.read(name, generation=None))
             if stored is None or read is None:
                 return None
             data, generation = read
@@ -319,7 +319,7 @@ class ArtifactVersions:
         if following_name is None:
             found = await read(name)
         else:
-            found, following = await beside(read(name), self._objects.info(following_name))
+            found, following = await both(read(name), self._objects.info(following_name))
         is_latest = found is not None and following is None
         _count_lookup(hit=is_latest)
         return found if is_latest else None
@@ -345,7 +345,7 @@ class ArtifactVersions:
                 removed.append(stored.name)
 
         # A failure cancels no other removal: Cloud Storage might apply its request all the same.
-        await fan_out(remove(stored) for stored in versions)
+        await gather(remove(stored) for stored in versions)
         if not failures:
             try:
                 await remove_interrupted(self._objects)

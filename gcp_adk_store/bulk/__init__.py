@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
-    from gcp_adk_store.bulk.jobs import counts_of, run
+    from gcp_adk_store.bulk.jobs import BulkStore, counts_of, run
     from gcp_adk_store.bulk.transforms import (
         EraseUsers,
         PruneSessions,
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         VerifySessions,
         WriteParquet,
     )
-    from gcp_adk_store.bulk.workers import BulkStore
 
 __all__ = [
     "BulkStore",
@@ -31,7 +30,7 @@ __all__ = [
 __getattr__ = importer(
     __name__,
     {
-        "jobs": ("counts_of", "run"),
+        "jobs": ("BulkStore", "counts_of", "run"),
         "transforms": (
             "EraseUsers",
             "PruneSessions",
@@ -40,6 +39,5 @@ __getattr__ = importer(
             "VerifySessions",
             "WriteParquet",
         ),
-        "workers": ("BulkStore",),
     },
 )

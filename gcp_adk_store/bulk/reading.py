@@ -144,7 +144,7 @@ def user_ranges(layout: Layout, app: str, points: Iterable[str]) -> list[NameRan
 def first_characters(layout: Layout, app: str, *, most: int) -> list[str]:
     """Return paths that split the users of *app* by the first characters of their ids.
 
-    For databases that cannot tell where sessions lie: the parts have unlike numbers.
+    For databases that cannot tell where sessions lie: the parts differ in size.
     """
     step = -(-len(_FIRST) // max(1, most))
     return [f"{layout.app(app)}/{layout.users_collection}/{first}" for first in _FIRST[::step]]

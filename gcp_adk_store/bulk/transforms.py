@@ -10,8 +10,8 @@ from typing import Any, Final
 import apache_beam as beam
 from apache_beam.io.parquetio import WriteToParquet
 
+from gcp_adk_store.bulk.jobs import BulkStore, StoreDoFn, count, tell_unreadable
 from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
-from gcp_adk_store.bulk.workers import BulkStore, StoreDoFn, count, tell_unreadable
 from gcp_adk_store.erasure.pruning import Pruner, Retention
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.model.erasures import ErasureReceipt

@@ -29,7 +29,7 @@ from gcp_adk_store.cli.screen import (
     progress,
     waiting,
 )
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 
 if TYPE_CHECKING:
     from gcp_adk_store.artifacts.service import ArtifactService
@@ -65,7 +65,7 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
     with progress("listing versions: artifacts", total=len(names)) as move_to:
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
-            versions += await fan_out(service.list_artifact_versions(**scope, filename=each) for each in some)
+            versions += await gather(service.list_artifact_versions(**scope, filename=each) for each in some)
             move_to(len(versions))
     rows = [(name, each) for name, some in zip(names, versions, strict=True) for each in some]
     told = [{"filename": name} | _described(version) for name, version in rows]

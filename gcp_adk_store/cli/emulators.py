@@ -6,7 +6,7 @@ from typing import Any, Final
 import click
 
 from gcp_adk_store.cli.screen import visible
-from gcp_adk_store.testing.errors import EmulatorError
+from gcp_adk_store.testing.downloads import EmulatorError
 from gcp_adk_store.testing.installation import install as install_missing
 from gcp_adk_store.testing.installation import require_installed
 from gcp_adk_store.testing.serving import serve

@@ -20,7 +20,7 @@ from gcp_adk_store.sessions.fsck.run import Checked
 from gcp_adk_store.sessions.verify.decide import RedactedEvent
 
 _HELPS = {
-    Help.REPAIR: "fsck --repair mends it",
+    Help.REPAIR: "fsck --repair repairs it",
     Help.PERSON: "a person decides: the stored data does not tell which value is right",
     Help.BACKUP: "restore what is lost from a backup, or with point-in-time recovery",
     Help.UPGRADE: "upgrade gcp-adk-store and google-adk; if that does not help, restore it from a backup",
@@ -34,8 +34,8 @@ _HELPS = {
 @given_id("--user", says="Check only this user of the app.")
 @given_id("--session", says="Check only this session of the user.")
 @click.option("--full", is_flag=True, help="Also read all payloads, and compare their hashes.")
-@click.option("--repair", is_flag=True, help="Mend what has one right answer.")
-@click.option("--dry-run", is_flag=True, help="With --repair: only say what it would mend.")
+@click.option("--repair", is_flag=True, help="Repair what has one right answer.")
+@click.option("--dry-run", is_flag=True, help="With --repair: only say what it would repair.")
 @json_option
 async def fsck(
     at: OpenStore,
@@ -66,8 +66,8 @@ async def fsck(
             app_name=app_name, user_id=user_id, session_id=session_id, full=full, on_progress=on_progress
         )
         faults = [fault async for fault in found]
-    mended = await at.store.repair(faults) if repair and not dry_run else []
-    outcomes = [_outcome(fault, mended, repair=repair, dry_run=dry_run) for fault in faults]
+    repaired = await at.store.repair(faults) if repair and not dry_run else []
+    outcomes = [_outcome(fault, repaired, repair=repair, dry_run=dry_run) for fault in faults]
     return Result(
         {
             **at.place,
@@ -80,16 +80,16 @@ async def fsck(
             "faults": [_described(*each) for each in zip(faults, outcomes, strict=True)],
         },
         _lines(looked, faults, outcomes, dry_run=dry_run),
-        status=int(len(mended) < len(faults)),
+        status=int(len(repaired) < len(faults)),
     )
 
 
-def _outcome(fault: Fault, mended: Sequence[Fault], *, repair: bool, dry_run: bool) -> str:
+def _outcome(fault: Fault, repaired: Sequence[Fault], *, repair: bool, dry_run: bool) -> str:
     if not repair or not fault.repair:
         return "found"
     if dry_run:
-        return "would be mended"
-    return "mended" if any(fault is one for one in mended) else "changed meanwhile"
+        return "would be repaired"
+    return "repaired" if any(fault is one for one in repaired) else "changed meanwhile"
 
 
 def _described(fault: Fault, outcome: str) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def _lines(
         *(f"{help_.value}: {_HELPS[help_]}" for help_ in helps),
         f"looked at {counted}",
         ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())),
-        *([f"mend them: {command_line()} --repair"] if counts["found"] and Help.REPAIR in helps else []),
-        *(["run it without --dry-run to mend what was found"] if dry_run else []),
+        *([f"repair them: {command_line()} --repair"] if counts["found"] and Help.REPAIR in helps else []),
+        *(["run it without --dry-run to repair what was found"] if dry_run else []),
     ]
 
 
@@ -158,7 +158,7 @@ _Found = tuple[Garbage, str]
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @json_option
 async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
-    """Remove garbage: rests of deletions, payloads without a reference, uploads never finalized, lost files.
+    """Remove garbage: leftovers of deletions, payloads without a reference, unfinished uploads, lost files.
 
     Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
     remains, with 2 if it cannot look or no project is named.

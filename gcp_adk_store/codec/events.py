@@ -30,7 +30,14 @@ from gcp_adk_store.codec.texts import LargeMaps
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import replaced_by
 from gcp_adk_store.model.internal_metadata import restored_event
-from gcp_adk_store.model.json_values import Bounds, encode_halves, is_light, map_texts, read_halves, weigh
+from gcp_adk_store.model.json_values import (
+    Bounds,
+    decode_surrogates,
+    encode_surrogates,
+    is_light,
+    map_texts,
+    weigh,
+)
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import SessionLimits
 
@@ -113,13 +120,13 @@ def unreferring(text: str) -> str:
     return json.dumps({key: value for key, value in json.loads(text).items() if key != _KEY})
 
 
-def with_halves(text: str) -> str:
-    """Return the JSON object *text*, whose halves are encoded, with the key that marks it."""
+def with_surrogates(text: str) -> str:
+    """Return the JSON object *text*, whose lone surrogates are encoded, with the key that marks it."""
     return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"
 
 
-def encodes_halves(text: str) -> bool:
-    """Return whether *text* comes from :func:`with_halves`; an event's own words may contain the key."""
+def encodes_surrogates(text: str) -> bool:
+    """Return whether *text* comes from :func:`with_surrogates`; an event's own words may contain the key."""
     return _HALVES in text and json.loads(text).get(_HALVES) is True
 
 
@@ -216,13 +223,13 @@ def encode_event(
         _require_size(event, len(data), limits)
     actions = event.actions.model_copy(update={"state_delta": dict(state_delta)})
     slim = event.model_copy(update={"actions": actions, "content": content})
-    halves = False
+    surrogates = False
     if light or is_light(slim):
         text = _dump(slim)
         read = _read_back(slim, text)
     else:
-        _, halves = weigh(slim, bounds=bounds_of(limits), what=f"event {event.id!r}")
-        text, read = _encode(slim, halves=halves)
+        _, surrogates = weigh(slim, bounds=bounds_of(limits), what=f"event {event.id!r}")
+        text, read = _encode(slim, surrogates=surrogates)
     payloads = [Payload.of(data, place=place) for data in taken.values()]
     text = referring(text, {place: payload.ref for place, payload in zip(taken, payloads, strict=True)})
     put_bytes(read.content, taken)
@@ -231,10 +238,10 @@ def encode_event(
         return EncodedEvent(text=text, payloads=payloads, event=read)
     _require_size(event, len(whole), limits)
     packed = Payload.of(zlib.compress(whole), place=place)
-    encoded = encode_halves if halves else str
+    encoded = encode_surrogates if surrogates else str
     held = {"id": encoded(event.id), "author": encoded(event.author), "timestamp": event.timestamp}
     stub = json.dumps(held)
-    text = referring(with_halves(stub) if halves else stub, {WHOLE: packed.ref})
+    text = referring(with_surrogates(stub) if surrogates else stub, {WHOLE: packed.ref})
     return EncodedEvent(text=text, payloads=[*payloads, packed], event=read, is_payload=True)
 
 
@@ -268,8 +275,8 @@ def decode_event(text: str) -> StoredEvent:
         # ADK would set the time of the read.
         raise StoredDataError("a stored event has no timestamp")
     event = large.put_into(event)
-    if encodes_halves(text):
-        event = map_texts(event, read_halves)
+    if encodes_surrogates(text):
+        event = map_texts(event, decode_surrogates)
     if replaced_by(text) is not None and event.get_function_calls():
         # The arguments that ADK's ToolCallIntegrityPlugin stamped are gone, and the stamps with them.
         event = restored_event(event)
@@ -320,14 +327,14 @@ def event_timestamp(text: str) -> float:
     raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
 
 
-def _encode(event: Event, *, halves: bool) -> tuple[str, Event]:
+def _encode(event: Event, *, surrogates: bool) -> tuple[str, Event]:
     """Return an event that is not light as JSON, and as a reader gets it."""
     large = LargeMaps()
-    event = large.take_from(map_texts(event, encode_halves) if halves else event)
+    event = large.take_from(map_texts(event, encode_surrogates) if surrogates else event)
     text = _dump(event)
     read = large.put_into(_read_back(event, text))
     text = large.put_into_json(text)
-    return (with_halves(text), map_texts(read, read_halves)) if halves else (text, read)
+    return (with_surrogates(text), map_texts(read, decode_surrogates)) if surrogates else (text, read)
 
 
 def _dump(event: Event) -> str:

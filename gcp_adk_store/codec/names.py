@@ -25,7 +25,7 @@ MAX_OBJECT_NAME_BYTES: Final = 1024
 """Cloud Storage's limit on an object's name, in UTF-8 bytes (its naming page)."""
 
 # '%' is the escape itself, '/' ends an id, '`' and '\' need quoting in field paths, control characters break
-# logs and consoles, and UTF-8 cannot hold halves of surrogate pairs.
+# logs and consoles, and UTF-8 cannot hold lone surrogates.
 _ESCAPED: Final = re.compile(r"[%/`\\\x00-\x1f\x7f\ud800-\udfff]")
 _RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
 _EMPTY: Final = "%"  # unambiguous, because an escaped '%' is '%25'

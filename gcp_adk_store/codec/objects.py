@@ -16,7 +16,7 @@ from google.genai import types
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.json_values import Bounds, encode_halves, is_unicode, read_halves, weigh
+from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates, is_unicode, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
@@ -182,7 +182,7 @@ def encode_artifact(
         text = part.text
         if not is_unicode(text):
             metadata[_HALVES] = "true"
-            text = encode_halves(text)
+            text = encode_surrogates(text)
         data, content_type = text.encode(), "text/plain"
     elif file is not None:
         if not file.file_uri:
@@ -263,7 +263,7 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
         except UnicodeDecodeError as exc:
             told = f"object {stored.name!r} is marked as text, but its bytes are not UTF-8"
             raise StoredDataError(told) from exc
-        return types.Part(text=read_halves(text) if stored.metadata.get(_HALVES) == "true" else text)
+        return types.Part(text=decode_surrogates(text) if stored.metadata.get(_HALVES) == "true" else text)
     name = stored.metadata.get(_DISPLAY_NAME)
     part = types.Part(inline_data=types.Blob(data=data, mime_type=stored.content_type, display_name=name))
     return None if is_tombstone(part) else part
@@ -306,7 +306,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
             raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
         if not is_text:
             raise InvalidInputError(
-                "custom_metadata holds two halves of a surrogate pair side by side, which JSON cannot tell "
+                "custom_metadata holds two lone surrogates side by side, which JSON cannot tell "
                 "from the pair; join them, or keep the text in the artifact itself"
             )
         flat[_JSON] = data.decode()
@@ -319,7 +319,7 @@ def _unicode(text: str, key: str) -> str:
         text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(
-            f"{_FIELDS.get(key, key)} holds half of a surrogate pair at index {exc.start}, which is not "
+            f"{_FIELDS.get(key, key)} holds a lone surrogate at index {exc.start}, which is not "
             "Unicode text; leave it out"
         ) from exc
     return text

@@ -30,7 +30,7 @@ def unpack_segment(body: bytes) -> list[str]:
         StoredDataError: *body* is damaged or unpacks to over 4 MiB.
     """
     try:
-        # Unlike Python's own parser it refuses halves of surrogate pairs and a depth that exhausts the stack.
+        # Unlike Python's own parser it refuses lone surrogates and a depth that exhausts the stack.
         texts: Any = from_json(unpack(body, limit=MAX_UNPACKED_BYTES))
     except ValueError as exc:
         raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc

@@ -36,7 +36,7 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class AuditedRedaction:
     """What the event of a redaction tells."""
 
     event_id: str
@@ -84,7 +84,7 @@ def removed_refs(text: str) -> list[PayloadRef]:
         raise StoredDataError(f"{what} names payloads in an unknown way") from exc
 
 
-def told_by(text: str) -> Told | None:
+def audit_in(text: str) -> AuditedRedaction | None:
     """Return what the event *text* tells of a redaction; ``None`` for any other event."""
     if f'"{_AUDIT}"' not in text or replaced_by(text) is not None:
         return None
@@ -93,7 +93,7 @@ def told_by(text: str) -> Told | None:
         told = event["custom_metadata"][_AUDIT]
         if event["author"] != AUTHOR:
             return None
-        return Told(
+        return AuditedRedaction(
             event_id=str(told["event_id"]),
             reason=str(told["reason"]),
             events=[Replaced(one["position"], one["sha256"], one.get("marker")) for one in told["events"]],
@@ -103,7 +103,7 @@ def told_by(text: str) -> Told | None:
         return None  # what an app wrote
 
 
-def lost_audits(texts: Sequence[str], kept: int) -> list[Told]:
+def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
     """Return what the first *kept* of *texts* have to be told again: redactions that only later events tell.
 
     A marker without any such event stays without one.
@@ -112,11 +112,11 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[Told]:
     if not markers:
         return []
     for text in texts[:kept]:
-        told = told_by(text)
+        told = audit_in(text)
         markers -= {(one.position, one.sha256) for one in (told.events if told else ())}
     found = []
     for text in texts[kept:]:
-        told = told_by(text)
+        told = audit_in(text)
         events = [one for one in (told.events if told else ()) if (one.position, one.sha256) in markers]
         if told is not None and events:
             markers -= {(one.position, one.sha256) for one in events}
@@ -124,7 +124,9 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[Told]:
     return found
 
 
-def audits_again(told: Iterable[Told], *, time: float, limits: SessionLimits) -> list[EncodedEvent]:
+def audits_again(
+    told: Iterable[AuditedRedaction], *, time: float, limits: SessionLimits
+) -> list[EncodedEvent]:
     """Return the events that tell again of redactions, and change no state."""
     return [
         audit_of(

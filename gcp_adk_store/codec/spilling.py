@@ -78,7 +78,7 @@ def spill_state(
     Args:
         state: JSON values.
         over: A value over this size as JSON becomes a compressed payload; so does a value with two adjacent
-            halves of a surrogate pair, which JSON text cannot hold.
+            lone surrogates, which JSON text cannot hold.
         limit: The largest value.
         place: The place of the payloads.
         what: Names the state in errors.

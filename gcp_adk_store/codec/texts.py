@@ -45,7 +45,7 @@ def to_json(value: Any, *, ascii_only: bool = False) -> str:
 def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
     """Return *value* as compact JSON in bytes, and whether a text can hold the same JSON.
 
-    A text cannot hold two adjacent halves of a surrogate pair: a parser joins their escapes to the pair. The
+    A text cannot hold two adjacent lone surrogates: a parser joins their escapes to the pair. The
     bytes hold them unescaped, as Python's own parser accepts them. One call encodes a *light* value.
     """
     text = json.dumps(value, separators=_COMPACT) if light else to_json(value, ascii_only=True)

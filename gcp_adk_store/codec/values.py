@@ -42,7 +42,7 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
     A :class:`PayloadRef` stands for a spilled value.
 
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
-    that are empty or reserved, halves of surrogate pairs. It cannot keep two adjacent halves:
+    that are empty or reserved, lone surrogates. It cannot keep two adjacent lone surrogates:
     :func:`~gcp_adk_store.codec.spilling.spill_state` makes payloads of such values.
     """
     match value:
@@ -59,7 +59,7 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
     if not is_text:
-        raise InvalidInputError(f"{what} holds halves of a surrogate pair side by side; make it a payload")
+        raise InvalidInputError(f"{what} holds lone surrogates side by side; make it a payload")
     return {_JSON: text.decode()}
 
 

@@ -25,7 +25,7 @@ from gcp_adk_store.encryption.sealing import (
     stored_size,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, UnavailableError
-from gcp_adk_store.kernel.concurrency import Lru, apart
+from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectGoneError, Objects, ReadAt, Uploads
 
 _KNOWN: Final = 10_000
@@ -112,7 +112,7 @@ class _Sealing:
         begin, end = first * FRAME_BYTES, min(self._size, (first + count) * FRAME_BYTES)
         data = await self._read_at(begin, end - begin)
         self._frame += count
-        return await apart(
+        return await offload(
             lambda: self._stream.seal(data, first=first, ends=end == self._size),
             light=len(data) <= LIGHT_BYTES,
         )
@@ -147,7 +147,7 @@ class SealedArtifactObjects(SealedObjects):
             await self._objects.create(name, upload, marks=marks)
             return
         stream = await self._uploads.begin(name)
-        data = await apart(
+        data = await offload(
             lambda: stream.header + stream.seal(upload.data, first=0, ends=True),
             light=len(upload.data) <= LIGHT_BYTES,
         )
@@ -253,7 +253,7 @@ class SealedArtifactObjects(SealedObjects):
         key = await self._to_read(scope, name)
         with opening(name):
             stream = Stream(key, header, name.encode())
-            return await apart(
+            return await offload(
                 lambda: stream.open(frames, first=first, ends=ends), light=len(frames) <= LIGHT_BYTES
             )
 

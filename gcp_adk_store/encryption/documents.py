@@ -9,7 +9,7 @@ from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, h
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
-from gcp_adk_store.kernel.concurrency import Pauses, apart
+from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.ports import Documents, Reads
 
 _EPOCH: Final = "epoch"
@@ -97,7 +97,7 @@ class SealedReads(ReadsAround[Inner]):
         def decrypt() -> Document:
             return opened(document, place.forms, key, life, accept_plaintext=self._accept_plaintext)
 
-        return await apart(decrypt, light=_is_light(document))
+        return await offload(decrypt, light=_is_light(document))
 
     async def _keys_of(self, found: Iterable[Document]) -> dict[Scope, DataKey | None]:
         places = (self._place_of(document) for document in found)
@@ -181,7 +181,7 @@ async def _sealed(item: Write, place: Place, key: DataKey) -> Write:
     body = item.fields.get("body")
     if not isinstance(body, bytes) or len(body) <= _LIGHT_BYTES:
         return sealed(item, place.forms, key, life)
-    return await apart(lambda: sealed(item, place.forms, key, life), light=False)
+    return await offload(lambda: sealed(item, place.forms, key, life), light=False)
 
 
 def _is_light(document: Document) -> bool:

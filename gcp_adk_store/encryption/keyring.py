@@ -25,7 +25,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.encryption.fields import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
-from gcp_adk_store.kernel.concurrency import Lru, fan_out
+from gcp_adk_store.kernel.concurrency import Lru, gather
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.settings.envelope import KeyWrapper, Wrapped
@@ -173,7 +173,7 @@ class Keyring:
         known = {scope: self._in_cache(scope) for scope in scopes}
         missing = [scope for scope, key in known.items() if key is None]
         if missing:
-            found = await fan_out(self._shared(scope, makes=False) for scope in missing)
+            found = await gather(self._shared(scope, makes=False) for scope in missing)
             known |= dict(zip(missing, found, strict=True))
         return known
 
@@ -186,7 +186,7 @@ class Keyring:
         known = {scope: key for scope in scopes if (key := self._in_cache(scope)) is not None}
         missing = [scope for scope in scopes if scope not in known]
         if missing:
-            made = await fan_out(self._shared(scope, makes=True) for scope in missing)
+            made = await gather(self._shared(scope, makes=True) for scope in missing)
             known |= {scope: key for scope, key in zip(missing, made, strict=True) if key is not None}
         return known
 

@@ -12,7 +12,7 @@ from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
 from gcp_adk_store.model.payloads import LeftFile
 
@@ -128,7 +128,7 @@ class SealedPayloadObjects(SealedObjects):
         scope = self._places.scope(upload.metadata[OWNER])
         key = (await self._keys.to_write([scope]))[scope]
         header = _header(scope)
-        sealed = await apart(
+        sealed = await offload(
             lambda: header + key.seal(upload.data, name.encode()), light=len(upload.data) <= LIGHT_BYTES
         )
         added = {SEALED: f"{len(sealed) - len(upload.data)}"}
@@ -185,7 +185,7 @@ class SealedPayloadObjects(SealedObjects):
             raise StoredDataError(f"object {name!r} is encrypted in an unknown way") from exc
         key = await self._to_read(scope, name)
         with opening(name):
-            return await apart(lambda: key.open(sealed, name.encode()), light=len(sealed) <= LIGHT_BYTES)
+            return await offload(lambda: key.open(sealed, name.encode()), light=len(sealed) <= LIGHT_BYTES)
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
         """As the port."""

@@ -14,7 +14,7 @@ from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, operation
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectExistsError, Objects
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.sessions.read.payloads import pages
@@ -84,7 +84,7 @@ class Anchors:
         """As :meth:`gcp_adk_store.Store.anchor`."""
         report = AnchorReport(sessions=0, written=0, unreadable=0)
         async for documents in self._listed(app_name, user_id, session_id):
-            outcomes = await fan_out(self._anchor(document) for document in documents)
+            outcomes = await gather(self._anchor(document) for document in documents)
             for outcome in outcomes:
                 report = replace(report, sessions=report.sessions + 1)
                 if outcome is not None:

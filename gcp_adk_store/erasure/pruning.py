@@ -14,7 +14,7 @@ from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, 
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, operation
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import StoredSession
@@ -232,7 +232,7 @@ class _Run:
         in_turn = {info.session_id for info, is_in_turn in sessions if is_in_turn}
         chosen = self._retention.chosen([info for info, _ in sessions], self._documents.clock.now())
         self._count(in_use=sum(info.session_id in in_turn for info in chosen))
-        await fan_out(self._prune(info) for info in chosen if info.session_id not in in_turn)
+        await gather(self._prune(info) for info in chosen if info.session_id not in in_turn)
 
     async def _prune(self, info: SessionInfo) -> None:
         if self._dry_run:

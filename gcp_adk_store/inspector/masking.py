@@ -51,7 +51,7 @@ def json_text(value: Any) -> str:
 
 
 def drawable(text: str) -> str:
-    """Return *text* without halves of surrogate pairs, which no page can carry: each becomes U+FFFD."""
+    """Return *text* without lone surrogates, which no page can carry: each becomes U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -237,10 +237,10 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 _AT_ONCE: Final = 32
-"""Concurrent calls of one fan-out: each may hold a payload of megabytes."""
+"""Concurrent calls of one gather: each may hold a payload of megabytes."""
 
 
-async def fan_out(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Return the results in the order of *calls*, of which 32 run at a time."""
     waiting = list(calls)
     results: list[Any] = [None] * len(waiting)
@@ -263,11 +263,11 @@ async def _run_each(numbered: Iterator[tuple[int, Coroutine[Any, Any, T]]], resu
         results[number] = await call
 
 
-async def beside(
+async def both(
     first: Coroutine[Any, Any, First], second: Coroutine[Any, Any, Second]
 ) -> tuple[First, Second]:
-    """Return both results, as :func:`fan_out` for two calls of different types."""
-    results: list[Any] = await fan_out((first, second))
+    """Return both results, as :func:`gather` for two calls of different types."""
+    results: list[Any] = await gather((first, second))
     return results[0], results[1]
 
 
@@ -324,7 +324,7 @@ class Pauses:
         self._due = machine.monotonic() + _LONGEST_S
 
 
-async def paced(items: Iterable[T]) -> list[T]:
+async def yielding(items: Iterable[T]) -> list[T]:
     """Compute *items* one by one with pauses between them, and return them."""
     pauses = Pauses()
     computed: list[T] = []
@@ -335,7 +335,7 @@ async def paced(items: Iterable[T]) -> list[T]:
     return computed
 
 
-async def apart(compute: Callable[[], T], *, light: bool) -> T:
+async def offload(compute: Callable[[], T], *, light: bool) -> T:
     """Run *compute* in the thread for computations, or here if it is *light*, and return its result.
 
     One thread is enough: Python runs one at a time, and each waiting thread may block the loop for the

@@ -160,7 +160,7 @@ def in_each_process(begin: Callable[[], None]) -> None:
     _at_fork(begin)
 
 
-class OfOneProcess:
+class NotPicklable:
     """Has connections and threads, so it refuses to be copied."""
 
     def __reduce__(self) -> NoReturn:
@@ -176,7 +176,7 @@ class OfOneProcess:
         )
 
 
-class Closing(OfOneProcess, ABC):
+class Closing(NotPicklable, ABC):
     """Closes at the end of an ``async with`` block, and belongs to one process."""
 
     @abstractmethod

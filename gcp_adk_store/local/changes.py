@@ -133,7 +133,7 @@ def _weigh_text(text: str, path: tuple[str, ...]) -> int:
     try:
         return _within(len(text.encode()), path)
     except UnicodeEncodeError:
-        raise InvalidInputError(f"{_shown(path)} holds half of a surrogate pair") from None
+        raise InvalidInputError(f"{_shown(path)} holds a lone surrogate") from None
 
 
 def _within(size: int, path: tuple[str, ...]) -> int:

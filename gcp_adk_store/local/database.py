@@ -24,7 +24,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel.concurrency import Limiter
-from gcp_adk_store.kernel.operation import OfOneProcess, OwnProcess, at_most
+from gcp_adk_store.kernel.operation import NotPicklable, OwnProcess, at_most
 from gcp_adk_store.kernel.transact import jitter
 from gcp_adk_store.local import opening
 from gcp_adk_store.local.opening import connect
@@ -45,7 +45,7 @@ _LONGEST_PAUSE_S: Final = 0.005
 """Between two tries of a held file: a commit holds it for less than a millisecond."""
 
 
-class Database(OfOneProcess):
+class Database(NotPicklable):
     """A SQLite file that is opened, or created with its folder, at the first call.
 
     Each call runs a function on a thread of this object, within one transaction. If another process holds

@@ -98,7 +98,7 @@ def _key(segments: list[str], shown: str) -> bytes:
         try:
             name = segment.encode()
         except UnicodeEncodeError:
-            raise InvalidInputError(f"{ascii(shown)[:80]} holds half of a surrogate pair") from None
+            raise InvalidInputError(f"{ascii(shown)[:80]} holds a lone surrogate") from None
         if not 0 < len(name) <= MAX_NAME_BYTES:
             raise InvalidInputError(
                 f"{shown[:80]!r} has a part of {len(name)} bytes; Firestore takes 1 to {MAX_NAME_BYTES}"

@@ -81,13 +81,13 @@ def key_of(name: str) -> bytes:
     """Return *name* as the table has it.
 
     Raises:
-        InvalidInputError: it holds half of a surrogate pair.
+        InvalidInputError: it holds a lone surrogate.
     """
     try:
         return name.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(
-            f"the object's name holds half of a surrogate pair at index {exc.start}; leave it out"
+            f"the object's name holds a lone surrogate at index {exc.start}; leave it out"
         ) from exc
 
 
@@ -118,7 +118,7 @@ def metadata_text(metadata: Mapping[str, str]) -> str:
     try:
         size = sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
     except UnicodeEncodeError as exc:
-        raise InvalidInputError("the object's metadata holds half of a surrogate pair; leave it out") from exc
+        raise InvalidInputError("the object's metadata holds a lone surrogate; leave it out") from exc
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
             f"the object's metadata has {size} bytes, the limit is {MAX_METADATA_BYTES}; shorten it"

@@ -13,7 +13,7 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.errors import EmbedderError, InvalidInputError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, apart, fan_out
+from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory.contents import Snapshot, quantized, require_numpy
 from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
@@ -73,7 +73,7 @@ class GenaiEmbedder:
                 answer = await models.embed_content(model=self.name, contents=contents, config=config)
             return [each.values or [] for each in answer.embeddings or []]
 
-        return [vector for found in await fan_out(map(request, parts)) for vector in found]
+        return [vector for found in await gather(map(request, parts)) for vector in found]
 
 
 class FunctionEmbedder:
@@ -249,7 +249,7 @@ class Embedding:
             raise EmbedderError(
                 f"the embedder {self.name} failed with {says}; call again once it works"
             ) from exc
-        return await apart(
+        return await offload(
             lambda: quantized(made, count=len(texts), dimensions=self.dimensions, embedder=self.name),
             light=len(texts) * self.dimensions < 20_000,  # noqa: PLR2004  # a millisecond
         )

@@ -13,7 +13,7 @@ from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_me
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
     READ_AGAIN,
@@ -101,7 +101,7 @@ class MemoryKeeper:
         """Return *memory* with its *content* as it is stored; its payloads get a life of their own."""
         life = platform_uuid.new_uuid().replace("-", "")
         place = self.payloads.place
-        return await apart(lambda: encode_memory(memory, content, place=place, life=life), light=True)
+        return await offload(lambda: encode_memory(memory, content, place=place, life=life), light=True)
 
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
@@ -132,7 +132,7 @@ class MemoryKeeper:
             now=self.now(),
             direction=direction,
         )
-        found = await apart(look, light=contents.is_light)
+        found = await offload(look, light=contents.is_light)
         self.reader.grown(key, contents)
         if embedding is None:
             return found.hits, ""
@@ -296,7 +296,7 @@ class MemoryKeeper:
         if snapshot is None or snapshot.is_empty:
             return None
         missing = partial(self._embedding.missing, snapshot)
-        return snapshot, await apart(missing, light=not snapshot.head.shards)
+        return snapshot, await offload(missing, light=not snapshot.head.shards)
 
     async def embed(self, key: UserKey, texts: Sequence[str]) -> None:
         """Store vectors of memories with these stored *texts*, in 1 commit; those of another embedder go.
@@ -380,14 +380,14 @@ class MemoryKeeper:
     ) -> tuple[Change | None, Snapshot | None]:
         """Return the change, and *before* with the vectors that it needs; nothing if they were replaced."""
         light = before is None or not before.head.shards
-        change = await apart(lambda: decide(before), light=light)
+        change = await offload(lambda: decide(before), light=light)
         if change is None:
             return None, before
         if before is not None and (numbers := parts_to_read(before, change, embedded)):
             before = await self.reader.with_parts(key, before, numbers)
             if before is None:
                 return None, None
-        return await apart(partial(following, before, change, embedded), light=light), before
+        return await offload(partial(following, before, change, embedded), light=light), before
 
     async def _remove(self, key: UserKey, snapshot: Snapshot) -> None:
         """Remove memories that no one reads any more, with their payloads, unless they have changed."""

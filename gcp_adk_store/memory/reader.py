@@ -14,7 +14,7 @@ from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head,
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, apart, fan_out
+from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
@@ -39,7 +39,7 @@ class MemoryPayloads:
 
     async def put(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
         """Store the payloads of memories, before what refers to them."""
-        await fan_out(
+        await gather(
             self._payloads.put(
                 self._layout.payloads(self._layout.head(key), each.memory.life or ""),
                 each.payloads,
@@ -61,7 +61,7 @@ class MemoryPayloads:
         while stored.missing:
             owner = self._layout.payloads(path, life or "")
             refs = sorted(set(stored.missing.values()), key=lambda ref: ref.sha256)
-            data = await fan_out(self._payloads.get(owner, ref) for ref in refs)
+            data = await gather(self._payloads.get(owner, ref) for ref in refs)
             stored = complete_event(stored, dict(zip(refs, data, strict=True)))
         return stored.event.content or types.Content()
 
@@ -74,7 +74,7 @@ class MemoryPayloads:
             if memory.life is not None
             for place in {ref.place for ref in decode_content(text).missing.values()}
         }
-        await fan_out(
+        await gather(
             self._payloads.at(place).remove_all(self._layout.payloads(path, life))
             for place, life in sorted(places, key=lambda each: each[1])
         )
@@ -210,7 +210,7 @@ class MemoryReader:
         for shard, document in zip(wanted, found, strict=False):
             if document is None:
                 return None
-            shards[shard.number] = await apart(partial(read_shard, document), light=False)
+            shards[shard.number] = await offload(partial(read_shard, document), light=False)
         of_parts = found[len(wanted) :]
         if not without_lost and any(
             document is None and not part.has_ended(head.read_time)

@@ -9,7 +9,7 @@ from google.adk.memory.memory_entry import MemoryEntry
 from gcp_adk_store.codec.cursors import decode_memory_cursor, encode_memory_cursor
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
-from gcp_adk_store.kernel.concurrency import fan_out, paced
+from gcp_adk_store.kernel.concurrency import gather, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
@@ -57,7 +57,7 @@ async def search(
 
     async def found() -> list[FoundMemory]:
         hits, lacks = await keeper.search(key, query, limit=limit, accepts=accepts, min_score=min_score)
-        contents = await fan_out(keeper.payloads.content(key, hit.text) for hit in hits)
+        contents = await gather(keeper.payloads.content(key, hit.text) for hit in hits)
         return [
             FoundMemory(
                 memory=entry_of(hit.memory, content, score=hit.score, lacks=lacks),
@@ -83,12 +83,12 @@ async def list_page(
         snapshot = await keeper.reader.read(key)
         texts = [] if snapshot is None else snapshot.texts
         now = keeper.now()
-        read = await paced((decode_memory(text), text) for text in texts)
+        read = await yielding((decode_memory(text), text) for text in texts)
         fitting = [(memory, text) for memory, text in read if accepts.accepts(memory, now=now)]
         fitting.sort(key=lambda each: (each[0].time, each[0].id), reverse=True)
         rest = [each for each in fitting if last is None or (each[0].time, each[0].id) < last]
         page = rest[:page_size]
-        contents = await fan_out(keeper.payloads.content(key, text) for _, text in page)
+        contents = await gather(keeper.payloads.content(key, text) for _, text in page)
         return MemoryPage(
             memories=[entry_of(memory, content) for (memory, _), content in zip(page, contents, strict=True)],
             next_cursor=encode_memory_cursor(listing, page[-1][0].time, page[-1][0].id)

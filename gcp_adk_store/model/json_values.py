@@ -1,7 +1,7 @@
 """Weigh JSON values, and find text that UTF-8 cannot hold in them.
 
-A Python string can hold half of a surrogate pair. UTF-8 cannot, and most JSON parsers refuse its escape or
-join two adjacent halves. Models produce such text when a response ends within a character.
+A Python string can hold a lone surrogate. UTF-8 cannot, and most JSON parsers refuse its escape or
+join two adjacent lone surrogates. Models produce such text when a response ends within a character.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ class Bounds:
 def weigh(
     value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, beside: int = 0
 ) -> tuple[int, bool]:
-    """Return how many values *value* has as JSON, and whether a text or a key holds half of a surrogate pair.
+    """Return how many values *value* has as JSON, and whether a text or a key holds a lone surrogate.
 
     Shared parts count at each place, and so do the values *beside* it in the same JSON, which were weighed
     before. The time and memory are proportional to the distinct objects. *what* names the value in errors.
@@ -67,11 +67,11 @@ def weigh(
     """
     scale = _Scale(bounds, what, max_depth, beside)
     scale.add((value,), 0)
-    return scale.values, scale.halves
+    return scale.values, scale.surrogates
 
 
 def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
-    """Return whether *value* is small: at most 4,000 plain values, without halves of surrogate pairs.
+    """Return whether *value* is small: at most 4,000 plain values, without lone surrogates.
 
     A light value is within every limit and takes a millisecond to encode. The count stops at the limit.
     """
@@ -112,7 +112,7 @@ def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twi
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether UTF-8 can hold *text*; it cannot hold halves of surrogate pairs."""
+    """Return whether UTF-8 can hold *text*; it cannot hold lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -129,7 +129,7 @@ class _Scale:
     def __init__(self, bounds: Bounds, what: str, max_depth: int, values: int) -> None:
         self.values = values
         self.size = 0  # bytes of texts
-        self.halves = False
+        self.surrogates = False
         self._bounds = bounds
         self._what = what
         self._max_depth = max_depth
@@ -157,7 +157,7 @@ class _Scale:
             self.size += len(text) if text.isascii() else len(text.encode())
         except UnicodeEncodeError:
             self.size += len(text)
-            self.halves = True
+            self.surrogates = True
 
     def _add_other(self, item: Any, depth: int) -> int:
         if isinstance(item, enum.Enum):
@@ -223,22 +223,22 @@ _SIDE_BY_SIDE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def joins(text: str) -> bool:
-    """Return whether *text* holds two adjacent halves, which JSON escapes cannot distinguish from a pair."""
+    """Return whether *text* holds two adjacent lone surrogates, which JSON escapes would join to a pair."""
     return _SIDE_BY_SIDE.search(text) is not None
 
 
-def encode_halves(text: str) -> str:
+def encode_surrogates(text: str) -> str:
     r"""Return *text* as Unicode text: a half as U+10FFFD and its four hex digits, U+10FFFD twice."""
     return _UNSPELLED.sub(_encode, text)
 
 
-def read_halves(text: str) -> str:
-    """Reverse :func:`encode_halves`."""
+def decode_surrogates(text: str) -> str:
+    """Reverse :func:`encode_surrogates`."""
     return _SPELLED.sub(_read, text)
 
 
-def has_halves(value: Any) -> bool:
-    """Return whether a text or a key anywhere in *value* holds half of a surrogate pair."""
+def has_surrogates(value: Any) -> bool:
+    """Return whether a text or a key anywhere in *value* holds a lone surrogate."""
     try:
         map_texts(value, lambda text: text.encode().decode())
     except UnicodeEncodeError:

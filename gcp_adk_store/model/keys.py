@@ -134,7 +134,7 @@ def require_text(value: str, field: str) -> None:
     """Check an id: any Unicode text is one.
 
     Raises:
-        InvalidInputError: *value* is no string, or half of a surrogate pair is in it.
+        InvalidInputError: *value* is no string, or a lone surrogate is in it.
     """
     if not isinstance(value, str):
         raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")
@@ -142,5 +142,5 @@ def require_text(value: str, field: str) -> None:
         value.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(
-            f"{field} holds half of a surrogate pair at index {exc.start}, which Unicode text cannot hold."
+            f"{field} holds a lone surrogate at index {exc.start}, which Unicode text cannot hold."
         ) from exc

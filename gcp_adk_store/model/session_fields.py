@@ -231,7 +231,7 @@ def turns_of(event: Event) -> tuple[str, ...]:
 def text_of(event: Event) -> str | None:
     """Return the first 200 characters of an event's texts, joined; ``None`` if they are empty or blank.
 
-    These are the texts of its content's parts, without thoughts. A half of a surrogate pair, which storage
+    These are the texts of its content's parts, without thoughts. A lone surrogate, which storage
     cannot hold as text, becomes U+FFFD.
     """
     text = ""

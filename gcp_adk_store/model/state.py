@@ -12,11 +12,11 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.json_values import (
     MAX_VALUE_DEPTH,
     Bounds,
-    encode_halves,
-    has_halves,
+    decode_surrogates,
+    encode_surrogates,
+    has_surrogates,
     is_light,
     map_texts,
-    read_halves,
     weigh,
 )
 
@@ -135,9 +135,9 @@ def _to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
     """Return *value*, which was weighed, as ADK encodes it, with all its texts and keys."""
 
     def other(item: Any) -> Any:
-        halves = has_halves(item)  # pydantic refuses them in keys
-        encoded = map_texts(item, encode_halves) if halves else item
+        surrogates = has_surrogates(item)  # pydantic refuses them in keys
+        encoded = map_texts(item, encode_surrogates) if surrogates else item
         found = to_jsonable_python(encoded, serialize_unknown=text_of_unknown)
-        return map_texts(found, read_halves) if halves else found
+        return map_texts(found, decode_surrogates) if surrogates else found
 
     return to_plain(value, other)

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Final
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store.codec.events import bounds_of, decode_event, with_halves
-from gcp_adk_store.model.json_values import encode_halves, is_light, map_texts
+from gcp_adk_store.codec.events import bounds_of, decode_event, with_surrogates
+from gcp_adk_store.model.json_values import encode_surrogates, is_light, map_texts
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.settings import SessionLimits
 
@@ -37,13 +37,13 @@ def canonical_event(event: Event) -> bytes:
 def plain_event(event: Event) -> dict[str, Any]:
     """Return *event* as JSON values, which ``codec.events.decode_event`` reads as text.
 
-    Halves of surrogate pairs are encoded as in storage, and a key says so.
+    Lone surrogates are encoded as in storage, and a key says so.
     """
     try:
         found = json.loads(event.model_dump_json(exclude_none=True))
     except (PydanticSerializationError, UnicodeError):
-        encoded = map_texts(event, encode_halves).model_dump_json(exclude_none=True)
-        found = json.loads(with_halves(encoded))
+        encoded = map_texts(event, encode_surrogates).model_dump_json(exclude_none=True)
+        found = json.loads(with_surrogates(encoded))
     return dict(found)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
@@ -167,7 +167,7 @@ class _Copying:
         for listed in some:
             if not self.copies.dry_run:
                 self.ledger.begin_user(listed.user_id)
-        outcomes = await fan_out(
+        outcomes = await gather(
             self.copies.copy(self.app, listed, self.ledger.entry(listed.user_id, listed.session_id))
             for listed in some
         )

@@ -12,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.segments import description_fields, pack_initial, segment_write
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
@@ -22,7 +22,7 @@ from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.describe.decide import require_described
 from gcp_adk_store.sessions.fork.format import in_commits, made_header
-from gcp_adk_store.sessions.lifecycle.building import Making
+from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import require_time
@@ -113,7 +113,7 @@ class SessionImports:
                 await self._reader.header(header.key)  # the first answer tells Firestore's time
             expiry = Expiry.begin(self._ttl_s, now=clock.now())
             parts_at = expiry.of_new_part(clock.now())
-        making = Making(
+        making = SessionBuilder(
             self._storage,
             self._reader,
             self._lifecycle,
@@ -154,7 +154,7 @@ class _Writing:
 
     storage: SessionStorage
     encoder: EventEncoder
-    making: Making
+    making: SessionBuilder
     header: SessionHeader
     epoch: str
     expiry: Expiry | None
@@ -237,7 +237,7 @@ class _Writing:
             self.first = segment
             return
         (path,) = self.storage.layout.segments(self.header.key, self.epoch, [number])
-        write = await apart(partial(segment_write, path, segment, parts_at=self.parts_at), light=False)
+        write = await offload(partial(segment_write, path, segment, parts_at=self.parts_at), light=False)
         *earlier, self.unwritten = in_commits([*self.unwritten, write])
         for some in earlier:
             await self.making.advance(some, sealed=self.sealed)
@@ -247,7 +247,7 @@ class _Writing:
         spilled = await self.encoder.of_state(known)
         light = spilled.state.is_light
         pack = partial(pack_initial, spilled.state.session, place=self.storage.payloads.place, light=light)
-        packed = await apart(pack, light=light)
+        packed = await offload(pack, light=light)
         await self._put([*spilled.session, *([packed] if packed else [])])
         return packed.ref if packed else spilled.state.session
 

@@ -207,7 +207,7 @@ def _ids(record: Record) -> dict[str, Any]:
 
 
 def _text(text: str | None) -> str | None:
-    """Return *text* with U+FFFD for halves of surrogate pairs, which Parquet cannot hold."""
+    """Return *text* with U+FFFD for lone surrogates, which Parquet cannot hold."""
     return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

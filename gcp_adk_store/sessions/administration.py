@@ -389,7 +389,7 @@ class SessionAdministration(Closing):
 
     @operation
     async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Mend *faults* of :meth:`check` that have a ``repair``; return those that were mended.
+        """Repair *faults* of :meth:`check` that have a ``repair``; return those that were repaired.
 
         Each document changes in one commit, and only if no one has written it since it was looked at. Pass
         all faults of a session in one call: the first commit changes the time of its document.

@@ -22,7 +22,7 @@ from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.sessions.administration import SessionAdministration
 from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.content_hooks import ContentHooks
-from gcp_adk_store.sessions.append.queue import Waiting
+from gcp_adk_store.sessions.append.queue import QueuedAppend
 from gcp_adk_store.sessions.append.run import Appender
 from gcp_adk_store.sessions.append.turn import held
 from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
@@ -295,7 +295,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         if hold is not None:
             hold.require_running()
         event = await self._hooks.of_event(event)
-        mine = Waiting(session, event, asyncio.get_running_loop(), hold=hold)
+        mine = QueuedAppend(session, event, asyncio.get_running_loop(), hold=hold)
         if self._is_behind:
             return await self._appender.append_behind(key, mine)
         return await self._appender.append(key, mine)
@@ -310,7 +310,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         before, unless ``durability="turn"`` acknowledges it early.
 
         Raises:
-            StoreError: with ``durability="turn"``, an append failed, and no later call has told it.
+            StoreError: with ``durability="turn"``, an append failed, and its error was not raised yet.
         """
         await self._appender.flush()
 
@@ -318,7 +318,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         """Wait until the appends of this event loop to one session are stored.
 
         Raises:
-            StoreError: with ``durability="turn"``, one of them failed, and no later call has told it.
+            StoreError: with ``durability="turn"``, one of them failed, and its error was not raised yet.
         """
         await self._appender.flush_session(SessionKey(app=app_name, user=user_id, session=session_id))
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from google.auth.credentials import Credentials
@@ -86,9 +86,7 @@ class Store(StoreOperations):
 
             sessions._appender.follower = Remembering(self.memory, extract)  # noqa: SLF001  # of one store
         elif extract is not None:
-            raise InvalidInputError(
-                "extract= makes memories of appended events; pass index_on_append=True, too"
-            )
+            raise InvalidInputError("extract= makes memories of appended events; pass index_on_append=True")
 
     @classmethod
     def connect(
@@ -259,8 +257,7 @@ class Store(StoreOperations):
     ) -> Self:
         store = cls(sessions=sessions, artifacts=artifacts, **of_services(options))
         store._session_options = of_sessions(options)
-        if beside is not None:
-            store._beside = beside
+        store._beside = beside or store._beside
         return store
 
     def through(self, documents: Callable[[Documents], Documents]) -> Self:
@@ -337,20 +334,16 @@ class Store(StoreOperations):
     @property
     def _for_tasks(self) -> dict[str, Any]:
         owner_of = self._options.get("task_owner_resolver")
+        given = {"ttl_seconds": self._options.get("task_ttl_seconds"), "limits": self._sessions.limits}
         chosen = {} if owner_of is None else {"owner_resolver": owner_of}
-        return {
-            "prefix": self._sessions.storage.layout.prefix,
-            "ttl_seconds": self._options.get("task_ttl_seconds"),
-            "limits": self._sessions.limits,
-            **chosen,
-        }
+        return {"prefix": self._sessions.storage.layout.prefix, **given, **chosen}
 
     async def rotate_keys(
         self, *, on_progress: Callable[[RotationReport], None] | None = None
     ) -> RotationReport:
         """Wrap all data keys with the newest version of the key that wraps them; return a report.
 
-        Interrupted calls leave nothing to mend: call it again. Content stays as it is. Takes 1 read a data
+        It is safe to retry after an interruption. Content stays as it is. Takes 1 read a data
         key, and 2 operations of the wrapping key and 1 write for each that is wrapped anew.
 
         Raises:
@@ -394,17 +387,13 @@ class Store(StoreOperations):
             NotProvisionedError, AccessDeniedError, UnavailableError: the bucket cannot be read.
         """
         ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        verify = partial(
+            self._sessions.verify_session, **ids, known_events=known_events, known_head=known_head
+        )
         if anchors is None:
-            return await self._sessions.verify_session(
-                **ids, known_events=known_events, known_head=known_head
-            )
+            return await verify()
         async with self._beside.bucket(anchors) as objects:
-            return await self._sessions.verify_session(
-                **ids,
-                known_events=known_events,
-                known_head=known_head,
-                anchors_of=Anchors(self._sessions, objects).of,
-            )
+            return await verify(anchors_of=Anchors(self._sessions, objects).of)
 
     async def anchor(
         self,

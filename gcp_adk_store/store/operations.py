@@ -298,8 +298,8 @@ class StoreOperations(Closing):
         Await what it returns for the receipt, or iterate over it with ``async for`` for the progress, and the
         receipt at the end. Nothing happens before.
 
-        These are sessions with their events, state, segments and payloads, also rests of sessions that are
-        gone, the user's state, memories, artifacts of all sessions and of the user, and uploads of browsers.
+        These are sessions with their events, state, segments and payloads, also leftovers of deleted
+        sessions, the user's state, memories, artifacts of all sessions and of the user, uploads of browsers.
         It removes documents of the user's tree as they are, damaged ones and those of newer releases too.
 
         An iteration that ends early, or a process that is killed, leaves a note; call it again, and it goes
@@ -352,7 +352,7 @@ class StoreOperations(Closing):
         """Delete the sessions of an app that were kept long enough, with their artifacts; return a report.
 
         A session goes if it meets all conditions that are given. It stays if it has a turn now, or changes
-        between the look and its deletion. Interrupted calls leave nothing to mend: call it again. Only
+        between the look and its deletion. Interrupted calls are safe to retry. Only
         artifacts of one session at a time may be left without it. Takes 1 read for each session of the app.
 
         Args:
@@ -428,7 +428,7 @@ class StoreOperations(Closing):
             yield fault
 
     async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Mend *faults* of :meth:`check` that have a ``repair``; return those that were mended.
+        """Repair *faults* of :meth:`check` that have a ``repair``; return those that were repaired.
 
         Each document changes in one commit, and only if no one has written it since it was looked at.
         """
@@ -443,11 +443,7 @@ class StoreOperations(Closing):
             ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
         except InvalidInputError:
             return  # no artifact can be saved in such a session
+        ids = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
         await self.artifacts.restore_session_artifacts(
-            app_name=key.app,
-            user_id=key.user,
-            session_id=key.session,
-            at=at,
-            restored_at=restore.restored_at,
-            restore_id=restore.restore_id,
+            **ids, at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
         )

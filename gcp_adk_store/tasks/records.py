@@ -11,7 +11,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, apart
+from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import (
     CHANGED,
@@ -120,7 +120,7 @@ class TaskRecords:
             InvalidInputError: an id or the task is too large.
             OutcomeUnknownError: not answered before the deadline.
         """
-        packed = await apart(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
+        packed = await offload(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(self._layout.task(owner, header.id))
         same = None if known is None else (owner, header.id, known.sha256, packed.sha256)
         made = None if same is None else self._saves.get(same)
@@ -294,7 +294,7 @@ class TaskRecords:
             data = joined(await self._documents.get(found.pieces)) if found.pieces else b""
             if data is None:
                 return None
-        return await apart(lambda: unpack_task(found, data), light=len(data) <= _LIGHT_BYTES)
+        return await offload(lambda: unpack_task(found, data), light=len(data) <= _LIGHT_BYTES)
 
     def _pieces_of(self, owner: str, header: TaskHeader, packed: Packed) -> Sequence[str]:
         return self._layout.pieces(self._layout.task(owner, header.id), packed.sha256, packed.pieces)

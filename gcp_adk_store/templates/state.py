@@ -19,7 +19,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
@@ -196,7 +196,7 @@ async def _load(
     if service is None:
         return None
     once = list(dict.fromkeys(names))
-    parts = await fan_out(service.load_artifact(**_ids(session), filename=name) for name in once)
+    parts = await gather(service.load_artifact(**_ids(session), filename=name) for name in once)
     return dict(zip(once, parts, strict=True))
 
 

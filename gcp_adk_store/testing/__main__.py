@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gcp_adk_store.testing.errors import EmulatorError
+from gcp_adk_store.testing.downloads import EmulatorError
 from gcp_adk_store.testing.installation import install, require_installed
 from gcp_adk_store.testing.serving import serve
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from gcp_adk_store.testing.errors import STORAGE_TO_INSTALL, EmulatorError
+from gcp_adk_store.testing.downloads import STORAGE_TO_INSTALL, EmulatorError
 from gcp_adk_store.testing.firestore_jar import find_firestore_jar, find_java, java_needed_by, start_of
 
 

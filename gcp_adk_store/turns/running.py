@@ -22,7 +22,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.model.session_fields import require_times
-from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import TurnLease, within
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
 
 _SCOPE: Final = "isolation_scope"
@@ -122,7 +122,7 @@ class Turns(HeldTurns):
                 raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
         self._require_mine(runner)
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
-        hold: Hold | None
+        hold: TurnLease | None
         if on_busy == "enqueue":
             text = str(_waiting(new_message, state_delta, now=self._now()))
             hold = await self._take_or_enqueue(runner, ids, text, lease_s=lease_s)
@@ -208,7 +208,7 @@ class Turns(HeldTurns):
         if runner.session_service is not self._sessions:
             raise InvalidInputError("the runner has another session service; make it with that of this store")
 
-    async def _take_or_create(self, runner: Runner, ids: dict[str, Any], **options: Any) -> Hold:
+    async def _take_or_create(self, runner: Runner, ids: dict[str, Any], **options: Any) -> TurnLease:
         try:
             return await self.take(**ids, **options)
         except SessionMissingError:
@@ -220,7 +220,7 @@ class Turns(HeldTurns):
 
     async def _take_or_enqueue(
         self, runner: Runner, ids: dict[str, Any], text: str, *, lease_s: float
-    ) -> Hold | None:
+    ) -> TurnLease | None:
         """Return the turn, or ``None`` once the message *text* waits for the one that runs."""
         while True:  # each round is an end or a begin of a turn of others
             try:
@@ -230,7 +230,7 @@ class Turns(HeldTurns):
                     return None
 
     async def _answer_until_empty(
-        self, hold: Hold, runner: Runner, run_config: RunConfig | None
+        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None
     ) -> AsyncGenerator[Event, None]:
         """Answer what waits until nothing does and the turn has ended, or it is asked to stop."""
         while not (hold.abort_signal.is_set() or hold.is_lost):
@@ -244,7 +244,7 @@ class Turns(HeldTurns):
                     yield event
 
     async def _answer_waiting(
-        self, hold: Hold, runner: Runner, run_config: RunConfig | None
+        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None
     ) -> AsyncGenerator[Event, None]:
         """Answer the messages that waited at the last read, in order."""
         while hold.inbox and not hold.abort_signal.is_set():
@@ -271,7 +271,7 @@ class Turns(HeldTurns):
 
     async def _events(
         self,
-        hold: Hold,
+        hold: TurnLease,
         runner: Runner,
         message: types.Content,
         state_delta: dict[str, Any] | None,

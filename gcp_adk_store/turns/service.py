@@ -14,7 +14,7 @@ from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turn, require_times
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.append.turn import Hold, enter, held, leave
+from gcp_adk_store.sessions.append.turn import TurnLease, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, keep, logger
 
@@ -72,7 +72,7 @@ class HeldTurns:
         on_busy: OnBusy = "wait",
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
-    ) -> AsyncIterator[Hold]:
+    ) -> AsyncIterator[TurnLease]:
         """Run the block as the only turn of a session; 1 write at its begin and 1 at its end.
 
         The begin takes 1 read more unless this process had the last turn. Appends of the block, and of the
@@ -124,7 +124,7 @@ class HeldTurns:
         on_busy: OnBusy = "wait",
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
-    ) -> Hold:
+    ) -> TurnLease:
         """Take a turn without a block; :meth:`kept` renews and releases it. The rest is as :meth:`hold`."""
         if on_busy not in get_args(OnBusy):
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
@@ -133,7 +133,7 @@ class HeldTurns:
         return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
 
     @asynccontextmanager
-    async def kept(self, hold: Hold) -> AsyncIterator[None]:
+    async def kept(self, hold: TurnLease) -> AsyncIterator[None]:
         """Renew the turn *hold* while the block runs, and release it at the end, when all of it is stored."""
         keeping = asyncio.create_task(keep(self._leases, hold, self._permits))
         key = hold.key
@@ -202,7 +202,7 @@ class HeldTurns:
             text = str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
         return await self._leases.enqueue(SessionKey(app=app_name, user=user_id, session=session_id), text)
 
-    async def release_if_empty(self, hold: Hold) -> bool:
+    async def release_if_empty(self, hold: TurnLease) -> bool:
         """End the turn *hold* unless a message waits for it; return whether it has ended. 1 write.
 
         Raises:
@@ -211,12 +211,12 @@ class HeldTurns:
         async with self._permits.permit(hold.key):
             return await self._leases.release(hold, only_if_empty=True)
 
-    async def refresh(self, hold: Hold) -> None:
+    async def refresh(self, hold: TurnLease) -> None:
         """Read the inbox of a session whose turn is *hold*; 1 read."""
         async with self._permits.permit(hold.key):
             hold.learn(await self._leases.header(hold.key))
 
-    async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> Hold:
+    async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> TurnLease:
         ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
         asked: int | None = None
@@ -238,7 +238,7 @@ class HeldTurns:
 
     async def _try(
         self, key: SessionKey, *, lease_s: float, by_force_from: int | None, seen: StoredSession | None
-    ) -> Hold:
+    ) -> TurnLease:
         """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
         is_wanted = True
         taking = asyncio.create_task(
@@ -254,7 +254,7 @@ class HeldTurns:
             self._see_to(self._give_back(taking))
             raise
 
-    async def _end(self, hold: Hold) -> None:
+    async def _end(self, hold: TurnLease) -> None:
         if hold.is_lost or hold.has_ended:
             hold.has_ended = True
             return
@@ -267,7 +267,7 @@ class HeldTurns:
         finally:
             hold.has_ended = True
 
-    async def _give_back(self, taking: "asyncio.Task[Hold]") -> None:
+    async def _give_back(self, taking: "asyncio.Task[TurnLease]") -> None:
         with suppress(StoreError):
             await self._end(await taking)
 

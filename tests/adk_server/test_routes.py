@@ -266,7 +266,7 @@ async def test_an_administrator_hands_a_session_to_another_user(client: httpx.As
 async def test_what_cannot_be_is_told_by_its_status(
     client: httpx.AsyncClient, method: str, path: str, given: Any, status: int
 ) -> None:
-    """What the client can mend; nothing of it is an error of the server."""
+    """What the client can repair; nothing of it is an error of the server."""
     assert status == (await client.request(method, path, json=given)).status_code
 
 

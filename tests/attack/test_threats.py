@@ -10,7 +10,7 @@ import pytest
 from gcp_adk_store import HistoryChange, Point, StoredDataError
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.codec.redactions import Replaced, audit_of, told_by
+from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of
 from gcp_adk_store.sessions.verify.decide import HistoryProof
 from tests.attack.threats import KEYLESS, KEYS, THREATS, Threat
 from tests.attack.world import (
@@ -158,7 +158,7 @@ async def test_a_redaction_of_an_earlier_release_is_told_as_unbound(world: World
 
 
 def _without_hash(text: str) -> str:
-    told = told_by(text)
+    told = audit_in(text)
     if told is None:
         return text
     events = [Replaced(one.position, one.sha256, None) for one in told.events]

@@ -27,7 +27,7 @@ MEMORIES = f"{WITH_BUCKET}_apps/{APP}/{WITH_BUCKET}_users/{USER}/{WITH_BUCKET}_m
 
 
 class Store:
-    """The emulators' content, to be damaged with Google's client and plain HTTP, and mended again."""
+    """The emulators' content, to be damaged with Google's client and plain HTTP, and repaired again."""
 
     def __init__(self, cloud: Cloud, operations: Sequence[Operation], client: Client) -> None:
         self.cloud = cloud
@@ -42,7 +42,7 @@ class Store:
         found = look(self.cloud, self.operations, self._known).violations
         return {violation.kind for violation in found}
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Put everything back."""
         self._undo.close()
 
@@ -141,9 +141,9 @@ def written(
 
 @pytest.fixture
 def store(written: Store) -> Iterator[Store]:
-    """The store, mended after the test."""
+    """The store, repaired after the test."""
     yield written
-    written.mend()
+    written.repair()
 
 
 def test_nothing_is_lost_and_nothing_stored_twice(

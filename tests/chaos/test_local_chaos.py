@@ -80,7 +80,7 @@ def test_the_writers_store_each_kind_of_thing(written: tuple[Path, list[Operatio
 def test_the_checker_finds_a_damage_in_a_folder(
     written: tuple[Path, list[Operation]], damage: str, kind: str
 ) -> None:
-    """Each by its kind; the folder is mended afterwards."""
+    """Each by its kind; the folder is repaired afterwards."""
     folder, operations = written
     with closing(sqlite3.connect(folder / "store.sqlite3")) as database:
         kept = sqlite3.connect(":memory:")

@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import StoreError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import TurnLease, within
 from gcp_adk_store.turns import Turns
 from tests.chaos.journal import Journal, Outcome
 from tests.chaos.places import APP, USER, Place
@@ -52,7 +52,7 @@ class TurnActs:
         turns, is_behind = self._turns(place)
         name = self._next_id()
         number = self._journal.begin("turn", place=str(place), turn=name)
-        taken: list[Hold] = []
+        taken: list[TurnLease] = []
 
         async def take() -> int:
             on_busy = self._random.choice(_ON_BUSY)
@@ -99,7 +99,7 @@ class _Turn:
     """One turn of a writer; *behind* takes the numbers of appends that return before they are stored."""
 
     def __init__(
-        self, acts: TurnActs, place: Place, turns: Turns, hold: Hold, name: str, behind: list[int] | None
+        self, acts: TurnActs, place: Place, turns: Turns, hold: TurnLease, name: str, behind: list[int] | None
     ) -> None:
         self._acts = acts
         self._place = place

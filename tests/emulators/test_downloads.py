@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.testing.downloads import DownloadLimits, PinnedFile, download
-from gcp_adk_store.testing.errors import EmulatorError
+from gcp_adk_store.testing.downloads import DownloadLimits, EmulatorError, PinnedFile, download
 from tests.emulators.file_server import (
     FileServer,
     announcing,

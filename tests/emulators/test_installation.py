@@ -20,8 +20,8 @@ from google.adk.events import Event
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing import firestore_jar
+from gcp_adk_store.testing.downloads import EmulatorError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, firestore_emulator
-from gcp_adk_store.testing.errors import EmulatorError
 from gcp_adk_store.testing.firestore_jar import (
     CACHE_VARIABLE,
     JAR_VARIABLE,

@@ -215,9 +215,9 @@ async def test_a_check_mends_content(store: Store) -> None:
     await documents.commit([write], repeatable_when_unanswered=False)
     faults = [fault async for fault in store.check()]
 
-    mended = await store.repair(faults)
+    repaired = await store.repair(faults)
 
-    assert {"FSCK102", "FSCK106", "FSCK112"} == {fault.code for fault in mended}
+    assert {"FSCK102", "FSCK106", "FSCK112"} == {fault.code for fault in repaired}
     assert [] == [fault async for fault in store.check()]
     found = await store.sessions.get_session(**THERE)
     info = await store.sessions.get_session_info(**THERE)

@@ -32,7 +32,7 @@ from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
-from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import TurnLease, within
 from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
@@ -303,7 +303,7 @@ class Turning(Turns):
     """Turns whose renewal is a call."""
 
     @operation
-    async def renew(self, hold: Hold, *, app_name: str, user_id: str, session_id: str) -> None:
+    async def renew(self, hold: TurnLease, *, app_name: str, user_id: str, session_id: str) -> None:
         """Do what a heartbeat does."""
         del app_name, user_id, session_id
         await self._leases.renew(hold)
@@ -312,7 +312,7 @@ class Turning(Turns):
 class DuringTurn(Operation):
     """Any call during a turn of the session in which two messages wait."""
 
-    def __init__(self, call: Callable[[Turning, Hold], Any]) -> None:
+    def __init__(self, call: Callable[[Turning, TurnLease], Any]) -> None:
         self._call = call
 
     async def prepare(self, world: World) -> None:
@@ -328,7 +328,7 @@ class DuringTurn(Operation):
         turns = Turning(world.sessions(acting=True))
         stored = await others._leases.header(KEY)
         assert stored.turn is not None
-        hold = Hold(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
+        hold = TurnLease(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
         return turns, hold
 
     async def act(self, held: Any) -> Any:

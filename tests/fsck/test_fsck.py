@@ -1,4 +1,4 @@
-"""A check finds what contradicts the format, nothing else, and mends what has one right answer."""
+"""A check finds what contradicts the format, nothing else, and repairs what has one right answer."""
 
 import asyncio
 import json
@@ -309,7 +309,7 @@ async def test_writers_cause_no_finding_in_firestore(project: str) -> None:
 
 
 def test_the_page_lists_each_code() -> None:
-    """With its invariant and who mends it, as the code has them."""
+    """With its invariant and who repairs it, as the code has them."""
     page = (ROOT / "docs/fsck.md").read_text()
 
     assert [(code, of.invariant, of.help.value) for code, of in CODES.items()] == re.findall(
@@ -320,7 +320,7 @@ def test_the_page_lists_each_code() -> None:
 async def test_the_code_of_the_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a folder with a fault, which it prints and mends."""
+    """In a folder with a fault, which it prints and repairs."""
     monkeypatch.chdir(tmp_path)
     await _damage(tmp_path / "agent-data")
     (code,) = blocks("docs/fsck.md", "python")
@@ -346,7 +346,7 @@ async def _damage(folder: Path) -> None:
 
 
 def test_the_command_finds_and_mends(tmp_path: Path) -> None:
-    """It ends with 1 while a fault remains, says what it would do, and mends it."""
+    """It ends with 1 while a fault remains, says what it would do, and repairs it."""
     asyncio.run(_damage(tmp_path))
     runner = CliRunner()
 
@@ -360,10 +360,10 @@ def test_the_command_finds_and_mends(tmp_path: Path) -> None:
     assert "--repair" in text
     status, text = run("--json", "--repair", "--dry-run")
     (fault,) = json.loads(text)["faults"]
-    assert (1, "FSCK102", "would be mended") == (status, fault["code"], fault["outcome"])
+    assert (1, "FSCK102", "would be repaired") == (status, fault["code"], fault["outcome"])
     status, text = run("--repair")
     assert 0 == status
-    assert "1 mended" in text
+    assert "1 repaired" in text
     status, text = run("--full")
     assert 0 == status
     assert "no fault in 1 sessions" in text

@@ -1,4 +1,4 @@
-"""A check finds what contradicts the invariants of memories, and mends what has one right answer."""
+"""A check finds what contradicts the invariants of memories, and repairs what has one right answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -141,10 +141,10 @@ async def test_what_the_rest_proves_is_mended(store: Store, code: str, changed: 
     await put(store, HEAD, **changed)
     faults = await faults_of(store)
 
-    mended = await store.repair(faults)
+    repaired = await store.repair(faults)
 
     after = await document_at(store)
-    assert [code] == [fault.code for fault in mended]
+    assert [code] == [fault.code for fault in repaired]
     assert [] == await faults_of(store)
     assert {**before.fields, "next": 0} == {**after.fields, "next": 0}
     assert isinstance(after.fields["next"], int)

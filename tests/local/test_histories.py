@@ -412,7 +412,7 @@ async def test_events_come_with_their_payloads(adk_store_local: Store) -> None:
         ({"after": "now"}, "after must be a number or None, not str"),
         ({"limit": 0}, "limit is 0, it must be 1 or more"),
         ({"cursor": "nonsense"}, "cursor 'nonsense' does not come from this method"),
-        ({"user_id": "\ud800"}, "user_id holds half of a surrogate pair"),
+        ({"user_id": "\ud800"}, "user_id holds a lone surrogate"),
     ],
     ids=str,
 )

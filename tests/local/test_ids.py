@@ -81,7 +81,7 @@ async def test_nothing_is_saved_where_the_files_of_the_user_are(session_id: str)
 @pytest.mark.parametrize("half", HALVES, ids=ascii)
 async def test_half_of_a_surrogate_pair_is_no_id_for_any_method(half: str) -> None:
     """Of any service, as any id; nothing was read or written."""
-    told = "holds half of a surrogate pair"
+    told = "holds a lone surrogate"
     async with Store.local(":memory:") as store:
         runner = Runner(app_name="app", agent=BaseAgent(name="a"), session_service=store.sessions)
         methods = [

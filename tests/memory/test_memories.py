@@ -203,7 +203,7 @@ async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService)
 
 
 async def test_large_content_comes_back_whole(store: Store, memory: MemoryService) -> None:
-    """Bytes, long texts, and halves of surrogate pairs; a long text is found by its beginning."""
+    """Bytes, long texts, and lone surrogates; a long text is found by its beginning."""
     picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89" * 100_000))
     long = "begin " + "lorem ipsum " * 20000
     entries = [

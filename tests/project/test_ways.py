@@ -7,12 +7,12 @@ import sys
 from tests.support.documents import ROOT
 
 BUDGETS = {
-    "append": [28, 13],
-    "get": [13, 8],
-    "save": [13, 5],
+    "append": [27, 13],
+    "get": [11, 8],
+    "save": [12, 5],
     "remember": [16, 7],
     "search": [13, 12],
-    "erase": [20, 8],
+    "erase": [19, 8],
 }
 
 

@@ -7,8 +7,9 @@ task or in one that waits for it.
 import asyncio
 import json
 import sys
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -19,6 +20,9 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store
+
+Call = Callable[[], Awaitable[object]]
+"""A public method with its arguments."""
 
 PACKAGE: Final = f"{Path(gcp_adk_store.__file__).parent}/"
 PORTS: Final = {"local/documents.py": {"commit", "get", "query"}, "local/objects.py": {"create"}}
@@ -83,35 +87,35 @@ def spoken() -> Event:
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(text="hello")]))
 
 
-def append(store: Store, session: Session) -> Awaitable[object]:
+def append(store: Store, session: Session) -> Call:
     """Append to the session."""
-    return store.sessions.append_event(session, spoken())
+    return partial(store.sessions.append_event, session, spoken())
 
 
-def get(store: Store, _: Session) -> Awaitable[object]:
+def get(store: Store, _: Session) -> Call:
     """Read the session."""
-    return store.sessions.get_session(**SESSION)
+    return partial(store.sessions.get_session, **SESSION)
 
 
-def save(store: Store, _: Session) -> Awaitable[object]:
+def save(store: Store, _: Session) -> Call:
     """Save a version of the artifact."""
     part = types.Part(text="y")
-    return store.artifacts.save_artifact(**SESSION, filename="f", artifact=part)
+    return partial(store.artifacts.save_artifact, **SESSION, filename="f", artifact=part)
 
 
-def remember(store: Store, session: Session) -> Awaitable[object]:
+def remember(store: Store, session: Session) -> Call:
     """Remember what the session has."""
-    return store.memory.add_session_to_memory(session)
+    return partial(store.memory.add_session_to_memory, session)
 
 
-def search(store: Store, _: Session) -> Awaitable[object]:
+def search(store: Store, _: Session) -> Call:
     """Search the memories."""
-    return store.memory.search_memory(**WHO, query="hello")
+    return partial(store.memory.search_memory, **WHO, query="hello")
 
 
-async def erase(store: Store, _: Session) -> object:
+def erase(store: Store, _: Session) -> Call:
     """Erase the user."""
-    return await store.erase_user(**WHO)
+    return partial(store.erase_user, **WHO)
 
 
 async def counted() -> dict[str, tuple[int, int]]:
@@ -120,10 +124,10 @@ async def counted() -> dict[str, tuple[int, int]]:
     async with Store.local(":memory:") as store:
         session = await store.sessions.create_session(**SESSION)
         for call in (append, get, save, remember, search, erase):
-            await call(store, session)
-            way = Way()
+            await call(store, session)()
+            way, again = Way(), call(store, session)
             with way.followed():
-                await call(store, session)
+                await again()
             found[call.__name__] = (len(way.files), way.frames)
     return found
 

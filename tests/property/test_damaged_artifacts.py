@@ -198,7 +198,7 @@ async def test_a_file_stays_as_it_was_where_metadata_is_damaged(
 async def test_a_damaged_artifact_is_told_by_its_object(
     adk_store_bucket: str, metadata: dict[str, str], data: bytes, message: str
 ) -> None:
-    """Whoever mends it knows where to look."""
+    """Whoever repairs it knows where to look."""
     client: Any = storage.Client(project="demo", credentials=AnonymousCredentials())
     blob = client.bucket(adk_store_bucket).blob("app/user/session/f/0")
     blob.metadata = metadata

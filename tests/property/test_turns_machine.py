@@ -19,7 +19,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, r
 
 from gcp_adk_store import SessionBusyError, Store, TurnLostError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.append.turn import Hold, within
+from gcp_adk_store.sessions.append.turn import TurnLease, within
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class TurnsMachine(RuleBasedStateMachine):
         return process, hold
 
     @rule(held=holds, reads=st.booleans(), answers=st.booleans())
-    def append(self, held: tuple[int, Hold], *, reads: bool, answers: bool) -> None:
+    def append(self, held: tuple[int, TurnLease], *, reads: bool, answers: bool) -> None:
         """Append in a turn, through a handle of any age, perhaps the event of the first message."""
         process, hold = held
         sessions = self._stores[process].sessions
@@ -123,7 +123,7 @@ class TurnsMachine(RuleBasedStateMachine):
         self._events.append(text)
 
     @rule(held=holds)
-    def renew(self, held: tuple[int, Hold]) -> None:
+    def renew(self, held: tuple[int, TurnLease]) -> None:
         """Renew a lease, as a heartbeat does; a request to stop is noticed."""
         process, hold = held
         try:
@@ -137,7 +137,7 @@ class TurnsMachine(RuleBasedStateMachine):
         assert self._abort == hold.abort_signal.is_set()
 
     @rule(held=holds, only_if_empty=st.booleans())
-    def release(self, held: tuple[int, Hold], *, only_if_empty: bool) -> None:
+    def release(self, held: tuple[int, TurnLease], *, only_if_empty: bool) -> None:
         """End a turn, perhaps only if nothing waits."""
         process, hold = held
         leases = self._stores[process].turns._leases

@@ -57,7 +57,7 @@ def test_a_good_changelog_can_be_released() -> None:
         ("2026-12-01", "December-1", "needs a date as YYYY-MM-DD"),
         (" - 2026-12-01", "", "needs a date as YYYY-MM-DD, and has none"),
         ("2026-12-01", "2026-11-01", "[0.2.0] stands before [0.1.0], which is younger"),
-        ("### Fixed", "### Mended", "has a group Mended"),
+        ("### Fixed", "### Repaired", "has a group Repaired"),
         ("### Fixed", "### Removed\n\n### Fixed", "has a group Removed without an entry"),
         ("### Added\n\n- A store.", "### Security\n\n- A store.", "must have its groups in the order"),
         ("### Added\n\n- The first one.\n", "", "[0.1.0] has no group of entries"),

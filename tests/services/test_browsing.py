@@ -85,7 +85,7 @@ async def test_a_page_that_makes_no_sense_is_refused(sessions: SessionService) -
         ({"page_size": True}, "page_size must be a whole number, not bool"),
         ({"page_size": 1.5}, "page_size must be a whole number, not float"),
         ({"app_name": 5}, "app_name must be a string"),
-        ({"app_name": "\ud800"}, "app_name holds half of a surrogate pair"),
+        ({"app_name": "\ud800"}, "app_name holds a lone surrogate"),
         ({"cursor": "nonsense"}, "cursor 'nonsense' does not come from"),
         ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' does not come from|session_id must be a string"),
         ({"order": "random"}, "order is 'random', it must be 'newest' or 'oldest'"),

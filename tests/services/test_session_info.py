@@ -252,7 +252,7 @@ async def test_a_session_that_is_gone_cannot_be_described(connect: Connect) -> N
         ({"title": "x" * 257}, "title has 257 characters, the limit is 256"),
         ({"title": ""}, "title is blank; pass None to remove the title"),
         ({"title": "a\nb"}, "title has a control character, a line break or .* at 1"),
-        ({"title": "\ud800"}, "title has .* half of a surrogate pair at 0"),
+        ({"title": "\ud800"}, "title has .* a lone surrogate at 0"),
         ({"title": 5}, "title must be a string or None, not int"),
         ({"labels": {"": "x"}}, "the name '' of 0 characters is not a label's: 1 to 63 letters"),
         ({"labels": {"x" * 64: "x"}}, "the name 'x+' of 64 characters"),

@@ -58,7 +58,7 @@ async def act(actor: Actor, step: int) -> None:
         case action:
             faults = await journal.call(actor.name, action, "", lambda: check(store), seen=str)
             if faults and action == "repair":
-                await journal.call(actor.name, "mend", "", lambda: store.repair(faults), seen=len)
+                await journal.call(actor.name, "repair", "", lambda: store.repair(faults), seen=len)
 
 
 async def read(journal: Journal, who: str, store: Store, session: str) -> Session | None:

@@ -1,4 +1,4 @@
-"""A repair mends damage beside writers, and changes nothing that is sound."""
+"""A repair repairs damage beside writers, and changes nothing that is sound."""
 
 import asyncio
 from typing import Any, Final

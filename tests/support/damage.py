@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 HUSH: Final = "hush"
 
-# No halves of surrogate pairs where the wire cannot carry them: a string of Firestore's is UTF-8.
+# No lone surrogates where the wire cannot carry them: a string of Firestore's is UTF-8.
 WORDS = st.text(max_size=4).map(lambda text: f"{HUSH}{text}")
 LAST_SECOND = 253402300799  # of the year 9999, as far as Firestore's times go
 TIMES = st.integers(-62135596800, LAST_SECOND).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))

@@ -24,7 +24,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.append.turn import TurnLease
 from tests.turns.conftest import WHO, Calls, Passes, event, texts
 
 
@@ -317,7 +317,7 @@ async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refuse
 async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: Store) -> None:
     """Nobody takes it before its end."""
     await made(store)
-    taken: list[Hold] = []
+    taken: list[TurnLease] = []
 
     async def interrupt() -> None:
         async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=60) as turn:

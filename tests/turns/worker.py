@@ -20,7 +20,7 @@ from google.genai import types
 
 from gcp_adk_store import Store, TurnLostError
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.append.turn import TurnLease
 from tests.services.racing_process import At, open_store
 
 LEASE_S: Final = 1.5
@@ -63,7 +63,7 @@ class Sender:
     def __init__(self, store: Store, log: Path) -> None:
         self._store = store
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._hold: Hold | None = None
+        self._hold: TurnLease | None = None
         self._pauses: list[tuple[float, float]] = []
         self._ticked_at = time.monotonic()
         self._take = store.turns.take
@@ -99,7 +99,7 @@ class Sender:
         else:
             self._tell(said=said, became="answered" if count else "waits", wait_s=first_s)
 
-    async def _taken(self, **options: Any) -> Hold:
+    async def _taken(self, **options: Any) -> TurnLease:
         self._hold = hold = await self._take(**options)
         self._tell(fence=hold.fence, taken_at=time.monotonic())
         return hold

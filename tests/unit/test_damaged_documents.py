@@ -296,7 +296,7 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
     ],
 )
 def test_damage_is_told_by_path_and_field(fields: dict[str, Any], message: str) -> None:
-    """Whoever mends it knows where to look."""
+    """Whoever repairs it knows where to look."""
     with pytest.raises(StoredDataError) as caught:
         read_session(document({**SESSION, **fields}))
 

@@ -19,7 +19,7 @@ from tests.support.damage import BROKEN_JSON, HUSH, JSON
 
 NAME = "shop/u/s/f/0"
 WITHIN = ArtifactScope(app="shop", user="u", session="s")
-# Halves of surrogate pairs among them: JSON, in which listings come, can encode them.
+# Lone surrogates among them: JSON, in which listings come, can encode them.
 TEXTS = st.text(st.characters(exclude_categories=()), max_size=5)
 METADATA = st.dictionaries(
     st.sampled_from(["adkStoreJson", "adkIsText", "adkDisplayName", "adkFileUri", "file_uri", "x", "\ud800"]),

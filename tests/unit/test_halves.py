@@ -1,4 +1,4 @@
-r"""Show that texts with half of a surrogate pair come back as they were, wherever they stand.
+r"""Show that texts with a lone surrogate come back as they were, wherever they stand.
 
 Models produce them when a response ends within a character; ``"\ud83d"`` is half of an emoji. Two halves that
 stand side by side, as when pieces of a response are joined, are not the pair.
@@ -20,7 +20,7 @@ from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_ar
 from gcp_adk_store.codec.spilling import spill_state, unpack_value
 from gcp_adk_store.codec.values import decode_state, encode_state
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.json_values import encode_halves, joins, read_halves
+from gcp_adk_store.model.json_values import decode_surrogates, encode_surrogates, joins
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.settings import SessionLimits
@@ -45,10 +45,10 @@ MAPS = st.dictionaries(TEXT, VALUES, max_size=3)
 @given(TEXT)
 def test_a_encoded_text_is_unicode_and_can_be_read(text: str) -> None:
     """No two texts are encoded alike, since each can be read again."""
-    encoded = encode_halves(text)
+    encoded = encode_surrogates(text)
 
     assert encoded.encode().decode() == encoded
-    assert text == read_halves(encoded)
+    assert text == decode_surrogates(encoded)
 
 
 @st.composite
@@ -104,7 +104,7 @@ def test_an_earlier_release_reads_such_an_event(original: Event, limits: Session
     )
 
     assert original.timestamp == read.timestamp
-    assert original.author in (read.author, read_halves(read.author))
+    assert original.author in (read.author, decode_surrogates(read.author))
 
 
 def test_how_a_half_is_encoded_in_an_event() -> None:
@@ -208,12 +208,12 @@ def test_an_artifacts_text_comes_back_as_it_was(text: str) -> None:
     found, data = stored(types.Part(text=text))
 
     assert types.Part(text=text) == decode_artifact(found, data)
-    assert data.decode() in (text, encode_halves(text))
+    assert data.decode() in (text, encode_surrogates(text))
 
 
 @given(MAPS)
 def test_an_artifacts_metadata_comes_back_as_it_was(metadata: dict[str, Any]) -> None:
-    """Keys and values with halves of surrogate pairs, unless two stand side by side."""
+    """Keys and values with lone surrogates, unless two stand side by side."""
     apart = {f"{number}": value for number, value in enumerate(metadata) if not joins(value)}
     found, _ = stored(types.Part(text="t"), apart)
 
@@ -222,14 +222,12 @@ def test_an_artifacts_metadata_comes_back_as_it_was(metadata: dict[str, Any]) ->
 
 def test_halves_side_by_side_in_an_artifacts_metadata_are_refused() -> None:
     """It is JSON for every reader, which cannot tell them from the pair."""
-    with pytest.raises(
-        InvalidInputError, match="custom_metadata holds two halves of a surrogate pair side by"
-    ):
+    with pytest.raises(InvalidInputError, match="custom_metadata holds two lone surrogates side by"):
         stored(types.Part(text="t"), {"k": [PAIR]})
 
 
 def test_a_name_with_a_half_is_refused() -> None:
     """A display name is read by other services; the error says which field, and what to do."""
     blob = types.Blob(data=b"x", mime_type="image/png", display_name=HALF)
-    with pytest.raises(InvalidInputError, match="display_name holds half of a surrogate pair at index 0"):
+    with pytest.raises(InvalidInputError, match="display_name holds a lone surrogate at index 0"):
         stored(types.Part(inline_data=blob))

@@ -112,7 +112,7 @@ def test_half_a_surrogate_pair_is_refused(field: str, value: str, index: int) ->
         TEXT_FIELDS[field](value)
 
     name = field.split()[1]
-    assert f"{name} holds half of a surrogate pair at index {index}, which Unicode text cannot hold." == str(
+    assert f"{name} holds a lone surrogate at index {index}, which Unicode text cannot hold." == str(
         caught.value
     )
 

@@ -43,7 +43,7 @@ def event(held: Any) -> Event:
     "half", ["", "\ud83d", "\ud83d\ude00"], ids=["without halves", "with one", "with two"]
 )
 def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
-    """Numbers to the last bit, texts and keys with their halves of surrogate pairs."""
+    """Numbers to the last bit, texts and keys with their lone surrogates."""
     original = event([*MANY, {half: half}])
     delta = {"big": MANY, half: 1}
     encoded = encode_event(

@@ -191,12 +191,12 @@ def test_a_number_that_no_save_encodes_is_no_version(name: str) -> None:
 )
 def test_a_name_that_is_no_unicode_is_refused(part: types.Part, field: str) -> None:
     """With a typed error that names the field, before anything is sent: other services read it."""
-    with pytest.raises(InvalidInputError, match=f"{field} holds half of a surrogate pair"):
+    with pytest.raises(InvalidInputError, match=f"{field} holds a lone surrogate"):
         encode_artifact(part, custom_metadata=None, save_id="s")
 
 
 def test_metadata_that_is_no_header_travels_as_json() -> None:
-    """Empty keys, and values with halves of surrogate pairs."""
+    """Empty keys, and values with lone surrogates."""
     custom = {"": "x", "half": "\ud800", "plain": "text"}
     payload = encode_artifact(TEXT, custom_metadata=custom, save_id="s")
 
@@ -304,7 +304,7 @@ def test_a_file_of_which_nothing_is_told_has_only_its_save() -> None:
 @pytest.mark.parametrize(
     ("display_name", "custom", "message"),
     [
-        ("\ud800", None, "half of a surrogate pair"),
+        ("\ud800", None, "a lone surrogate"),
         (None, {"k": b"x"}, "a value that JSON cannot hold"),
         (None, {"k": "x" * 8192}, "bytes of object metadata, the limit is 8192"),
         ("x" * 8192, None, "bytes of object metadata, the limit is 8192"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.values import FieldValue, decode_state, decode_value, encode_state, encode_value
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 
-# Text includes halves of surrogate pairs, which JSON can hold; numbers include what no 64 bits can.
+# Text includes lone surrogates, which JSON can hold; numbers include what no 64 bits can.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 VALUES = st.recursive(

@@ -73,7 +73,7 @@ class Files:
 
     def problem(self, path: Path, says: str, *, line: int = 1) -> None:
         """Add what *says* of *path*."""
-        fix = "mend the file, or put one there, or take its name out of the configuration"
+        fix = "fix the file, or put one there, or take its name out of the configuration"
         self.problems.append(finding("CES001", says, fix, path=self.shown(path), line=line))
 
     def shown(self, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Say what is wrong with a file of an agent app, where, and how to mend it."""
+"""Say what is wrong with a file of an agent app, where, and how to fix it."""
 
 import ast
 import builtins
@@ -206,7 +206,7 @@ class Parsed:
             line, column = getattr(exc, "lineno", None) or 1, getattr(exc, "offset", None) or 1
             reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
             says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or str(exc) or type(exc).__name__}"
-            fix = "the platform drops the tool or callback: mend the syntax"
+            fix = "the platform drops the tool or callback: fix the syntax"
             if sys.version_info < PLATFORM_VERSION:
                 fix += "; if it is of Python 3.12, run lint with that"
             return finding("CES002", says, fix, path=path, line=line, column=column)

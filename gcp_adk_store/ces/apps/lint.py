@@ -232,7 +232,7 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
         fix = (
             f"write: import {node.id}"
             if missing_module(node.id) is None
-            else "define it, or mend its spelling"
+            else "define it, or fix its spelling"
         )
         yield parsed.found("CES303", f"nothing defines {node.id}: it raises NameError", fix, node)
     yield from check_use(parsed)

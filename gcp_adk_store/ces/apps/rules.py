@@ -204,7 +204,7 @@ def _instruction_of(agent: AgentSpec, app: AgentApp, read: Files) -> Path:
 
 
 def _unknown(what: str, known: Iterable[str]) -> tuple[str, str]:
-    """Return what is wrong with a name, and how to mend it."""
+    """Return what is wrong with a name, and how to fix it."""
     there = ", ".join(sorted(known)) or "none"
     return f"{what} is not in the app; it has: {there}", "correct the name, or add what it names"
 
@@ -365,7 +365,7 @@ def _check_member(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
     is_field = issubclass(of_class, pydantic.BaseModel) and node.attr in of_class.model_fields
     if not (is_field or hasattr(of_class, node.attr)):
         says = f"{name}.{node.attr} does not exist in the platform's reference: it raises AttributeError"
-        yield use.found("CES409", says, "mend the name, or read what the reference has instead", node)
+        yield use.found("CES409", says, "fix the name, or read what the reference has instead", node)
         return
     call = use.parents[node]
     if not isinstance(call, ast.Call) or call.func is not node or not node.attr.startswith("from_"):

@@ -144,7 +144,7 @@ class HostCalls:
     def _exchange(self, call: dict[str, Any], expected: Mapping[str, type]) -> Reply:
         # Copied, for the code goes on changing it; json itself says what cannot be, as on the platform.
         text = json.dumps(call, allow_nan=False, ensure_ascii=False)
-        text.encode()  # A half of a surrogate pair cannot be sent.
+        text.encode()  # A lone surrogate cannot be sent.
         question = json.loads(text)
         with self._turn:
             self.check()

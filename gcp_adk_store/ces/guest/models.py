@@ -48,7 +48,7 @@ def plain(value: Any, where: str, *, depth: int = MAX_DEPTH) -> Any:
 
 
 def sendable(text: str) -> str:
-    """Return *text* with halves of surrogate pairs, which UTF-8 cannot hold, as Python escapes them."""
+    """Return *text* with lone surrogates, which UTF-8 cannot hold, as Python escapes them."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
@@ -81,9 +81,7 @@ def _text(value: str, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as exc:
-        raise NotJsonError(
-            f"{where}: {text[exc.start]!r} at {exc.start} is half of a surrogate pair"
-        ) from None
+        raise NotJsonError(f"{where}: {text[exc.start]!r} at {exc.start} is a lone surrogate") from None
     return text
 
 

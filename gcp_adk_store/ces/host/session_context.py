@@ -284,7 +284,7 @@ def variables_of(
     left, withheld = _WITHHELD_BYTES, []
     for name in seen.keys() - sent.keys():
         left -= len(json.dumps(name))
-        if left >= 0 and sendable(name) == name:  # half of a surrogate pair cannot be sent
+        if left >= 0 and sendable(name) == name:  # a lone surrogate cannot be sent
             withheld.append(name)
     return sent, sorted(withheld)
 

@@ -40,7 +40,7 @@ from gcp_adk_store.codec.writes import (
 )
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Pauses, apart
+from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.settings import SessionLimits
 
@@ -187,7 +187,7 @@ class Documents(Reads):
                     values.put_write(request.writes.add(), item, root=connection.root)
 
             light = all(has_few_keys(item.fields) for item in writes if isinstance(item, Write))
-            await apart(fill, light=light)
+            await offload(fill, light=light)
 
             async def attempt(timeout_s: float) -> list[Written]:
                 with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
@@ -315,7 +315,7 @@ def open_documents(
 
 async def _document(message: Any, *, root: str, read_time: float) -> Document:
     light = message.ByteSize() <= values.LARGE_BYTES
-    return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
+    return await offload(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 
 def _written(item: Write | Delete, result: Any) -> Written:

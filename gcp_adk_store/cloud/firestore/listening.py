@@ -21,7 +21,7 @@ from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoreError, UnavailableError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.operation import label, part_of
 
 logger = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ class _Stream:
         self.document = None
         if self._newest is not None:
             read_time = self._clock.learn(message.target_change.read_time, asked_at=self._asked_at)
-            self.document = await apart(
+            self.document = await offload(
                 lambda: values.from_document(self._newest, root=self._root, read_time=read_time),
                 light=self._newest.ByteSize() <= values.LARGE_BYTES,
             )

@@ -21,7 +21,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectGoneError, RefusedError
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.payloads import LeftFile
@@ -266,7 +266,7 @@ class Objects:
             earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
             if not earlier:
                 return None
-            await fan_out(self._set_custom_time(blob, time) for blob in earlier)
+            await gather(self._set_custom_time(blob, time) for blob in earlier)
             return CHANGED
 
         await read_whole(self._calls.deadline_s, look)

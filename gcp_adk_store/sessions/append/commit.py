@@ -16,7 +16,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import (
     CHANGED,
     READ_AGAIN,
@@ -40,7 +40,7 @@ from gcp_adk_store.model.sessions import (
     events_to_settle,
     settle,
 )
-from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
@@ -90,7 +90,7 @@ class SessionRecorder:
         change: Spilled,
         *,
         merging: bool,
-        hold: Hold | None = None,
+        hold: TurnLease | None = None,
     ) -> Appended:
         """Store events and their change of state in one commit, exactly once.
 
@@ -140,7 +140,7 @@ class SessionRecorder:
         append: Append,
         base: Marker,
         expiry: Expiry | None = None,
-        hold: Hold | None = None,
+        hold: TurnLease | None = None,
     ) -> list[Write]:
         """Return the writes of an append, made in a thread if they are large.
 
@@ -151,7 +151,7 @@ class SessionRecorder:
         until = None if hold is None else hold.renewed(self.storage.documents.clock.now())
         inbox = None if hold is None else hold.inbox_after
         encode = self.storage.layout.append
-        return await apart(
+        return await offload(
             lambda: encode(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
         )
 
@@ -229,7 +229,7 @@ class _Appending:
         *,
         merging: bool,
         new_part: int | None,
-        hold: Hold | None,
+        hold: TurnLease | None,
         put_again: Callable[[], Awaitable[None]],
     ) -> None:
         self.base = base

@@ -16,7 +16,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter, Permit, apart
+from gcp_adk_store.kernel.concurrency import Limiter, Permit, offload
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -64,7 +64,7 @@ class EventEncoder:
             InvalidInputError: a key or a value cannot be stored.
         """
         light = is_light(state)
-        _, spilled = await apart(lambda: self._spill(state, light=light), light=light)
+        _, spilled = await offload(lambda: self._spill(state, light=light), light=light)
         return spilled
 
     async def of_event(self, event: Event) -> EncodedAppend:
@@ -74,7 +74,7 @@ class EventEncoder:
             InvalidInputError: the event is not JSON, or a piece of it is too large.
         """
         light = is_light(event)
-        delta, encoded, change = await apart(lambda: self._encode(event, light=light), light=light)
+        delta, encoded, change = await offload(lambda: self._encode(event, light=light), light=light)
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
@@ -189,7 +189,7 @@ class _Held:
         self._last = events[-1] if events else None
 
 
-class UnderWay:
+class InFlightAppends:
     """The appends of one service that run now, by event loop."""
 
     def __init__(self, limiter: Limiter) -> None:

@@ -12,9 +12,10 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.append.encode import EncodedAppend
-from gcp_adk_store.sessions.append.turn import Hold
+from gcp_adk_store.sessions.append.turn import TurnLease
 
 _MOST_LEFT: Final = 1_000
 """Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
@@ -24,13 +25,13 @@ MOST_BEHIND: Final = 100
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class QueuedAppend:
     """An append that waits for the permit of its session, or for the commit that it goes with."""
 
     session: Session
     event: Event
     loop: asyncio.AbstractEventLoop
-    hold: Hold | None = None
+    hold: TurnLease | None = None
     """The turn that it is a part of."""
     encoded: EncodedAppend | None = None
     is_in_handle: bool = False
@@ -76,23 +77,23 @@ class Queues:
     """Appends that wait, in their order, by event loop and session."""
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[Waiting]] = {}
+        self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[QueuedAppend]] = {}
 
-    def add(self, key: SessionKey, waiting: Waiting) -> None:
+    def add(self, key: SessionKey, waiting: QueuedAppend) -> None:
         """Let *waiting* be the last."""
         self._queues.setdefault((waiting.loop, key), deque()).append(waiting)
 
-    def of(self, key: SessionKey, session: Session) -> list[Waiting]:
+    def of(self, key: SessionKey, session: Session) -> list[QueuedAppend]:
         """Return the appends of the handle *session* that wait in this event loop, in their order."""
         queue = self._queues.get((asyncio.get_running_loop(), key), ())
         return [waiting for waiting in queue if waiting.session is session]
 
-    def first(self, key: SessionKey, loop: asyncio.AbstractEventLoop) -> Waiting | None:
+    def first(self, key: SessionKey, loop: asyncio.AbstractEventLoop) -> QueuedAppend | None:
         """Return the append that waits longest; ``None`` if none waits."""
         queue = self._queues.get((loop, key))
         return queue[0] if queue else None
 
-    def take(self, key: SessionKey, waiting: Waiting) -> bool:
+    def take(self, key: SessionKey, waiting: QueuedAppend) -> bool:
         """Let *waiting* wait no longer; return whether it did until now."""
         queue = self._queues.get((waiting.loop, key), deque())
         if waiting not in queue:
@@ -103,7 +104,7 @@ class Queues:
         return True
 
 
-class Behind:
+class PendingAppends:
     """Appends that returned before they were stored, and the failures of such appends, by their handles.
 
     After a failure nothing else is appended through the handle: what is stored of it is always the beginning
@@ -111,20 +112,29 @@ class Behind:
     """
 
     def __init__(self) -> None:
-        self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, Waiting]] = {}
+        self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, QueuedAppend]] = {}
         self._failures: dict[int, _Failure] = {}
         self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
         """Failures that nobody has got, of handles that are gone: the first of each session."""
 
-    def add(self, key: SessionKey, waiting: Waiting, task: "asyncio.Task[Event]") -> None:
+    def add(self, key: SessionKey, waiting: QueuedAppend, task: "asyncio.Task[Event]") -> None:
         """Remember that *task* stores *waiting*, which is in its handle."""
         self._tasks[task] = key, waiting
         task.add_done_callback(self._end)
 
-    def __bool__(self) -> bool:
-        return bool(self._tasks)
+    async def ready(self, operation: Operation) -> None:
+        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
+        if not self._tasks:
+            return
+        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
 
-    async def stored(self, concerns: Callable[[SessionKey, Waiting], bool]) -> None:
+        def concerns(key: SessionKey, waiting: QueuedAppend) -> bool:
+            of_app = waiting.encoded is not None and bool(waiting.encoded.append.delta.app)
+            return app in (None, key.app) and (of_app or user in (None, key.user))
+
+        await self.stored(concerns)
+
+    async def stored(self, concerns: Callable[[SessionKey, QueuedAppend], bool]) -> None:
         """Wait for the appends of this event loop that are chosen and have begun before this call."""
         loop = asyncio.get_running_loop()
         tasks = [

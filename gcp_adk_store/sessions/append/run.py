@@ -9,7 +9,6 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.kernel.concurrency import Limiter, Lru
-from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.sessions.append.commit import Appended, PartlyHeldError, SessionRecorder
@@ -18,12 +17,12 @@ from gcp_adk_store.sessions.append.encode import (
     EventEncoder,
     Follower,
     HeldEvents,
-    UnderWay,
+    InFlightAppends,
     learn,
     report_unawaited,
     rewound,
 )
-from gcp_adk_store.sessions.append.queue import Behind, Queues, Waiting, again
+from gcp_adk_store.sessions.append.queue import PendingAppends, QueuedAppend, Queues, again
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of, without_temporary
 from gcp_adk_store.settings import SessionLimits
@@ -65,10 +64,11 @@ class Appender:
         self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
         self._held = HeldEvents()
         self._queues = Queues()
-        self._behind = Behind()
-        self._under_way = UnderWay(self.permits)
+        self._behind = PendingAppends()
+        self.ready = self._behind.ready
+        self._under_way = InFlightAppends(self.permits)
 
-    async def append(self, key: SessionKey, mine: Waiting) -> Event:
+    async def append(self, key: SessionKey, mine: QueuedAppend) -> Event:
         """Store the event of *mine* and apply it to its handle; return the event."""
         self._queues.add(key, mine)
         return await self._wait(key, mine)
@@ -86,19 +86,7 @@ class Appender:
         await self._behind.stored(lambda other, _: other == key)
         self._behind.require_all(key)
 
-    async def ready(self, operation: Operation) -> None:
-        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
-        if not self._behind:
-            return
-        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
-
-        def concerns(key: SessionKey, waiting: Waiting) -> bool:
-            of_app = waiting.encoded is not None and bool(waiting.encoded.append.delta.app)
-            return app in (None, key.app) and (of_app or user in (None, key.user))
-
-        await self._behind.stored(concerns)
-
-    async def append_behind(self, key: SessionKey, mine: Waiting) -> Event:
+    async def append_behind(self, key: SessionKey, mine: QueuedAppend) -> Event:
         """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn."""
         session, event = mine.session, mine.event
         self._behind.require_whole(session)
@@ -123,21 +111,21 @@ class Appender:
             self._behind.require_whole(session)
         return mine.event
 
-    def _is_known(self, key: SessionKey, waiting: Waiting) -> bool:
+    def _is_known(self, key: SessionKey, waiting: QueuedAppend) -> bool:
         """Return whether storage may hold the event already; not of one that is in its handle unstored."""
         if waiting.held is not None:
             return False
         waiting.is_in_handle = self._held.holds(waiting.session, waiting.event.id)
         return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))
 
-    def _is_in_tail(self, waiting: Waiting) -> bool:
+    def _is_in_tail(self, waiting: QueuedAppend) -> bool:
         """Return whether the tail that the handle knows may hold the event, also if it is unknown."""
         base = marker_of(waiting.session)
         if base is None or waiting.encoded is None:
             return True
         return self._reader.tails.may_hold(base, waiting.encoded.append)
 
-    async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
+    async def _wait(self, key: SessionKey, mine: QueuedAppend) -> Event:
         """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
         try:
             permit = await self.permits.acquire(key)
@@ -161,11 +149,11 @@ class Appender:
             mine.outcome.add_done_callback(report_unawaited)
             raise
 
-    async def _permitted(self, key: SessionKey, first: Waiting) -> Event:
+    async def _permitted(self, key: SessionKey, first: QueuedAppend) -> Event:
         async with self._running.permit():
             return await self._lead(key, first)
 
-    async def _lead(self, key: SessionKey, first: Waiting) -> Event:
+    async def _lead(self, key: SessionKey, first: QueuedAppend) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
         if first.held is None:
             apply_temporary(first.session, first.event)
@@ -191,12 +179,12 @@ class Appender:
             raise
         return first.event
 
-    def _recognised(self, key: SessionKey, redelivered: Waiting) -> Event:
+    def _recognised(self, key: SessionKey, redelivered: QueuedAppend) -> Event:
         """Remember an event that storage has, also for handles that were read without it; return it."""
         self._delivered.put((key, redelivered.event.id), value=True)
         return without_temporary(redelivered.event)
 
-    def _require_whole(self, group: Sequence[Waiting]) -> None:
+    def _require_whole(self, group: Sequence[QueuedAppend]) -> None:
         """Require that no event of the same handle before one of *group* failed, if it was left behind.
 
         Nobody awaits this commit, so the failure stays to be reported.
@@ -206,13 +194,13 @@ class Appender:
             if failure is not None:
                 raise failure
 
-    def _fail(self, key: SessionKey, group: Sequence[Waiting], failure: BaseException) -> None:
+    def _fail(self, key: SessionKey, group: Sequence[QueuedAppend], failure: BaseException) -> None:
         """Let no event follow those of *group* that are in their handles and not stored."""
         for member in group:
             if member.held is not None and not member.is_stored:
                 self._behind.fail(key, member.session, failure)
 
-    async def _gather(self, key: SessionKey, group: list[Waiting]) -> None:
+    async def _gather(self, key: SessionKey, group: list[QueuedAppend]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; encode them."""
         size = group[0].size
         while following := self._queues.first(key, group[0].loop):
@@ -237,7 +225,7 @@ class Appender:
                     apply_temporary(following.session, following.event)
                 group.append(following)
 
-    def _may_follow(self, key: SessionKey, group: Sequence[Waiting], following: Waiting) -> bool:
+    def _may_follow(self, key: SessionKey, group: Sequence[QueuedAppend], following: QueuedAppend) -> bool:
         """Return whether an append may go with *group*, before it is encoded."""
         first, event = group[0], following.event
         if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
@@ -251,7 +239,7 @@ class Appender:
         markers = marker_of(first.session), marker_of(following.session)
         return self._merging and None not in markers
 
-    async def _store(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+    async def _store(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
         """Store *group*, together or else one by one, and set the outcomes of all but the first.
 
         Raises:
@@ -275,7 +263,7 @@ class Appender:
         if failure is not None:
             raise failure
 
-    async def _commit(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+    async def _commit(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
         """Store *group* in one commit, apply it to the handles, and set the outcomes."""
         self._require_whole(group)
         encoded = [member.encoded for member in group if member.encoded is not None]
@@ -301,7 +289,7 @@ class Appender:
     async def _follow(
         self,
         key: SessionKey,
-        group: Sequence[Waiting],
+        group: Sequence[QueuedAppend],
         encoded: Sequence[EncodedAppend],
         handles: Sequence[Session],
         appended: Appended,
@@ -328,7 +316,7 @@ class Appender:
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
 
-    def _end_held(self, key: SessionKey, group: Sequence[Waiting]) -> None:
+    def _end_held(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
         """End appends whose events were stored before."""
         for member in group:
             self._delivered.put((key, member.event.id), value=True)
@@ -337,7 +325,7 @@ class Appender:
                 member.event = without_temporary(member.event)
             member.end()
 
-    def _tell(self, group: Sequence[Waiting]) -> None:
+    def _tell(self, group: Sequence[QueuedAppend]) -> None:
         """Tell the follower of the events of *group*, whose handles are equal to storage."""
         for member in group:
             if self.follower is not None and member.held is not None:
@@ -355,7 +343,7 @@ class Appender:
             if marker_of(handle) == before:
                 mark(handle, sealed)
 
-    def _apply(self, member: Waiting, encoded: EncodedAppend) -> None:
+    def _apply(self, member: QueuedAppend, encoded: EncodedAppend) -> None:
         """Make the handle of *member* equal to storage with its event."""
         session = member.session
         event = without_temporary(member.event)

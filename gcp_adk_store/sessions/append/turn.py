@@ -17,7 +17,7 @@ from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 
-class Hold:
+class TurnLease:
     """A turn of a session that this process holds, and what it knows of the stored session.
 
     Appends of one session in a process follow each other, so no two change it at once.
@@ -196,10 +196,10 @@ class Hold:
         )
 
 
-_HELD: Final[ContextVar[tuple[Hold, ...]]] = ContextVar("adk_store_turns", default=())
+_HELD: Final[ContextVar[tuple[TurnLease, ...]]] = ContextVar("adk_store_turns", default=())
 
 
-def held(storage: SessionStorage, key: SessionKey) -> Hold | None:
+def held(storage: SessionStorage, key: SessionKey) -> TurnLease | None:
     """Return the turn of a session of *storage* that the running code is a part of.
 
     Tasks that it starts have a copy of its context, and so its turn, also after the turn has ended.
@@ -210,18 +210,18 @@ def held(storage: SessionStorage, key: SessionKey) -> Hold | None:
     return None
 
 
-def enter(hold: Hold) -> None:
+def enter(hold: TurnLease) -> None:
     """Make the running code a part of the turn *hold*."""
     _HELD.set((*_HELD.get(), hold))
 
 
-def leave(hold: Hold) -> None:
+def leave(hold: TurnLease) -> None:
     """Make the running code a part of *hold* no more, in whichever context it runs."""
     _HELD.set(tuple(other for other in _HELD.get() if other is not hold))
 
 
 @contextmanager
-def within(hold: Hold) -> Iterator[None]:
+def within(hold: TurnLease) -> Iterator[None]:
     """Let the block be a part of the turn *hold*."""
     before = _HELD.get()
     enter(hold)

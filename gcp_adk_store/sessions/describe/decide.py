@@ -173,6 +173,6 @@ def _require_text(what: str, text: Any, *, limit: int, way_out: str | None) -> N
         raise InvalidInputError(f"{what} has {len(text)} characters, the limit is {limit}: shorten it")
     if wrong := _NOT_IN_A_LINE.search(text):
         raise InvalidInputError(
-            f"{what} has a control character, a line break or half of a surrogate pair at {wrong.start()}: "
+            f"{what} has a control character, a line break or a lone surrogate at {wrong.start()}: "
             "leave it out"
         )

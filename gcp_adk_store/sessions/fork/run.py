@@ -18,7 +18,7 @@ from gcp_adk_store.errors import (
     PayloadMissingError,
     SessionMissingError,
 )
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point, fold, genesis
@@ -29,7 +29,7 @@ from gcp_adk_store.model.session_fields import Expiry, Summary
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_texts
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
-from gcp_adk_store.sessions.lifecycle.building import Making
+from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
 from gcp_adk_store.sessions.read.completion import Found, refs_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader
@@ -89,8 +89,8 @@ class _Fork:
 class SessionForks:
     """Forks the sessions below one prefix of a database.
 
-    :class:`~gcp_adk_store.sessions.lifecycle.building.Making` writes a fork: it is complete when readers
-    see it.
+    A :class:`~gcp_adk_store.sessions.lifecycle.building.SessionBuilder` writes each: it is complete when
+    readers see it.
     """
 
     def __init__(
@@ -183,14 +183,14 @@ class SessionForks:
             times += [segment.running_max for segment in segments[-1:]]
             segments.append(Segment(texts=tail, running_max=max(times), chain_begin=b"", chain_end=b""))
             tail = []
-        segments = await apart(
+        segments = await offload(
             lambda: chained(segments, genesis(epoch)), light=len(past.events) <= _LIGHT_EVENTS
         )
         if segments:
             segments[0] = replace(segments[0], initial=initial)
         state, payloads = past.stored.state, list[Payload]()
         if past.changed:
-            state, payloads = await apart(
+            state, payloads = await offload(
                 partial(
                     spill_state,
                     state,
@@ -211,7 +211,9 @@ class SessionForks:
             parts_at = expiry.of_new_part(clock.now())
             expiry = expiry.with_part_until(parts_at if spilled or segments else None)
         time = platform_time.get_time()
-        summary = await apart(lambda: Summary.of([one.event for one in events]), light=count <= _LIGHT_EVENTS)
+        summary = await offload(
+            lambda: Summary.of([one.event for one in events]), light=count <= _LIGHT_EVENTS
+        )
         sealed_head = segments[-1].chain_end if segments else genesis(epoch)
         stored = StoredSession(
             key=target,
@@ -265,7 +267,7 @@ class SessionForks:
             return {}, {}
         texts = [*(text for segment in segments for text in segment.texts), *tail]
         wholes = {number: ref for number in numbers if (ref := references(texts[number]).get(WHOLE))}
-        changed = await apart(
+        changed = await offload(
             lambda: {number: text_elsewhere(texts[number]) for number in numbers if number not in wholes},
             light=len(numbers) <= _LIGHT_CHANGES,
         )
@@ -274,7 +276,7 @@ class SessionForks:
         for number, ref in wholes.items():
             data = await self._storage.payloads.get(owner, ref)
             change = partial(payload_elsewhere, texts[number], ref, data)
-            changed[number], anew[ref] = await apart(change, light=False)
+            changed[number], anew[ref] = await offload(change, light=False)
         return changed, anew
 
     async def _references(
@@ -298,14 +300,14 @@ class SessionForks:
     async def _store(self, fork: _Fork, past: Past, artifacts: ArtifactCopies | None) -> str:
         """Write the documents of *fork*, and copy its artifacts; return the session's update time."""
         stored, layout = fork.stored, self._storage.layout
-        header, parts = await apart(
+        header, parts = await offload(
             partial(fork_writes, layout, stored, fork.segments, summary=fork.summary, parts_at=fork.parts_at),
             light=False,
         )
         *earlier, last = in_commits(parts)
         has_artifacts = artifacts is not None and await artifacts.choose(_artifacts_of(past))
         copies = artifacts if has_artifacts else None
-        making = Making(
+        making = SessionBuilder(
             self._storage,
             self._reader,
             self._lifecycle,

@@ -11,7 +11,7 @@ from gcp_adk_store.model.history import digests_of, fold
 
 
 class Help(enum.Enum):
-    """Who mends a fault that has no repair of its own."""
+    """Who repairs a fault that has no repair of its own."""
 
     PERSON = "person"
     """A person decides: the stored data does not tell which of two values is right."""
@@ -145,11 +145,11 @@ class Fault:
     says: str
     """What was found: counts, sizes and hashes, never content."""
     repair: Sequence[Write | Delete] = ()
-    """The writes that mend it, each under the update time that was seen; empty if its help is another."""
+    """The writes that repair it, each under the update time that was seen; empty if its help is another."""
 
     @property
     def help(self) -> Help:
-        """Who mends it."""
+        """Who repairs it."""
         help_ = CODES[self.code].help
         if self.repair:
             return Help.REPAIR
@@ -212,7 +212,7 @@ def digest_faults(
     if found is not None and [*found] == right:
         return []
     in_segment = "body" in document.fields
-    mended: FieldValue = b"".join(right) if in_segment else [*right]
+    repaired: FieldValue = b"".join(right) if in_segment else [*right]
     says = f"are not those of the {len(texts)} events"
-    repair = (setting(document.path, document.update_time, {"digests": mended}),)
+    repair = (setting(document.path, document.update_time, {"digests": repaired}),)
     return [Fault(code="FSCK117", path=document.path, item="digests", says=says, repair=repair)]

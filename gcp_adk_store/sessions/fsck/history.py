@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
-from gcp_adk_store.codec.redactions import told_by
+from gcp_adk_store.codec.redactions import audit_in
 from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import fold, genesis, replaced_by
@@ -79,7 +79,7 @@ class Redactions:
                 )
             )
             return
-        told = told_by(text)
+        told = audit_in(text)
         for one in told.events if told is not None else ():
             if one.position < position:
                 self._told[one.position, one.sha256].append((position, one.marker))

@@ -146,7 +146,7 @@ class Checker:
             yield fault
 
     async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Mend *faults* whose documents are as they were seen; return those that were mended."""
+        """Repair *faults* whose documents are as they were seen; return those that were repaired."""
         done: set[str] = set()
         for writes in merged(faults):
             if await commit_once(self._storage.documents, writes) is None:

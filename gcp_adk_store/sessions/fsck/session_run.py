@@ -11,7 +11,7 @@ from gcp_adk_store.codec.segments import unpack_initial
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment
@@ -129,7 +129,7 @@ class SessionLook:
                     Fault(code="FSCK201", path=self._header.path, item=f"segment {number}", says="is missing")
                 )
                 continue
-            segment, found = await apart(partial(read_counted_segment, document), light=False)
+            segment, found = await offload(partial(read_counted_segment, document), light=False)
             self.faults += found
             if segment is None:
                 continue
@@ -162,7 +162,7 @@ class SessionLook:
     async def _add(self, path: str, texts: Sequence[str], begin: bytes, end: bytes, *, code: str) -> None:
         events: list[StoredEvent | None] = []
         refs: list[PayloadRef] = []
-        decoded = await apart(partial(_decoded, texts), light=len(texts) < 2)  # noqa: PLR2004
+        decoded = await offload(partial(_decoded, texts), light=len(texts) < 2)  # noqa: PLR2004
         for number, one in enumerate(decoded):
             if isinstance(one, str):
                 self.faults.append(Fault(code="FSCK111", path=path, item=f"event {number}", says=one))
@@ -176,14 +176,14 @@ class SessionLook:
                 refs += () if event is None else event.missing.values()
             events.append(event)
         run = Run(path=path, texts=texts, events=events, begin=begin, end=end, code=code, references=refs)
-        await apart(partial(self.history.add, run), light=False)
+        await offload(partial(self.history.add, run), light=False)
 
     async def _completed(self, event: StoredEvent, whole: PayloadRef, path: str) -> StoredEvent | None:
         data = await self._reading.get(whole, path)
         if data is None:
             return None
         try:
-            return await apart(partial(complete_event, event, {whole: data}), light=False)
+            return await offload(partial(complete_event, event, {whole: data}), light=False)
         except StoredDataError as exc:
             self._reading.damaged(whole, path, exc)
             return None
@@ -209,7 +209,7 @@ class SessionLook:
         if data is None:
             return None
         try:
-            unpacked = await apart(partial(unpack_initial, initial, data), light=False)
+            unpacked = await offload(partial(unpack_initial, initial, data), light=False)
         except StoredDataError as exc:
             self._reading.damaged(initial, path, exc)
             return None
@@ -231,7 +231,7 @@ class SessionLook:
                 if data is None:
                     continue
                 try:
-                    value = await apart(partial(unpack_value, difference.ref, data), light=False)
+                    value = await offload(partial(unpack_value, difference.ref, data), light=False)
                 except StoredDataError as exc:
                     self._reading.damaged(difference.ref, header.path, exc)
                     continue

@@ -56,7 +56,7 @@ class Header:
         *,
         without: Sequence[str] = (),
     ) -> Fault:
-        """Return a fault of the document; *fields* and *without* mend it."""
+        """Return a fault of the document; *fields* and *without* repair it."""
         if fields is None:
             return Fault(code=code, path=self.path, item=item, says=says)
         repair = setting(
@@ -69,7 +69,7 @@ def read_header(document: Document) -> Header | Fault:
     """Return the session in *document*, or why it cannot be read.
 
     What the reader refuses because two fields contradict each other does not count here: the checks of the
-    single fields tell it, and mend it.
+    single fields tell it, and repair it.
     """
     fields = document.fields
     try:
@@ -300,7 +300,7 @@ def _tail_faults(header: Header, *, is_broken: bool) -> list[Fault]:
 
 
 def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:
-    """Return the fault of one key of the state; the events' value mends it if the chain *is_proven*."""
+    """Return the fault of one key of the state; the events' value repairs it if the chain *is_proven*."""
     key = difference.key
     fields: dict[str, FieldValue] | None = None
     repair: tuple[Write, ...] = ()

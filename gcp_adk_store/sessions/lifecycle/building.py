@@ -22,7 +22,7 @@ from gcp_adk_store.sessions.read.storage import SessionStorage
 logger = logging.getLogger(__name__)
 
 
-class Making:
+class SessionBuilder:
     """One session that is being made; ``async with`` removes its parts if the block fails.
 
     The session becomes visible with its document. If one commit does not take all its segments, or artifacts

@@ -19,7 +19,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import apart, beside
+from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
@@ -27,7 +27,6 @@ from gcp_adk_store.model.session_fields import Expiry, Turns
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.sessions.lifecycle.format import claim, read_deletions
-from gcp_adk_store.sessions.read.payloads import not_provisioned
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -166,7 +165,7 @@ class SessionLifecycle:
         documents, layout = self._storage.documents, self._storage.layout
 
         async def look() -> _Seen:
-            return await beside(
+            return await both(
                 self._reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
             )
 
@@ -197,7 +196,7 @@ class SessionLifecycle:
             # The first answer tells Firestore's time: once in a process, the read comes before the commit.
             reading = asyncio.create_task(self._reader.shared_state(key.owner))
             await reading
-        packed = await apart(
+        packed = await offload(
             lambda: pack_initial(
                 initial.state.session, place=self._storage.payloads.place, light=initial.state.is_light
             ),
@@ -212,7 +211,7 @@ class SessionLifecycle:
             expiry = Expiry.begin(ttl_seconds, now=now)
             parts_at = expiry.of_new_part(now)
             expiry = expiry.with_part_until(parts_at if spilled else None)
-        writes = await apart(
+        writes = await offload(
             lambda: layout.create(
                 key,
                 epoch=epoch,
@@ -227,7 +226,9 @@ class SessionLifecycle:
         await self._storage.put(key, epoch, initial, parts_at=parts_at)
         reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
         try:
-            update_time = await self.commit_new(key, writes, epoch=epoch, refused=not_provisioned)
+            update_time = await self.commit_new(
+                key, writes, epoch=epoch, refused=NotProvisionedError.of_database
+            )
         except BaseException:
             reading.cancel()
             await asyncio.wait([reading])

@@ -27,7 +27,7 @@ from gcp_adk_store.errors import (
     StoredDataError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Pauses, apart, beside, fan_out, paced
+from gcp_adk_store.kernel.concurrency import Pauses, both, gather, offload, yielding
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -136,10 +136,12 @@ class Listings:
         if left_out.first is not None and not found:
             raise left_out.first  # an empty answer would say that there are no sessions
         warn_of(left_out.sessions)
-        sessions = await paced(to_session(one) for one in found)
+        sessions = await yielding(to_session(one) for one in found)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
-        in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
-        return ListSessionsResponse(sessions=await paced(heapq.merge(*in_order, key=_by_update)))
+        in_order = await yielding(
+            sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs
+        )
+        return ListSessionsResponse(sessions=await yielding(heapq.merge(*in_order, key=_by_update)))
 
     async def page(
         self,
@@ -199,7 +201,7 @@ class Listings:
         sessions = await self._complete(chosen, states, left_out)
         next_cursor = None if place is None else encode_page_cursor(listing, *place)
         return SessionPage(
-            sessions=await paced(to_session(one) for one in sessions),
+            sessions=await yielding(to_session(one) for one in sessions),
             infos=[infos[one.stored.key] for one in sessions],
             unreadable=left_out.sessions,
             next_cursor=next_cursor,
@@ -214,7 +216,7 @@ class Listings:
             documents = await query
             return documents, None if with_state else _NO_STATE
         owner = UserKey(app=app, user=user)
-        documents, shared = await beside(query, self._reader.shared_state(owner))
+        documents, shared = await both(query, self._reader.shared_state(owner))
         return documents, {owner: shared}
 
     async def _headers(
@@ -287,7 +289,7 @@ class Listings:
 
         Those that lack a payload, or whose user's state cannot be read, are left out.
         """
-        living = await paced((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
+        living = await yielding((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
         if states is None:
             states, damaged = await self._states_of([owner for _, owner in living])
             for one, owner in living if damaged else ():
@@ -304,12 +306,12 @@ class Listings:
             for one, owner in living[start : start + _COMPLETED_AT_ONCE]:
                 if owner not in light:
                     light[owner] = is_light((states[owner].app, states[owner].user))
-                shared = await apart(partial(_own, states[owner]), light=light[owner])
+                shared = await offload(partial(_own, states[owner]), light=light[owner])
                 some.append(Found(stored=one, shared=shared, events=[]))
                 if pauses.is_due:
                     await pauses.take()
             if any(refers(one.stored.state) for one in some):  # most sessions have no payloads
-                completed = await fan_out(self._completed(one.stored, one.shared, left_out) for one in some)
+                completed = await gather(self._completed(one.stored, one.shared, left_out) for one in some)
                 some = [one for one in completed if one is not None]
             found += some
         return found
@@ -374,7 +376,7 @@ class Listings:
             documents = await self._storage.documents.get(paths)
             if app is None:
                 app = await self._reader.lasting_state(layout.app_payloads(some[0].app), documents.pop())
-            await fan_out(state_of(owner, document) for owner, document in zip(some, documents, strict=True))
+            await gather(state_of(owner, document) for owner, document in zip(some, documents, strict=True))
         return states, damaged
 
 

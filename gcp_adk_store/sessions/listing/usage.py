@@ -13,7 +13,7 @@ from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
-from gcp_adk_store.kernel.concurrency import Lru, Pauses, apart
+from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import is_cut
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
@@ -397,4 +397,4 @@ async def usage_of(key: SessionKey, reader: SessionReader, events: SessionEvents
             counter.add(await events.completed(stored, event, only_whole=True))
             if pauses.is_due:
                 await pauses.take()
-    return await apart(counter.usage, light=counter.turns <= _LIGHT_TURNS)
+    return await offload(counter.usage, light=counter.turns <= _LIGHT_TURNS)

@@ -21,7 +21,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Pauses, apart, fan_out
+from gcp_adk_store.kernel.concurrency import Pauses, gather, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
@@ -104,7 +104,7 @@ class CompletingReader:
                 raise PayloadMissingError(f"payloads of {mine.path} are gone: {lost}")
             try:
                 selected = [
-                    await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
+                    await offload(partial(complete_event, event, found), light=WHOLE not in event.missing)
                     for event in selected
                 ]
             except StoredDataError as exc:
@@ -120,7 +120,7 @@ class CompletingReader:
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         found = await self._fetch(mine, {ref}, placeholders=self._placeholders)
         try:
-            completed = await apart(partial(complete_event, event, found), light=False)
+            completed = await offload(partial(complete_event, event, found), light=False)
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
         return with_warning(completed).event
@@ -161,7 +161,7 @@ class CompletingReader:
         found = await self._fetch(owner, set(refs.values()))
         try:
             unpacked = {
-                key: await apart(partial(unpack_value, ref, found[ref]), light=False)
+                key: await offload(partial(unpack_value, ref, found[ref]), light=False)
                 for key, ref in refs.items()
             }
         except StoredDataError as exc:
@@ -185,7 +185,7 @@ class CompletingReader:
                 return None
 
         wanted = sorted(refs, key=lambda ref: ref.sha256)
-        found = await fan_out(get(ref) for ref in wanted)
+        found = await gather(get(ref) for ref in wanted)
         return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
 
 
@@ -220,7 +220,7 @@ async def decode_events(
 
 async def decoded(read: Callable[[Document], T], document: Document) -> T:
     """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
-    return await apart(partial(read, document), light=has_few_keys(document.fields))
+    return await offload(partial(read, document), light=has_few_keys(document.fields))
 
 
 def refers(state: Mapping[str, Any]) -> bool:

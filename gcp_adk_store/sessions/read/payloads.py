@@ -20,7 +20,7 @@ from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page
 from gcp_adk_store.errors import NotProvisionedError, PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import fan_out
+from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import (
     Documents,
     ObjectExistsError,
@@ -69,14 +69,6 @@ async def pages(
         if is_last:
             return
         page = replace(page, after=(0.0, found[-1].path))
-
-
-def not_provisioned() -> NotProvisionedError:
-    """Return the error for a database that refuses a new document which requires nothing."""
-    return NotProvisionedError(
-        "the Firestore database does not exist or is not in native mode; create it, or correct project "
-        "and database"
-    )
 
 
 async def renew(
@@ -177,7 +169,7 @@ class BucketPayloads:
             except ObjectExistsError:
                 pass  # only the answer to an earlier attempt was lost
 
-        await fan_out(copy(ref) for ref in refs)
+        await gather(copy(ref) for ref in refs)
         return gone
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
@@ -187,7 +179,7 @@ class BucketPayloads:
     async def remove_all(self, owner: PayloadOwner) -> None:
         """Remove all payloads of *owner*, in parallel; harmless when repeated."""
         names = await self._objects.names(self._folder(owner), delimiter=None)
-        await fan_out(self._objects.delete(name, generation=None) for name in names)
+        await gather(self._objects.delete(name, generation=None) for name in names)
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners, a page at a time."""
@@ -201,7 +193,7 @@ class BucketPayloads:
 
     async def remove(self, payloads: Sequence[StoredPayload]) -> None:
         """Remove *payloads*, also those that were put again; harmless when repeated."""
-        await fan_out(self._objects.delete(payload.name, generation=None) for payload in payloads)
+        await gather(self._objects.delete(payload.name, generation=None) for payload in payloads)
 
     async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; return whether it is gone."""
@@ -225,7 +217,7 @@ class ChunkPayloads:
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             some = writes[start : start + _CHUNKS_PER_COMMIT]
             if await commit_once(self._documents, some) is None:
-                raise not_provisioned()
+                raise NotProvisionedError.of_database()
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """As in a bucket."""
@@ -251,7 +243,7 @@ class ChunkPayloads:
             else:
                 await self.put(target, Payload(ref=ref, data=data), parts_at=parts_at)
 
-        await fan_out(copy(ref) for ref in refs)
+        await gather(copy(ref) for ref in refs)
         return gone
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
@@ -330,7 +322,7 @@ class Payloads:
 
     async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None) -> None:
         """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
-        await fan_out(
+        await gather(
             self.at(payload.ref.place).put(owner, payload, parts_at=parts_at) for payload in payloads
         )
         for payload in payloads:

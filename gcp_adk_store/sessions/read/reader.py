@@ -19,7 +19,7 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Lru, Pauses, apart
+from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -241,7 +241,7 @@ class SessionReader(CompletingReader):
         found = await self._fetch(mine, {one.missing[WHOLE] for one in events if WHOLE in one.missing})
         try:
             return [
-                with_warning(await apart(partial(complete_event, one, found), light=False))
+                with_warning(await offload(partial(complete_event, one, found), light=False))
                 if WHOLE in one.missing
                 else one
                 for one in events
@@ -259,7 +259,7 @@ class SessionReader(CompletingReader):
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         found = await self._fetch(mine, {initial})
         try:
-            return await apart(partial(unpack_initial, initial, found[initial]), light=False)
+            return await offload(partial(unpack_initial, initial, found[initial]), light=False)
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 

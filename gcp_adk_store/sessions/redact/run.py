@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
 )
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
 from gcp_adk_store.model.keys import SessionKey
@@ -173,7 +173,7 @@ class Redactor:
         time = self._storage.documents.clock.now()
         named = [_refs_of(text, one) for text, one in zip(seen.texts, seen.past.events, strict=True)]
         markers = {
-            number: await apart(
+            number: await offload(
                 partial(
                     marker_of,
                     seen.texts[number],
@@ -237,7 +237,7 @@ class Redactor:
             decode_event(markers[number]).event if number in markers else one
             for number, one in enumerate(events)
         ]
-        summary = await apart(lambda: Summary.of([*now, audit.event]), light=False)
+        summary = await offload(lambda: Summary.of([*now, audit.event]), light=False)
         texts = [markers.get(number, text) for number, text in enumerate(seen.texts)]
         scopes = split_scopes(cleared)
         header = redaction_write(
@@ -272,7 +272,7 @@ class Redactor:
             write = partial(
                 rewritten, document.path, replace(segment, texts=texts), must=document.update_time
             )
-            writes.append(await apart(write, light=False))
+            writes.append(await offload(write, light=False))
         return writes
 
     async def _kept_state(self, seen: _Seen, events: Sequence[Event]) -> list[str]:

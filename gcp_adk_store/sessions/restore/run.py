@@ -7,7 +7,7 @@ from typing import Any
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.events import references
-from gcp_adk_store.codec.redactions import audits_again, lost_audits, told_by
+from gcp_adk_store.codec.redactions import audit_in, audits_again, lost_audits
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
@@ -17,7 +17,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import apart, beside
+from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point
@@ -136,7 +136,7 @@ class Restorer:
 
         async def look() -> _Look:
             nonlocal planned
-            stored, notes = await beside(
+            stored, notes = await both(
                 self._reader.stored(key),
                 self._storage.documents.query(layout.session(key), restores_collection(layout)),
             )
@@ -202,12 +202,12 @@ class Restorer:
         audits = audits_again(
             lost_audits(past.texts, past.count), time=self._storage.documents.clock.now(), limits=self._limits
         )
-        back = await apart(
+        back = await offload(
             lambda: behind(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
             light=False,
         )
         kept = [*(one.event for one in past.events[: past.count]), *(audit.event for audit in audits)]
-        summary = await apart(lambda: Summary.of(kept), light=False)
+        summary = await offload(lambda: Summary.of(kept), light=False)
         left = Restore(
             epoch=stored.epoch,
             restore_id=restore_id,
@@ -230,7 +230,7 @@ class Restorer:
 
         parts_at = None
         if change.session:
-            await apart(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
+            await offload(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
             parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
             await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
         unused = await self._unused(stored, past, state)
@@ -238,7 +238,7 @@ class Restorer:
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
         )
         return _Planned(
-            writes=await apart(lambda: encode(expiry), light=False), restore=left, payloads=unused
+            writes=await offload(lambda: encode(expiry), light=False), restore=left, payloads=unused
         )
 
     async def _unused(
@@ -317,7 +317,7 @@ def has_other_restores(stored: StoredSession, base: StoredSession | None) -> boo
 
 def _is_at_point(past: Past) -> bool:
     """Return whether nothing is after the point but events that tell again of redactions before it."""
-    later = [told_by(text) for text in past.texts[past.count :]]
+    later = [audit_in(text) for text in past.texts[past.count :]]
     if any(told is None or told.state_keys for told in later):
         return False
     events = [one for told in later if told is not None for one in told.events]

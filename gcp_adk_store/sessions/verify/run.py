@@ -8,7 +8,7 @@ from typing import Final
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
-from gcp_adk_store.kernel.concurrency import apart
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
@@ -96,7 +96,7 @@ class _Verification:
             begin, end = stored.chain_sealed, stored.chain
             tail = Run(self._path, stored.tail, [], begin, end, "tail", digests=stored.digests)
             await self._add(tail)
-        heads = await apart(self._heads, light=False)
+        heads = await offload(self._heads, light=False)
         unfit, anchored = unfit_anchor(self._anchors or (), heads)
         if is_whole:
             broken = (
@@ -131,7 +131,7 @@ class _Verification:
                 if document is None:
                     return self._unreadable(path, "the segment is missing")
                 try:
-                    segment: Segment = await apart(partial(read_segment, document), light=False)
+                    segment: Segment = await offload(partial(read_segment, document), light=False)
                 except StoredDataError as exc:
                     return self._unreadable(path, str(exc))
                 begin, end = segment.chain_begin, segment.chain_end
@@ -141,7 +141,7 @@ class _Verification:
 
     async def _add(self, run: Run) -> None:
         self._runs.append((run, self._history.events))
-        await apart(partial(self._history.add, run), light=False)
+        await offload(partial(self._history.add, run), light=False)
 
     def _judged(self) -> HistoryBreak | None:
         """Return the first run that the chain does not prove."""

@@ -199,7 +199,7 @@ def check_object_name(name: object) -> str:
     try:
         size = len(name.encode())
     except UnicodeEncodeError as exc:
-        # JSON can encode half of a surrogate pair; UTF-8 cannot.
+        # JSON can encode a lone surrogate; UTF-8 cannot.
         raise bad_request(f"Invalid object name: {name!r}") from exc
     if size > MAX_OBJECT_NAME_BYTES:
         raise bad_request(f"An object name of {size} bytes exceeds the limit of {MAX_OBJECT_NAME_BYTES}")

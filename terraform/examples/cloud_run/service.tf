@@ -124,7 +124,7 @@ resource "google_cloud_run_v2_service" "agent" {
         }
       }
 
-      # It asks the process alone, not Firestore: a restart mends no outage.
+      # It asks the process alone, not Firestore: a restart repairs no outage.
       liveness_probe {
         period_seconds    = 15
         timeout_seconds   = 5

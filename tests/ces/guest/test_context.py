@@ -254,8 +254,8 @@ def test_a_failure_changes_nothing() -> None:
         ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 90 levels, or refers to itself"),
         ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
         ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
-        ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is half of a surrogate pair"),
-        ("set_variable('\\udfff', 1)", "variables, a key: '\\udfff' at 0 is half of a surrogate pair"),
+        ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is a lone surrogate"),
+        ("set_variable('\\udfff', 1)", "variables, a key: '\\udfff' at 0 is a lone surrogate"),
     ],
 )
 def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement: str, message: str) -> None:

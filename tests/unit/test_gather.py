@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.kernel.concurrency import beside, fan_out
+from gcp_adk_store.kernel.concurrency import both, gather
 
 HANGS_S = 60.0
 
@@ -43,14 +43,14 @@ async def test_results_keep_the_order_of_the_calls() -> None:
         return place
 
     async with asyncio.timeout(HANGS_S):
-        results = await fan_out(wait_for_the_next(place) for place in range(3))
+        results = await gather(wait_for_the_next(place) for place in range(3))
 
     assert [0, 1, 2] == results
 
 
 async def test_no_calls_give_no_results() -> None:
-    """An empty fan-out is done at once."""
-    assert [] == await fan_out(())
+    """An empty gather is done at once."""
+    assert [] == await gather(())
 
 
 async def test_the_first_failure_cancels_the_rest() -> None:
@@ -58,7 +58,7 @@ async def test_the_first_failure_cancels_the_rest() -> None:
     rest = [Hanging(), Hanging()]
     async with asyncio.timeout(HANGS_S):
         with pytest.raises(UnavailableError, match="later"):
-            await fan_out([rest[0](), fail_after(rest[1].started, UnavailableError("later")), rest[1]()])
+            await gather([rest[0](), fail_after(rest[1].started, UnavailableError("later")), rest[1]()])
 
     assert [True, True] == [call.cancelled for call in rest]
 
@@ -69,7 +69,7 @@ async def test_a_failure_is_raised_as_itself(cause: Exception | None) -> None:
     hanging, error = Hanging(), UnavailableError("later")
     async with asyncio.timeout(HANGS_S):
         with pytest.raises(UnavailableError) as caught:
-            await fan_out([hanging(), fail_after(hanging.started, error, cause)])
+            await gather([hanging(), fail_after(hanging.started, error, cause)])
 
     assert error is caught.value
     assert cause is caught.value.__cause__
@@ -89,7 +89,7 @@ async def test_the_first_of_several_failures_counts() -> None:
 
     async with asyncio.timeout(HANGS_S):
         with pytest.raises(UnavailableError) as caught:
-            await fan_out([fail_when_cancelled(), fail_after(hanging.started, first)])
+            await gather([fail_when_cancelled(), fail_after(hanging.started, first)])
 
     assert first is caught.value
 
@@ -97,7 +97,7 @@ async def test_the_first_of_several_failures_counts() -> None:
 async def test_a_cancelled_caller_cancels_the_calls() -> None:
     """Whoever stops waiting stops the work, and sees a cancellation, not a failure."""
     hanging = Hanging()
-    task = asyncio.create_task(fan_out([hanging()]))
+    task = asyncio.create_task(gather([hanging()]))
     await hanging.started.wait()
     task.cancel()
     await asyncio.wait([task], timeout=HANGS_S)
@@ -118,6 +118,6 @@ async def test_two_calls_beside_each_other_keep_their_types() -> None:
         return 7
 
     async with asyncio.timeout(HANGS_S):
-        results = await beside(answer("x"), count())
+        results = await both(answer("x"), count())
 
     assert ("x", 7) == results
