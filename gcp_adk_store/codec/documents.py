@@ -14,7 +14,7 @@ docs/data-model.md lists every field.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -22,8 +22,6 @@ from typing import Final
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
 from gcp_adk_store.codec.segments import (
-    DESCRIPTION_FIELDS,
-    description_fields,
     initial_fields,
     segment_write,
     summary_change,
@@ -310,13 +308,6 @@ class Layout:
             update(path, header, must=stored.update_time, without=initial, life=stored.epoch),
             segment_write(part, segment, parts_at=parts_at),
         ]
-
-    def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
-        """Return the write that gives *stored* this title and these labels, in place of those it has."""
-        marker = stored.marker
-        fields = {"chain": marker.chain, **description_fields(title, labels)}
-        path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
-        return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""

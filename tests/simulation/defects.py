@@ -105,7 +105,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a title overwrites what another writer stored meanwhile",
-        "Operation by operation", "codec/documents.py",
+        "Operation by operation", "sessions/describe/format.py",
         "return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)",
         "return update(path, fields, must=None, without=sorted(absent), life=stored.epoch)",
         _SESSIONS,
@@ -611,7 +611,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "an append ends with its caller",
-        "Under load", "sessions/append/encode.py",
+        "Under load", "sessions/append/queue.py",
         "            return await asyncio.shield(task)\n", "            return await task\n",
         ("load",),
     ),

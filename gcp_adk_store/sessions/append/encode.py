@@ -1,14 +1,10 @@
-"""The caller's side of an append: encode the event, see it through, and keep the caller's ``Session`` equal.
+"""Encode appended events, and keep the caller's ``Session`` equal to what is stored."""
 
-The recorder is the side of storage.
-"""
-
-import asyncio
 import logging
 import weakref
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from google.adk.events import Event
 from google.adk.sessions import Session
@@ -16,7 +12,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter, Permit, offload
+from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -29,8 +25,6 @@ from gcp_adk_store.sessions.read.session_objects import mark
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,53 +181,3 @@ class _Held:
         self.ids.update(event.id for event in events[self._count :])
         self._count = len(events)
         self._last = events[-1] if events else None
-
-
-class InFlightAppends:
-    """The appends of one service that run now, by event loop."""
-
-    def __init__(self, limiter: Limiter) -> None:
-        """Prepare; the appends hold permits of *limiter* until they end."""
-        self._limiter = limiter
-        self._tasks: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def let_go(self) -> None:
-        """Drop the appends of loops that have ended: nothing else holds them."""
-        for loop in [loop for loop in self._tasks.copy() if loop.is_closed()]:
-            self._tasks.pop(loop, None)
-
-    async def wait(self) -> None:
-        """Wait for the appends of this loop, also those that nobody awaits any more."""
-        mine = self._tasks.get(asyncio.get_running_loop())
-        if mine:
-            await asyncio.wait(mine.copy())
-
-    async def see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
-        """Await *work*, then release its *permit*; cancelling the caller does not cancel *work*."""
-        self.let_go()
-        task = asyncio.create_task(work)
-        mine = self._tasks.setdefault(permit.loop, set())
-        mine.add(task)
-
-        def end(done: asyncio.Task[T]) -> None:
-            mine.discard(done)
-            if not mine:
-                self._tasks.pop(permit.loop, None)
-            self._limiter.release(permit)
-
-        # A callback, because a task that is cancelled before it starts does not run its code.
-        task.add_done_callback(end)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(report_unawaited)
-            raise
-
-
-def report_unawaited(task: "asyncio.Future[Any]") -> None:
-    """Log the failure of an append whose caller was cancelled."""
-    if not task.cancelled() and (failure := task.exception()) is not None:
-        telemetry.warn(logger, "failed after its caller was cancelled", failure)

@@ -1,21 +1,28 @@
-"""Appends that wait for the permit of their session, and those that their callers no longer wait for."""
+"""Appends that wait for the permit of their session, run, or are no longer awaited by their callers."""
 
 import asyncio
 import copy
+import logging
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.append.encode import EncodedAppend
 from gcp_adk_store.sessions.append.turn import TurnLease
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _MOST_LEFT: Final = 1_000
 """Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
@@ -231,3 +238,53 @@ def again(failure: StoreError, before: str = "") -> StoreError:
     made.args = (f"{before}{Exception.__str__(failure)}", *failure.args[1:])
     made.__cause__ = failure.__cause__
     return made
+
+
+class InFlightAppends:
+    """The appends of one service that run now, by event loop."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        """Prepare; the appends hold permits of *limiter* until they end."""
+        self._limiter = limiter
+        self._tasks: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def let_go(self) -> None:
+        """Drop the appends of loops that have ended: nothing else holds them."""
+        for loop in [loop for loop in self._tasks.copy() if loop.is_closed()]:
+            self._tasks.pop(loop, None)
+
+    async def wait(self) -> None:
+        """Wait for the appends of this loop, also those that nobody awaits any more."""
+        mine = self._tasks.get(asyncio.get_running_loop())
+        if mine:
+            await asyncio.wait(mine.copy())
+
+    async def see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then release its *permit*; cancelling the caller does not cancel *work*."""
+        self.let_go()
+        task = asyncio.create_task(work)
+        mine = self._tasks.setdefault(permit.loop, set())
+        mine.add(task)
+
+        def end(done: asyncio.Task[T]) -> None:
+            mine.discard(done)
+            if not mine:
+                self._tasks.pop(permit.loop, None)
+            self._limiter.release(permit)
+
+        # A callback, because a task that is cancelled before it starts does not run its code.
+        task.add_done_callback(end)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(report_unawaited)
+            raise
+
+
+def report_unawaited(task: "asyncio.Future[Any]") -> None:
+    """Log the failure of an append whose caller was cancelled."""
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        telemetry.warn(logger, "failed after its caller was cancelled", failure)

@@ -17,12 +17,17 @@ from gcp_adk_store.sessions.append.encode import (
     EventEncoder,
     Follower,
     HeldEvents,
-    InFlightAppends,
     learn,
-    report_unawaited,
     rewound,
 )
-from gcp_adk_store.sessions.append.queue import PendingAppends, QueuedAppend, Queues, again
+from gcp_adk_store.sessions.append.queue import (
+    InFlightAppends,
+    PendingAppends,
+    QueuedAppend,
+    Queues,
+    again,
+    report_unawaited,
+)
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.session_objects import apply_temporary, mark, marker_of, without_temporary
 from gcp_adk_store.settings import SessionLimits

@@ -1,12 +1,14 @@
-"""Read what listings show of a session document beside its header."""
+"""Read what listings show of a session document beside its header, and write titles and labels."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from pydantic import Field
 
-from gcp_adk_store.codec.segments import SHOWN_FIELDS
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.segments import DESCRIPTION_FIELDS, SHOWN_FIELDS, description_fields
 from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE, Count, DocumentFields, Number, read_fields
-from gcp_adk_store.codec.writes import FORMAT, Document
+from gcp_adk_store.codec.writes import FORMAT, Document, Write, update
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import SessionInfo, SessionOrigin
 
@@ -62,3 +64,12 @@ def read_info(document: Document, stored: StoredSession) -> SessionInfo:
         last_text=fields.last_text or None,
         origin=origin,
     )
+
+
+def describe_write(
+    layout: Layout, stored: StoredSession, title: str | None, labels: Mapping[str, str]
+) -> Write:
+    """Return the write that gives *stored* this title and these labels, in place of those it has."""
+    fields = {"chain": stored.chain, **description_fields(title, labels)}
+    path, absent = layout.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
+    return update(path, fields, must=stored.update_time, without=sorted(absent), life=stored.epoch)

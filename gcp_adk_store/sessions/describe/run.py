@@ -9,7 +9,7 @@ from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, tran
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import Description, SessionInfo
-from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
+from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, describe_write, read_info
 from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -55,4 +55,4 @@ def _described(
     described = description.applied_to(info)
     if described == info:
         return Done(info)
-    return Commit([layout.describe(stored, described.title, described.labels)], lambda _: described)
+    return Commit([describe_write(layout, stored, described.title, described.labels)], lambda _: described)
