@@ -20,8 +20,21 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: actionlint demo test beam quick test-core test-pythons ready unit long test-oldest attack coverage bare-machine check lint format docs reference pictures lock release bench bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos defects simulate turns emulators python clean
+MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons turns unit
+.PHONY: help demo python lint quick test simulate docs bench $(MORE)
 .DEFAULT_GOAL := test
+
+# What one uses each day, and the rest by its name.
+help:
+	@echo 'make demo      the main job, end to end, in a folder of this machine'
+	@echo 'make python    installs the project and its tools into .venv'
+	@echo 'make lint      ruff, mypy, import-linter, words, workflows'
+	@echo 'make quick     the tests without emulators; TESTS=tests/unit/test_keys.py for one file'
+	@echo 'make test      all checks and tests'
+	@echo 'make simulate  simulated fleets in schedules of fresh seeds; SECONDS=600'
+	@echo 'make docs      the site of the documents'
+	@echo 'make bench     the benchmark beside the services of ADK'
+	@echo 'more:          $(MORE)'
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
 # on the emulators, beside ADK's own services.

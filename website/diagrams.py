@@ -87,6 +87,45 @@ def append() -> Drawing:
     return to
 
 
+def modules() -> Drawing:
+    """Return the modules that an append passes, in their order."""
+    to = Drawing(
+        880,
+        560,
+        title="The modules of an append",
+        says="append_event passes checks, the queue of its session, the encoding of its event, a decision "
+        "and the loop of a change, and comes to the port of documents, which two backends implement.",
+    )
+    steps: tuple[tuple[str, str, Kind, str], ...] = (
+        ("sessions/service.py", "append_event", "blue", "speaks ADK's interface, and nothing else"),
+        ("kernel/calls.py", "operation", "plain", "checks arguments; begins deadline, counts, telemetry"),
+        ("sessions/append/run.py", "Appender", "plain", "one append leads those that share its commit"),
+        ("sessions/append/queue.py", "Queues", "plain", "appends to one session go one after another"),
+        ("sessions/append/encode.py", "EventEncoder", "plain", "the event as JSON; what is large apart"),
+        (
+            "sessions/append/commit.py",
+            "_decide",
+            "amber",
+            "pure: what to write, or that it is stored",
+        ),
+        (
+            "kernel/transact.py",
+            "transact",
+            "amber",
+            "commits; if refused, reads and asks again",
+        ),
+        ("codec/documents.py", "Layout.append", "plain", "the write of the session document"),
+        ("kernel/ports.py", "Documents.commit", "green", "cloud/firestore/documents.py, local/documents.py"),
+    )
+    for number, (path, name, kind, what) in enumerate(steps):
+        y = 24 + 58 * number
+        to.box(24, y, 330, 44, path, name, kind=kind)
+        to.text(376, y + 26, what)
+        if number:
+            to.arrow((189, y - 14), (189, y))
+    return to
+
+
 def segments() -> Drawing:
     """Return how a session's newest events lie in its document, and older ones in segments."""
     to = Drawing(
@@ -213,6 +252,7 @@ def cloud_run() -> Drawing:
 DIAGRAMS: Final[dict[str, Callable[[], Drawing]]] = {
     "architecture": architecture,
     "append": append,
+    "append-modules": modules,
     "segments": segments,
     "conflicts": conflicts,
     "turns": turns,

@@ -1,6 +1,7 @@
 """How many files and frames a reader passes from a public method to the port of its backend."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -16,9 +17,43 @@ BUDGETS = {
 }
 
 
-def test_a_way_gets_no_longer() -> None:
-    """Files, and frames; whoever comes below a budget lowers it. In a process where no other test ran."""
-    run = [sys.executable, "-m", "tests.project.ways"]
-    found = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def ways(*arguments: str) -> str:
+    """Return what the program prints, in a process where no other test ran."""
+    run = [sys.executable, "-m", "tests.project.ways", *arguments]
+    return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
-    assert BUDGETS == json.loads(found)
+
+def test_a_way_gets_no_longer() -> None:
+    """Files, and frames; whoever comes below a budget lowers it."""
+    assert BUDGETS == json.loads(ways())
+
+
+def test_a_contributor_who_follows_an_append_reads_the_files_it_passes() -> None:
+    """In their order, but for the first two: what stands around a method is called before it."""
+    table = re.findall(r"^\| \d \| `(\S+)`", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    passed = ways("append").splitlines()
+
+    assert table.pop() == "kernel/ports.py"
+    assert set(table) <= set(passed)
+    assert table[2:] == sorted(table[2:], key=passed.index)
+
+
+def test_the_places_that_the_page_of_architecture_names_exist() -> None:
+    """The answers to where something is."""
+    page = (ROOT / "docs/concepts/architecture.md").read_text()
+    named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)`", page)
+
+    assert len(named) > 40
+    assert [] == [each for each in named if not (ROOT / "gcp_adk_store" / each).exists()]
+
+
+def test_make_help_names_each_target() -> None:
+    """Eight that one uses each day, and the others under more."""
+    make = ["make", "-s", "help"]
+    said = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    daily = re.findall(r"^make (\S+)", said, re.MULTILINE)
+    more = said.splitlines()[-1].removeprefix("more:").split()
+    targets = re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert len(daily) == 8
+    assert {"help", *daily, *more} == set(targets)

@@ -1,5 +1,7 @@
 """Count files and frames from a public method to the port of its backend: ``python -m tests.project.ways``.
 
+With the name of a way, such as ``append``, it lists the files in the order in which the call comes to them.
+
 A file counts if a function of it runs on the way, a frame if it stands above the call of the port, in this
 task or in one that waits for it.
 """
@@ -34,7 +36,8 @@ class Way:
     """The files and frames between a call and the port that it comes to first."""
 
     def __init__(self) -> None:
-        self.files: set[str] = set()
+        self.files: dict[str, None] = {}
+        """In the order in which the call comes to them."""
         self.frames = 0
         self._has_come = False
 
@@ -47,7 +50,7 @@ class Way:
             self._has_come = True
             self.frames = sum(1 for _ in _frames_above(frame.f_back))
         else:
-            self.files.add(name)
+            self.files[name] = None
 
     @contextmanager
     def followed(self) -> Iterator[None]:
@@ -118,8 +121,8 @@ def erase(store: Store, _: Session) -> Call:
     return partial(store.erase_user, **WHO)
 
 
-async def counted() -> dict[str, tuple[int, int]]:
-    """Return the number of files and of frames of each way, in a store that has taken it before."""
+async def followed() -> dict[str, Way]:
+    """Return each way, in a store that has taken it before."""
     found = {}
     async with Store.local(":memory:") as store:
         session = await store.sessions.create_session(**SESSION)
@@ -128,9 +131,16 @@ async def counted() -> dict[str, tuple[int, int]]:
             way, again = Way(), call(store, session)
             with way.followed():
                 await again()
-            found[call.__name__] = (len(way.files), way.frames)
+            found[call.__name__] = way
     return found
 
 
+def main(name: str | None) -> None:
+    """Print the counts of all ways, or the files of one."""
+    ways = asyncio.run(followed())
+    counts = {each: (len(way.files), way.frames) for each, way in ways.items()}
+    sys.stdout.write(json.dumps(counts) if name is None else "\n".join(ways[name].files))
+
+
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(counted())))
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
