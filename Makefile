@@ -1,7 +1,7 @@
 # Python 3.11 or newer, make and git are all that has to be there. Each target first installs what it needs and
 # does not find: into .venv, .venv-* and .cache, and as root Debian's packages on the machine.
 PYTHON ?= python3
-SETUP := @$(PYTHON) -m setup
+SETUP := @$(PYTHON) -m tools.setup
 # The environment, for another Python: `make quick PYTHON=python3.13 VENV=.venv-3.13`.
 VENV := .venv
 export ADK_STORE_VENV := $(VENV)
@@ -112,7 +112,7 @@ lint: python
 	$(BIN)/ruff check .
 	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
-	$(BIN)/python -m website.words
+	$(BIN)/python -m tools.website.words
 	$(BIN)/python -m pytest -q tests/project/test_one_loop.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --builtin-schema custom.github-workflows-require-timeout .github/workflows/*.yml
@@ -136,17 +136,17 @@ format: python
 # generator is installed, and nor do its pages; it needs nothing of what the tests need.
 docs:
 	$(SETUP) docs
-	$(PYTHON) -m website.build
+	$(PYTHON) -m tools.website.build
 
 # What is made from the code and stands in the repository: pages of docs/reference, and diagrams.
 reference: python
-	$(BIN)/python -m website.reference
-	$(BIN)/python -m website.diagrams
+	$(BIN)/python -m tools.website.reference
+	$(BIN)/python -m tools.website.diagrams
 
 # The screenshots and terminals of the documents, made anew: look at them before you commit them.
 pictures: reference
 	$(SETUP) emulators chromium
-	$(BIN)/python -m website.pictures
+	$(BIN)/python -m tools.website.pictures
 
 # Pins all packages of `make python` for each system and Python; `make lock OPTIONS=--upgrade` takes newer versions.
 lock:
@@ -156,35 +156,35 @@ lock:
 # Builds the files of a release into dist, checks them, and tries the wheel in an environment of its own.
 # `make release TAG=v0.1.0` refuses another version, and changes that are not released.
 release: python
-	$(BIN)/python -m release $(if $(TAG),--tag "$$TAG")
+	$(BIN)/python -m tools.release $(if $(TAG),--tag "$$TAG")
 
 # Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
 bench:
 	$(SETUP) emulators
-	$(BIN)/python -W ignore -m benchmarks --json benchmarks/results/bench.json $(OPTIONS)
+	$(BIN)/python -W ignore -m tools.benchmarks --json tools/benchmarks/results/bench.json $(OPTIONS)
 
 # How many sessions a bulk job reads in a second, on a local store. `make bench-bulk OPTIONS=--quick`
 bench-bulk:
 	$(SETUP) beam
-	.venv-beam/bin/python -W ignore -m benchmarks.bulk --json benchmarks/results/bulk.json $(OPTIONS)
+	.venv-beam/bin/python -W ignore -m tools.benchmarks.bulk --json tools/benchmarks/results/bulk.json $(OPTIONS)
 
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: python
-	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
+	$(BIN)/python -W ignore -m tools.benchmarks.templates --json tools/benchmarks/results/templates.json
 
 # What searches of memories find, beside ADK's two services, and what a search takes.
 bench-memory:
 	$(SETUP) emulators
-	$(BIN)/python -W ignore -m benchmarks.memory --json benchmarks/results/memory.json $(OPTIONS)
+	$(BIN)/python -W ignore -m tools.benchmarks.memory --json tools/benchmarks/results/memory.json $(OPTIONS)
 
 # The local store beside ADK's own services on SQLite; needs no emulator. `make bench-local OPTIONS=--quick`
 bench-local: python
-	$(BIN)/python -W ignore -m benchmarks.local --json benchmarks/results/local.json $(OPTIONS)
+	$(BIN)/python -W ignore -m tools.benchmarks.local --json tools/benchmarks/results/local.json $(OPTIONS)
 
 # How long the sandbox takes to start, and a call in it; needs no emulator.
 bench-sandbox:
 	$(SETUP) sandbox
-	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" $(BIN)/python -W ignore -m benchmarks.sandbox --environment .cache/ces --json benchmarks/results/sandbox.json
+	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" $(BIN)/python -W ignore -m tools.benchmarks.sandbox --environment .cache/ces --json tools/benchmarks/results/sandbox.json
 
 # Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`; with
 # LOCAL=1 on a folder.

@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from setup import debian
-from setup.tools import ROOT
+from tools.setup import debian
+from tools.setup.tools import ROOT
 
 _HERE: Final = ROOT / ".cache/bare-machine"
 _BASE: Final = _HERE / "base"

@@ -12,12 +12,12 @@ import pytest
 from gcp_adk_store import machine
 from gcp_adk_store.testing import plugin
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from setup.tools import search_path
 from tests.simulation.counts import RUN, empty_cells, table
 from tests.support.clock import Clock, PassingTime, firestores_time
 from tests.support.lengths import Lengths
 from tests.support.ready_programs import share_programs
 from tests.support.shared_emulator import SharedEmulator, firestore_of_run
+from tools.setup.tools import search_path
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService

@@ -85,8 +85,8 @@ def tune_gc() -> None:
     frequent. Python still frees memory outside of cycles at once.
 
     With turns of 32 sessions at a time, the longest collection falls from 305 to 25 ms of CPU, and the
-    99th percentile of appends to 0.36 times what it was: ``python -m benchmarks.collector``, with its figures
-    in docs/performance.md.
+    99th percentile of appends to 0.36 times what it was: ``python -m tools.benchmarks.collector``, with its
+    figures in docs/performance.md.
     """
     gc.collect()
     gc.freeze()

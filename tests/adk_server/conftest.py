@@ -8,7 +8,7 @@ import pytest
 from google.adk.cli import service_registry
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
-from setup.tools import CHROMIUM, find
+from tools.setup.tools import CHROMIUM, find
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "examples/cloud_run/agents"

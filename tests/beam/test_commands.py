@@ -133,7 +133,7 @@ def test_the_benchmark_of_bulk_jobs_measures_sessions_and_memory(tmp_path: Path)
     """In its shortest form."""
     short = ("--sessions", "30", "--jobs", "export", "--workers", "1", "--json", str(tmp_path / "out"))
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "benchmarks.bulk", *short],
+        [sys.executable, "-W", "ignore", "-m", "tools.benchmarks.bulk", *short],
         capture_output=True,
         text=True,
         check=False,

@@ -1,7 +1,7 @@
 """The extra is as large as its page says; tests/release measures the others."""
 
-from release.sizes import installed, sizes
 from tests.release.test_sizes import ROWS, near
+from tools.release.sizes import installed, sizes
 
 
 def test_the_size_of_beam_is_that_of_the_page() -> None:

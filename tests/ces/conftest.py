@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxUnavailableError
-from setup.machine import CES
-from setup.tools import ROOT
+from tools.setup.machine import CES
+from tools.setup.tools import ROOT
 
 _FOLDER = ROOT / CES
 

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 from google.adk.events import Event
 from google.genai import types
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.memory import contents
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
 OF = ("--app", "app", "--user", "ada")
@@ -126,7 +126,7 @@ def test_an_unclear_deletion_deletes_nothing(folder: Path, which: tuple[str, ...
 
 def test_reindexing_counts_and_makes_vectors(folder: Path) -> None:
     """Of an embedder that an option names; those that are there stay."""
-    named = ("--embedder", "benchmarks.memory_embedder:PartsEmbedder")
+    named = ("--embedder", "tools.benchmarks.memory_embedder:PartsEmbedder")
     dry = json.loads(run(folder, "reindex", *named, "--dry-run", "--json").stdout)
     made = run(folder, "reindex", *named)
     again = json.loads(run(folder, "reindex", *named, "--json").stdout)

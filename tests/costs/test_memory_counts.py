@@ -9,7 +9,6 @@ from google.adk.integrations.firestore.firestore_memory_service import Firestore
 from google.cloud.firestore import AsyncClient
 from google.genai import types
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.costs import counts
 from gcp_adk_store.costs.counts import (
@@ -26,6 +25,7 @@ from gcp_adk_store.model import memories as model
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.ready_programs import ready_programs
+from tools.benchmarks.targets import targets
 
 ROOT = Path(__file__).parents[2]
 OURS, ADKS = "gcp_adk_store", "ADK's own"
@@ -40,7 +40,7 @@ def results(
     """Where the short form wrote its figures, with what it printed."""
     folder = tmp_path_factory.mktemp("results")
     environ = {made.variable: made.address for made in (firestore_emulator, storage_emulator)}
-    command = ("benchmarks", "--quick", "--rounds", "1", "--json", str(folder / "bench.json"))
+    command = ("tools.benchmarks", "--quick", "--rounds", "1", "--json", str(folder / "bench.json"))
     (folder / "printed").write_text(printed(*command, **environ))
     return folder
 
@@ -66,7 +66,7 @@ def test_the_collector_is_measured_as_it_is_set_in_three_ways(tmp_path: Path) ->
     """By default, as the library sets it, and off."""
     figures = tmp_path / "collector.json"
     short = ("--sessions", "2", "--history", "3", "--turns", "3", "--rounds", "1")
-    told = printed("benchmarks.collector", "--json", str(figures), *short)
+    told = printed("tools.benchmarks.collector", "--json", str(figures), *short)
     measured = json.loads(figures.read_text())
 
     assert ["by default", "tune_gc()", "off"] == list(measured)
@@ -168,7 +168,7 @@ def test_the_benchmark_draws_what_it_measured(results: Path) -> None:
 def test_instructions_are_measured_beside_adks(tmp_path: Path) -> None:
     """All fill the same template, and the targets say how much faster this engine is meant to be."""
     results = tmp_path / "templates.json"
-    told = printed("benchmarks.templates", "--rounds", "1", "--json", str(results))
+    told = printed("tools.benchmarks.templates", "--rounds", "1", "--json", str(results))
     figures = json.loads(results.read_text())
     assert 2 == len(re.findall(r"at least .* times: (?:reached|missed)", told))
     assert {"gcp_adk_store", "gcp_adk_store, parsed anew", "Jinja, compiled once"} < figures.keys()

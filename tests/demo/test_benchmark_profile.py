@@ -3,9 +3,9 @@
 import asyncio
 import json
 
-from benchmarks.profiling import profile
-from benchmarks.scenario import Step
 from gcp_adk_store.codec.packing import pack_segment
+from tools.benchmarks.profiling import profile
+from tools.benchmarks.scenario import Step
 
 
 async def test_a_profile_shares_the_time_among_those_who_compute() -> None:

@@ -12,7 +12,6 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     ArtifactService,
     MemoryService,
@@ -38,6 +37,7 @@ from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
 from tests.tasks.conftest import of
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}

@@ -9,11 +9,11 @@ from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory import vectors
 from tests.golden.raw import Documents, read_golden
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "shop", "user_id": "u/1"}
 COLLECTIONS = ("adk_memories", "adk_shards", "adk_vectors")

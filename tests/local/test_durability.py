@@ -13,7 +13,6 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.stub_agent import runner, take_turn
 from gcp_adk_store import (
     InvalidInputError,
     SessionConflictError,
@@ -25,6 +24,7 @@ from gcp_adk_store import (
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.sessions.append.queue import MOST_BEHIND
 from gcp_adk_store.settings import MEMORY
+from tools.benchmarks.stub_agent import runner, take_turn
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

@@ -214,10 +214,10 @@ def test_words_and_vectors_are_fused_by_the_rule() -> None:
 
 async def test_a_request_has_a_bounded_number_of_texts() -> None:
     """100, each of 8,192 characters at most."""
-    from benchmarks.memory_embedder import PartsEmbedder  # noqa: PLC0415  # of this test
     from gcp_adk_store.codec.memories import encode_memory  # noqa: PLC0415
     from gcp_adk_store.model.memories import Memory  # noqa: PLC0415
     from gcp_adk_store.model.payloads import PayloadPlace  # noqa: PLC0415
+    from tools.benchmarks.memory_embedder import PartsEmbedder  # noqa: PLC0415  # of this test
 
     embedder = PartsEmbedder(2)
     contents = [types.UserContent(f"{number} {'x' * 9000}") for number in range(250)]

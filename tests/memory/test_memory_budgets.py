@@ -8,10 +8,10 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 

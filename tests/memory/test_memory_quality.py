@@ -2,9 +2,9 @@
 
 from google.adk.memory import BaseMemoryService, InMemoryMemoryService
 
-from benchmarks.memory import compare
-from benchmarks.memory_talk import LANGUAGES, conversations
 from gcp_adk_store import Store
+from tools.benchmarks.memory import compare
+from tools.benchmarks.memory_talk import LANGUAGES, conversations
 
 SOME = ("English", "German", "Hindi", "Japanese", "Thai")
 

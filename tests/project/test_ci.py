@@ -31,7 +31,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "ruff check .",
         "mypy --num-workers 2",
         "lint-imports",
-        "python -m website.words",
+        "python -m tools.website.words",
         "python -m pytest -q",
         "pre-commit validate-config",
         "zizmor --offline --quiet --pedantic",

@@ -49,7 +49,7 @@ RUN = {
         'make bench OPTIONS="--only append --uvloop"',
         'make bench OPTIONS="--only append --profile 8"',
     ),
-    "test_the_collector_is_measured_as_it_is_set_in_three_ways": ("python -m benchmarks.collector",),
+    "test_the_collector_is_measured_as_it_is_set_in_three_ways": ("python -m tools.benchmarks.collector",),
     "test_the_command_of_the_documentation_runs": (
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
     ),
@@ -318,9 +318,9 @@ def test_commands_within_the_text_can_be_given(document: str) -> None:
 @pytest.mark.parametrize(
     ("target", "module"),
     [
-        ("bench", "benchmarks"),
-        ("bench-memory", "benchmarks.memory"),
-        ("bench-templates", "benchmarks.templates"),
+        ("bench", "tools.benchmarks"),
+        ("bench-memory", "tools.benchmarks.memory"),
+        ("bench-templates", "tools.benchmarks.templates"),
         ("chaos", "tests.chaos"),
         ("demo", "examples.demo"),
         ("emulators", "gcp_adk_store.testing"),
@@ -349,7 +349,7 @@ def dry(target: str, *variables: str) -> str:
 def made(target: str, *variables: str) -> list[list[str]]:
     """Return the commands that ``make`` would run for a target after its set-up, word by word."""
     lines = [shlex.split(line) for line in dry(target, *variables).splitlines()]
-    return [line for line in lines if line[1:3] != ["-m", "setup"]]
+    return [line for line in lines if line[1:3] != ["-m", "tools.setup"]]
 
 
 def test_one_test_is_run_as_contributors_begin() -> None:

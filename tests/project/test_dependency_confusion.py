@@ -19,8 +19,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from setup.environments import LOCK
 from tests.support.documents import ROOT
+from tools.setup.environments import LOCK
 
 NAME = "gcp-adk-store"
 EXAMPLE = ROOT / "examples/cloud_run"
@@ -43,10 +43,9 @@ def told() -> Iterator[tuple[str, str]]:
         "docs",
         "emulators",
         "terraform",
-        "benchmarks",
         "examples",
         "gcp_adk_store",
-        "release",
+        "tools",
         ".github",
     )
     kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml", ".yml"}

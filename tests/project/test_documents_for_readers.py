@@ -22,7 +22,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
 from tests.support.ready_programs import ready_programs
 from tests.support.told import Told
-from website.build import configuration, navigation
+from tools.website.build import configuration, navigation
 
 README = (ROOT / "README.md").read_text()
 
@@ -190,7 +190,7 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
             target = (ROOT / document).parent / link if link else ROOT / document
             if not target.exists() or (title and title not in titles(target.read_text())):
                 missing.append(f"{document}: {link}#{title}")
-        named = re.findall(r"`((?:docs|tests|emulators|benchmarks|examples|terraform)/[\w/.-]+)`", text)
+        named = re.findall(r"`((?:docs|tests|emulators|tools|examples|terraform)/[\w/.-]+)`", text)
         missing += [
             f"{document}: {name}"
             for name in named

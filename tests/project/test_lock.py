@@ -5,10 +5,10 @@ import re
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from release.sizes import installed, needed, project
-from setup.environments import LOCK, PYTHON
 from tests.project.test_commands import made
 from tests.support.documents import ROOT
+from tools.release.sizes import installed, needed, project
+from tools.setup.environments import LOCK, PYTHON
 
 TEXT = (ROOT / LOCK).read_text()
 PROJECT = project()

@@ -10,8 +10,8 @@ from packaging.requirements import Requirement
 import gcp_adk_store
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.writes import FORMAT
-from setup.environments import OLDEST
 from tests.support.documents import ROOT
+from tools.setup.environments import OLDEST
 
 SUPPORT = (ROOT / "SUPPORT.md").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -20,7 +20,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_documents import rows_in
@@ -28,6 +27,7 @@ from gcp_adk_store.kernel.ports import EmbeddingKind
 from gcp_adk_store.memory import changes, embedding, vectors
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store import __version__
-from release.changelog import UNRELEASED, notes, problems, sections
+from tools.release.changelog import UNRELEASED, notes, problems, sections
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 GOOD = """\

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store import __version__
-from release import __main__ as command
-from release.files import of_metadata, of_sources, of_wheel
-from release.sizes import project
-from release.trial import constraints
+from tools.release import __main__ as command
+from tools.release.files import of_metadata, of_sources, of_wheel
+from tools.release.sizes import project
+from tools.release.trial import constraints
 
 PACKAGE = ["gcp_adk_store/__init__.py", "gcp_adk_store/py.typed"]
 ABOUT = "gcp_adk_store-1.0.dist-info"

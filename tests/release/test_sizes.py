@@ -5,8 +5,8 @@ import re
 import pytest
 from packaging.requirements import Requirement
 
-from release.sizes import installed, megabytes, needed, project, sizes
 from tests.support.documents import ROOT
+from tools.release.sizes import installed, megabytes, needed, project, sizes
 
 PAGE = (ROOT / "docs/reference/extras.md").read_text()
 ROWS = {

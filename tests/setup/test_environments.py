@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from setup.environments import UV, Environment, lay, make
-from setup.tools import ROOT
 from tests.project.test_commands import made
+from tools.setup.environments import UV, Environment, lay, make
+from tools.setup.tools import ROOT
 
 WHEEL = "greeting-1.0-py3-none-any.whl"
 FILES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from setup.environments import ALL as ENVIRONMENTS
-from setup.machine import look
-from setup.tools import CHROMIUM, PROGRAMS, ROOT, find, search_path
+from tools.setup.environments import ALL as ENVIRONMENTS
+from tools.setup.machine import look
+from tools.setup.tools import CHROMIUM, PROGRAMS, ROOT, find, search_path
 
 
 def program(folder: Path, name: str, body: str = "") -> Path:
@@ -71,12 +71,21 @@ def test_terraform_must_be_new_enough(tmp_path: Path, told: str, *, is_enough: b
 def test_what_is_missing_is_said_at_once_and_nothing_is_done(tmp_path: Path) -> None:
     """By a Python with an empty PATH, and without a package beside its own library."""
     clone = tmp_path / "clone"
-    for name in ("setup", "tests/terraform", "pyproject.toml"):
+    for name in ("tools", "tests/terraform", "pyproject.toml"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         (clone / name).symlink_to(ROOT / name)
     before = sorted(path.name for path in clone.iterdir())
     run = subprocess.run(
-        [os.path.realpath(sys.executable), "-S", "-m", "setup", "chromium", "curl", "sandbox", "terraform"],
+        [
+            os.path.realpath(sys.executable),
+            "-S",
+            "-m",
+            "tools.setup",
+            "chromium",
+            "curl",
+            "sandbox",
+            "terraform",
+        ],
         cwd=clone,
         env={"PATH": "", "HOME": str(tmp_path)},
         capture_output=True,

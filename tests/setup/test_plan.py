@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from setup.environments import ALL as ENVIRONMENTS
-from setup.environments import UV
-from setup.machine import PIP, Machine
-from setup.plan import PARTS, Plan, plan
-from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL
+from tools.setup.environments import ALL as ENVIRONMENTS
+from tools.setup.environments import UV
+from tools.setup.machine import PIP, Machine
+from tools.setup.plan import PARTS, Plan, plan
+from tools.setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL
 
 ROOT = Path("/clone")
 BARE = Machine(
@@ -110,7 +110,9 @@ def test_root_installs_on_the_machine_and_a_user_into_the_clone() -> None:
 
     assert "apt-get" == of_root[0]
     assert ["chromium", "curl", "bubblewrap", "libseccomp2"] == of_root[-4:]
-    assert ["setup.debian", "/clone/.cache/tools/debian", "chromium", "curl", "bubblewrap"] == of_user[2:]
+    assert ["tools.setup.debian", "/clone/.cache/tools/debian", "chromium", "curl", "bubblewrap"] == of_user[
+        2:
+    ]
 
 
 def test_what_only_the_system_can_hold_is_told_to_a_user() -> None:

@@ -5,8 +5,8 @@ import os
 import sys
 from pathlib import Path
 
-from setup.plan import Step
-from setup.running import run
+from tools.setup.plan import Step
+from tools.setup.running import run
 
 MEETS = """
 import signal, sys

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("docs", "emulators", "terraform", "benchmarks", "examples", "tests")
+FOLDERS = ("docs", "emulators", "terraform", "tools", "examples", "tests")
 
 OF_A_REAL_PROJECT = "# needs a real project"
 OF_OTHERS = ("# needs Docker", "# needs the network", "# needs google-cloud-aiplatform")

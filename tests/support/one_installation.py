@@ -5,8 +5,8 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from release.sizes import installed, needed, project
 from tests.support.documents import ROOT
+from tools.release.sizes import installed, needed, project
 
 _HIDES = """
 import sys
@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Missing())
 def missing_modules() -> list[str]:
     """Return the modules of this environment that one installation does not bring."""
     core = needed(project()["dependencies"], installed())
-    ours = {"gcp_adk_store", "tests", "benchmarks"}
+    ours = {"gcp_adk_store", "tests", "tools"}
     return [
         module
         for module, owners in metadata.packages_distributions().items()

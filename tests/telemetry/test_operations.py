@@ -15,7 +15,6 @@ from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
-from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     ArtifactService,
     Garbage,
@@ -32,6 +31,7 @@ from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.support.clock import in_days
 from tests.telemetry.watched import Watched, attributes_of, own
+from tools.benchmarks.memory_embedder import PartsEmbedder
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**OWNER, "session_id": "session"}

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from setup.environments import STAND_IN
-from setup.tools import ROOT
+from tools.setup.environments import STAND_IN
+from tools.setup.tools import ROOT
 
 HERE: Final = Path(__file__).parent
 _ENOUGH_S: Final = 120.0

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from setup.environments import STAND_IN
-from setup.tools import ROOT
 from tests.terraform.command import Terraform, copied, offline
+from tools.setup.environments import STAND_IN
+from tools.setup.tools import ROOT
 
 PLACE = {"project_id": "my-project"}
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from setup.tools import ROOT
+from tools.setup.tools import ROOT
 
 TERRAFORM: Final = ROOT / "terraform"
 FOLDERS: Final = sorted(

@@ -13,8 +13,8 @@ import pytest
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
-from setup.tools import ROOT
 from tests.terraform.command import Terraform, copied
+from tools.setup.tools import ROOT
 
 METADATA = json.loads((ROOT / "terraform/modules/bulk_jobs/metadata.json").read_text())
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/bulk:1"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from setup.tools import ROOT
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import REQUIRED
 from tests.terraform.declared import FOLDERS
+from tools.setup.tools import ROOT
 
 MODULE = "modules/adk_store"
 

@@ -13,10 +13,10 @@ import pytest
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
-from setup.tools import ROOT
 from tests.support.documents import all_blocks, blocks
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import IMAGE
+from tools.setup.tools import ROOT
 
 EXAMPLE = "examples/cloud_run"
 ADA = {"ada": "user:ada@example.com"}

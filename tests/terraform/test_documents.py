@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from setup.tools import ROOT
 from tests.support.documents import all_blocks, blocks, documents
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import REQUIRED
 from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
 from tests.terraform.tables import tables, with_tables
+from tools.setup.tools import ROOT
 
 KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()

@@ -221,11 +221,11 @@ def test_an_unknown_variable_is_logged_once_with_the_nearest_name(caplog: pytest
 def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCaptureFixture) -> None:
     """Those of its library, its set-up and its release: nobody is warned of them."""
     read = set()
-    for folder in ("gcp_adk_store", "setup", "terraform", ".github", "docs", "examples", "emulators"):
+    for folder in ("gcp_adk_store", "tools/setup", "terraform", ".github", "docs", "examples", "emulators"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in {".py", ".yml", ".yaml", ".tf", ".md", ".txt"}:
                 read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", path.read_text()))
-    for name in ("Makefile", "hatch_build.py", "README.md"):
+    for name in ("Makefile", "tools/hatch_build.py", "README.md"):
         read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", (ROOT / name).read_text()))
     with caplog.at_level(logging.WARNING):
         variables.warn_of_unknown(dict.fromkeys(read, ""))

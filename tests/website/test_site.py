@@ -14,10 +14,10 @@ import gcp_adk_store
 from gcp_adk_store.adk_server.services import register
 from gcp_adk_store.moving import places
 from gcp_adk_store.settings.variables import OF_THE_PROJECT, VARIABLES
-from setup.environments import DOCS
 from tests.project.test_commands import made
 from tests.support.documents import ROOT
-from website import build, diagrams, reference
+from tools.setup.environments import DOCS
+from tools.website import build, diagrams, reference
 
 PAGES = build.pages()
 NAVIGATION = build.navigation(build.configuration())
@@ -153,7 +153,7 @@ def test_the_site_is_built_by_an_environment_of_its_own() -> None:
     """Without a package of the tests."""
     pinned = (ROOT / DOCS.reads[0]).read_text().splitlines()
 
-    assert ["-m", "website.build"] == made("docs")[-1][1:]
+    assert ["-m", "tools.website.build"] == made("docs")[-1][1:]
     assert all("==" in line for line in pinned if not line.startswith("#"))
 
 

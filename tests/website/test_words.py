@@ -2,7 +2,7 @@
 
 import pytest
 
-from website import words
+from tools.website import words
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Tools of the maintainers: set-up, documents, releases, benchmarks."""

@@ -1,0 +1,204 @@
+"""Measure the local store beside ADK's two session services on SQLite files.
+
+``make bench-local`` runs it. All write to files of one folder and wait for the disk at each commit
+(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike. Two targets
+of stores in memory follow: what encryption adds to an append, and what a test takes that opens a store.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from google.adk.events import Event
+from google.adk.sessions import BaseSessionService, DatabaseSessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
+from tools.benchmarks.meters import Rounds, calm_collector, time_steps
+from tools.benchmarks.scenario import Step
+
+OURS, SQLITE, SQL = "gcp_adk_store", "ADK's SqliteSessionService", "ADK's DatabaseSessionService"
+WHO: dict[str, Any] = {"app_name": "bench", "user_id": "ada", "session_id": "s"}
+FULL = 2
+"""Of ``PRAGMA synchronous``: each commit waits for the disk."""
+LONGEST_READ = 1000
+"""Events."""
+IN_A_ROW = 10
+"""Appends of one service before the next one has its turn: the first after another's finds memory and disk
+at work for that one, which no service of a process of its own meets."""
+
+ENCRYPTION_AT_MOST = 1.15
+"""Times the CPU time of an append without it."""
+A_TEST_AT_MOST_MS = 50.0
+
+
+def event(number: int) -> Event:
+    """Return an event as a tool's turn makes them: about 600 bytes, with a change of state."""
+    content = types.Content(role="model", parts=[types.Part(text=f"{number} " + "word " * 60)])
+    made = Event(author="agent", invocation_id=f"i{number // 4}", content=content)
+    made.actions.state_delta["step"] = number
+    return made
+
+
+@asynccontextmanager
+async def opened(name: str, folder: Path) -> AsyncIterator[BaseSessionService]:
+    """Return a session service on files of *folder*."""
+    if name == OURS:
+        async with Store.local(folder / "ours") as store:
+            yield store.sessions
+    elif name == SQLITE:
+        yield SqliteSessionService(str(folder / "adk.sqlite"))
+    else:
+        async with DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'sql.sqlite'}") as service:
+            yield service
+
+
+async def grow(service: BaseSessionService, events: int, told: Callable[[], None]) -> None:
+    """Append until the session has so many events at least."""
+    session = await service.get_session(**WHO)
+    assert session is not None
+    for number in range(len(session.events), events):
+        await service.append_event(session, event(number))
+        told()
+
+
+async def appending(service: BaseSessionService) -> Step:
+    """Append some events through one handle; they are made before."""
+    session = await service.get_session(**WHO)
+    assert session is not None
+    made: list[Event] = []
+
+    async def make() -> None:
+        made[:] = [event(len(session.events) + number) for number in range(IN_A_ROW)]
+
+    async def append() -> None:
+        for one in made:
+            await service.append_event(session, one)
+
+    return Step(work=append, before=make)
+
+
+def reading(service: BaseSessionService) -> Step:
+    """Read all events."""
+    return Step(work=lambda: service.get_session(**WHO))
+
+
+async def measure(folder: Path, sizes: list[int], rounds: int) -> dict[str, dict[str, float]]:
+    """Return median milliseconds by what was measured and by service; the services take turns."""
+    rows: dict[str, dict[str, float]] = {}
+    async with AsyncExitStack() as stack:
+        services = {
+            name: await stack.enter_async_context(opened(name, folder)) for name in (OURS, SQLITE, SQL)
+        }
+        progress = stack.enter_context(Progress(transient=True))
+        task = progress.add_task("events", total=len(services) * sizes[-1])
+        for service in services.values():
+            await service.create_session(**WHO)
+        for size in sizes:
+            for service in services.values():
+                await grow(service, size, lambda: progress.advance(task))
+            if size <= LONGEST_READ:
+                reads = {name: reading(service) for name, service in services.items()}
+                rows[f"read {size:,} events"] = await medians(reads, max(rounds // 4, 3), operations=1)
+            appends = {name: await appending(service) for name, service in services.items()}
+            in_turn = max(rounds // IN_A_ROW, 3)
+            rows[f"append at {size:,} events"] = await medians(appends, in_turn, operations=IN_A_ROW)
+    return rows
+
+
+async def medians(steps: dict[str, Step], rounds: int, *, operations: int) -> dict[str, float]:
+    """Return the median milliseconds of one operation, of steps of so many that take turns."""
+    enough = Rounds(most=rounds, least=rounds, budget_s=0, warm_up=3)
+    with calm_collector():
+        found = await time_steps(steps, enough, operations=operations)
+    return {name: timed.timing.p50_ms for name, timed in found.items()}
+
+
+async def encryption_target(rounds: int) -> list[str]:
+    """Return what encryption adds to the CPU time of an append, on stores in memory that take turns."""
+    async with AsyncExitStack() as stack:
+        steps = {}
+        for name, encryption in (("plain", None), ("encrypted", KmsEnvelope(key=LocalKeyWrapper(b"k" * 32)))):
+            store = await stack.enter_async_context(Store.local(":memory:", encryption=encryption))
+            await store.sessions.create_session(**WHO)
+            steps[name] = await appending(store.sessions)
+        enough = Rounds(most=rounds, least=rounds, budget_s=0, warm_up=3)
+        with calm_collector():
+            found = await time_steps(steps, enough, operations=IN_A_ROW)
+    ratio = found["encrypted"].cpu_ms / found["plain"].cpu_ms
+    return target("CPU time of an encrypted append", f"{ratio:.2f}x", ENCRYPTION_AT_MOST, ratio, "x")
+
+
+def memory_target(rounds: int) -> list[str]:
+    """Return what a test takes on a store in memory, with an event loop of its own for each of its steps."""
+
+    async def use(store: Store) -> None:
+        session = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(session, event(0))
+        await store.sessions.get_session(**WHO)
+
+    took = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        store = Store.local(":memory:")
+        asyncio.run(use(store))
+        asyncio.run(store.close())
+        took.append((time.perf_counter() - began) * 1000)
+    ms = statistics.median(took)
+    return target("a test on a store in memory", f"{ms:.1f} ms", A_TEST_AT_MOST_MS, ms, " ms")
+
+
+def target(what: str, shown: str, most: float, found: float, unit: str) -> list[str]:
+    """Return a line of the table of targets."""
+    return [what, f"<= {most:g}{unit}", shown, "reached" if found <= most else "missed"]
+
+
+def require_same_durability(folder: Path) -> None:
+    """Check that SQLite's own default, which ADK leaves, waits for the disk."""
+    with sqlite3.connect(folder / "default.sqlite") as connection:
+        assert connection.execute("PRAGMA synchronous").fetchone() == (FULL,)
+
+
+def main() -> None:
+    """Print the table, and keep it as JSON where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sessions, few rounds")
+    parser.add_argument("--folder", type=Path, help="where the files lie; by default a temporary folder")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    sizes, rounds = ([10, 100], 20) if options.quick else ([10, 1000, 10_000], 100)
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        require_same_durability(Path(folder))
+        rows = asyncio.run(measure(Path(folder), sizes, rounds))
+    table = Table("p50 ms", OURS, SQLITE, SQL, box=None)
+    for name, row in rows.items():
+        others = [f"{row[who]:.2f} ({row[who] / row[OURS]:.1f}x)" for who in (SQLITE, SQL)]
+        table.add_row(name, f"{row[OURS]:.2f}", *others)
+    wanted = Table("target", "wanted", "found", "", box=None)
+    for line in (asyncio.run(encryption_target(rounds)), memory_target(rounds)):
+        wanted.add_row(*line)
+    console = Console()
+    console.print(table)
+    console.print(wanted)
+    console.print(f"load of the last minute: {before:.1f} before, {os.getloadavg()[0]:.1f} after")
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Find words and sentences that make documents hard to read: ``python -m tools.website.words``.
+
+The rules are those of Google's developer documentation style that a program can check. Code is left out:
+blocks, spans, addresses.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDERS: Final = ("docs", "emulators", "terraform", "tools", "examples")
+
+INSTEAD: Final = {
+    r"simply|easily|obviously|of course|basically|just": "leave it out",
+    r"please": "leave it out",
+    r"very|really|quite|extremely": "leave it out, or give a number",
+    r"in order to": "to",
+    r"utili[sz]e[sd]?|leverag(?:e[sd]?|ing)": "use",
+    r"e\.g\.": "for example",
+    r"i\.e\.": "that is",
+    r"etc\.": "name the rest, or write 'such as' before",
+    r"via": "through, or with",
+    r"and/or": "or",
+    r"allows? you to|enables? you to": "you can, or lets you",
+    r"functionality": "feature, or name it",
+    r"black-?lists?|black-?listed": "denylist",
+    r"white-?lists?|white-?listed": "allowlist",
+    r"sanity[ -]checks?": "check",
+    r"dumm(?:y|ies)": "placeholder",
+    r"prior to": "before",
+    r"subsequent(?:ly)?": "later, or next",
+    r"whilst|amongst": "while, among",
+    r"should be able to": "can",
+    r"currently": "leave it out, or say from which release on",
+    r"there (?:is|are) no|(?:is|are) none": "say what there is, or make the thing the subject",
+    r"seamless(?:ly)?|blazing(?:ly)?|powerful|robust(?:ly)?|performant": "say what it does, with a number",
+    r"we|our|us": "name who: the store, the authors, you",
+}
+"""What is not said, each with what to say instead."""
+
+LONGEST: Final = 40
+"""Words of a sentence."""
+
+_ALLOWED: Final = {
+    "docs/ces-runtime.md": ("what we chose",),
+    "docs/ces-conversations.md": ("what we chose",),
+    "docs/ces-commands.md": ("what we chose",),
+}
+"""Titles of older pages, which others link to."""
+_CODE: Final = (
+    re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE),
+    re.compile(r"``.*?``|`[^`]*`", re.DOTALL),
+    re.compile(r"^---\n.*?^---$", re.DOTALL | re.MULTILINE),
+    re.compile(r"<!--.*?-->", re.DOTALL),
+    re.compile(r"(?<=\])\([^)]*\)"),
+    re.compile(r"https?://\S+"),
+    re.compile(r"^:::.*$", re.MULTILINE),
+)
+
+_LOWER: Final = re.compile(r"(?:^|[.!?:|*>-] )[A-Z](?=[a-z])", re.MULTILINE)
+"""The first letters of sentences: names such as None and US stay as they are."""
+
+
+class Finding(NamedTuple):
+    """Something to say in another way."""
+
+    line: int
+    found: str
+    instead: str
+
+
+def findings(text: str, *, allowed: Sequence[str] = ()) -> Iterator[Finding]:
+    """Yield what *text* should say in another way, in the order of the rules; *allowed* stays as it is."""
+    prose = text
+    for pattern in _CODE:
+        prose = pattern.sub(_blank, prose)
+    for phrase in allowed:
+        prose = re.sub(re.escape(phrase), _blank, prose, flags=re.IGNORECASE)
+    for words, instead in INSTEAD.items():
+        for found in re.finditer(rf"(?<![\w.-])(?:{words})(?![\w-])", _LOWER.sub(_lower, prose)):
+            yield Finding(_line(prose, found.start()), found[0], instead)
+    for start, sentence in _sentences(prose):
+        count = len(sentence.split())
+        if count > LONGEST:
+            shown = " ".join(sentence.split()[:6])
+            yield Finding(
+                _line(prose, start),
+                f"{shown} ...",
+                f"{count} words; at most {LONGEST}, so make it two sentences",
+            )
+
+
+def _sentences(prose: str) -> Iterator[tuple[int, str]]:
+    """Yield the sentences outside of tables, with their places; an item of a list begins a new one."""
+    for block in re.finditer(r"(?:^(?!\s*\||#).+\n?)+", prose, re.MULTILINE):
+        for found in re.finditer(r"(?:(?![.!?:;](?:\s|$)|\n\s*(?:[-*]|\d+\.)\s).)+", block[0], re.DOTALL):
+            yield block.start() + found.start() + 1, found[0]
+
+
+def _lower(found: re.Match[str]) -> str:
+    return found[0].lower()
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Return as many lines, and a word that stands for the rest."""
+    lines = "\n" * found[0].count("\n")
+    return lines or ("" if found[0].startswith("(") else "x")
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1
+
+
+def documents() -> list[Path]:
+    """Return the documents for readers; the changelog is a record."""
+    found = [path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"]
+    found += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md")]
+    return sorted(path for path in found if ".terraform" not in path.parts)
+
+
+def main() -> int:
+    """Print all findings; return 1 if there are any."""
+    status = 0
+    for path in documents():
+        name = str(path.relative_to(ROOT))
+        for found in findings(path.read_text(), allowed=_ALLOWED.get(name, ())):
+            sys.stdout.write(f"{name}:{found.line}: {' '.join(found.found.split())!r}: {found.instead}\n")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
