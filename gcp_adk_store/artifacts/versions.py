@@ -28,7 +28,7 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Limiter, Lru, both, gather
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects, remove_interrupted
-from gcp_adk_store.kernel.transact import CHANGED, Changed, create_next, read_whole
+from gcp_adk_store.kernel.transact import CHANGED, Changed, Done, create_next, read_whole
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -173,26 +173,20 @@ class ArtifactVersions:
             OutcomeUnknownError: a write was not answered, and no version tells whether it was applied.
         """
         async with self._limiter.permit(key):  # saves of one process do not compete with each other
-            if again:
-                # One listing is enough: if the other call saves after it, this call finds the number taken,
-                # with the id of the save.
-                infos = await self.infos(key)
-                done = _saved_as(save_id, infos)
-                if done is not None:
-                    return done
-                version = next_version(infos)
-            else:
-                known = self._latest.look(key).version
+            known = None if again else self._latest.look(key).version
+            if not again:
                 _count_lookup(hit=known is not None)
-                version = next_version(await self.numbers(key)) if known is None else known + 1
+            begin = known + 1 if known is not None else await self._free(key, save_id if again else None)
+            if isinstance(begin, Done):
+                return begin.value
 
-            async def following(taken: int) -> int:
+            async def following(taken: int) -> int | Done[int]:
                 telemetry.count_conflict()
-                return next_version([taken, *await self.numbers(key)])
+                return await self._free(key, save_id if again else None, taken)
 
             try:
                 saved = await create_next(
-                    version,
+                    begin,
                     lambda number: create(object_name(key, number)),
                     is_own=lambda found: found.save_id == save_id,
                     following=following,
@@ -208,6 +202,18 @@ class ArtifactVersions:
         raise ArtifactConflictError(
             f"{self._attempts} version numbers were taken by other writers; save again"
         )
+
+    async def _free(self, key: ArtifactKey, save_id: str | None, *taken: int) -> int | Done[int]:
+        """Return the next free number, or the version that a save of this id made, if one is given.
+
+        Another call of the save may make its version after each listing. It then takes the number that this
+        call is about to take, or a later one if a third writer takes that: so each listing looks for it.
+        """
+        if save_id is None:
+            return next_version([*taken, *await self.numbers(key)])
+        infos = await self.infos(key)
+        saved = _saved_as(save_id, infos)
+        return next_version([*taken, *infos]) if saved is None else Done(saved)
 
     async def saved_as(self, key: ArtifactKey, save_id: str) -> int | None:
         """Return the version that a save of this id made."""

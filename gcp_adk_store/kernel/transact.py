@@ -253,7 +253,7 @@ async def create_next(
     create: Callable[[int], Awaitable[None]],
     *,
     is_own: Callable[[Any], bool],
-    following: Callable[[int], Awaitable[int]],
+    following: Callable[[int], Awaitable[int | Done[int]]],
     at_most: int,
 ) -> int | None:
     """Create the object of *number*, or of a later one; return its number, or ``None`` after *at_most* tries.
@@ -262,7 +262,8 @@ async def create_next(
         number: The number to begin with.
         create: Creates the object of a number.
         is_own: Whether an object that exists was made by this call, whose answer was lost.
-        following: Returns the next free number after one that another writer took.
+        following: Returns the next free number after one that another writer took; or the later number, as
+            done, under which another call made this object.
         at_most: How many numbers are tried.
     """
     for attempt in range(at_most):
@@ -273,7 +274,10 @@ async def create_next(
                 # The first writer knows the next number, the others must list: a random wait gives each of
                 # them a chance.
                 await asyncio.sleep(jitter(attempt))
-                number = await following(number)
+                found = await following(number)
+                if isinstance(found, Done):
+                    return found.value
+                number = found
                 continue
         return number
     return None
