@@ -99,7 +99,7 @@ def said_above(root: Path) -> str:
 
 def test_another_python_has_an_environment_of_its_own() -> None:
     """As `make quick PYTHON=python3.13 VENV=.venv-3.13` names it."""
-    ask = [sys.executable, "-c", "from setup.environments import PYTHON; print(PYTHON.folder)"]
+    ask = [sys.executable, "-c", "from tools.setup.environments import PYTHON; print(PYTHON.folder)"]
     environ = {**os.environ, "ADK_STORE_VENV": ".venv-3.13"}
     run = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True)
 
