@@ -40,7 +40,7 @@ def one_turn_at_a_time(
 
     It holds the turn of the session for each request to ``/run``, ``/run_sse`` and ``/run_live``. While
     another turn runs, the answer is 409 with ``Retry-After`` (``on_busy="reject"``), also after *wait_s*
-    seconds in vain (``wait``); ``/run_live`` closes with code 1013. With ``interrupt`` the other turn is
+    seconds (``wait``); ``/run_live`` closes with code 1013. With ``interrupt`` the other turn is
     asked to stop: its server then treats its client as gone, so ADK aborts it. A request for a session that
     is missing passes without a turn: ADK answers 404, or makes the session.
 
@@ -171,7 +171,7 @@ def _ids_of(body: bytes) -> dict[str, Any] | None:
 
 
 def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the ids among *fields*, spelled in either way; ``None`` if one is missing."""
+    """Return the ids among *fields*, in either notation; ``None`` if one is missing."""
     found = {name: fields.get(name, fields.get(alias)) for name, alias in _IDS.items()}
     found["app_name"] = found["app_name"] or settings.adk_default_app()
     return found if all(isinstance(id_, str) and id_ for id_ in found.values()) else None

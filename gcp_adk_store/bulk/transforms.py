@@ -18,7 +18,7 @@ from gcp_adk_store.model.erasures import ErasureReceipt
 from gcp_adk_store.moving.parquet import EVENT_COLUMNS, SESSION_COLUMNS, schema
 
 PARTITIONS: Final = 256
-"""Ranges of users that a job begins with, unless it is told otherwise."""
+"""Ranges of users that a job begins with, unless it gets another number."""
 
 _ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 _ROWS_AT_ONCE: Final = 100

@@ -295,8 +295,8 @@ async def verify(
 def _known_of(redacted: RedactedEvent) -> str:
     """Return what proves a redaction."""
     if not redacted.is_audited:
-        return "no event of the chain tells of it"
-    told = "an event of the chain tells of it"
+        return "no event of the chain reports it"
+    told = "an event of the chain reports it"
     if not redacted.is_bound:
         told += ", without the hash of the marker"
     if redacted.is_anchored is None:

@@ -1,4 +1,4 @@
-"""Events that tell of redactions, and what their texts hold."""
+"""Events that report redactions, and what their texts hold."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, PayloadPlace, Payloa
 from gcp_adk_store.settings import SessionLimits
 
 AUTHOR: Final = "gcp_adk_store"
-"""The author of the event that tells of a redaction."""
+"""The author of the event that reports a redaction."""
 
 
 _AUDIT: Final = "adk_store_redaction"
@@ -56,7 +56,7 @@ def audit_of(
     state: Mapping[str, None],
     limits: SessionLimits,
 ) -> EncodedEvent:
-    """Return the event that tells of a redaction, and sets *state*."""
+    """Return the event that reports a redaction, and sets *state*."""
     told = {
         "event_id": event_id,
         "reason": reason,
@@ -85,7 +85,7 @@ def removed_refs(text: str) -> list[PayloadRef]:
 
 
 def audit_in(text: str) -> AuditedRedaction | None:
-    """Return what the event *text* tells of a redaction; ``None`` for any other event."""
+    """Return what the event *text* says of a redaction; ``None`` for any other event."""
     if f'"{_AUDIT}"' not in text or replaced_by(text) is not None:
         return None
     try:

@@ -72,7 +72,7 @@ class Redaction:
     sha256: tuple[str, ...]
     """Hash of each of them, in hex digits: what the marker keeps."""
     audit_id: str
-    """Id of the event that tells of the redaction; empty in a dry run, and if there was nothing to redact."""
+    """Id of the event that reports the redaction; empty in a dry run, and if there was nothing to redact."""
     payloads: int
     """Payloads that nothing refers to any more, and that were removed."""
     state_keys: tuple[str, ...]

@@ -276,7 +276,7 @@ class SessionAdministration(Closing):
         """Replace an event's content by a marker with the hash of what stood there, for good.
 
         One commit changes the session document and the segments that hold the event, and appends an event
-        that tells of it; :meth:`verify_session` still proves the history. All events with this id are
+        that reports it; :meth:`verify_session` still proves the history. All events with this id are
         replaced. Then payloads that nothing else refers to are removed. Handles that were read before keep
         the content in memory, and conflict at their next append, as after any other writer.
 
@@ -325,7 +325,7 @@ class SessionAdministration(Closing):
 
         A break names the first event that is not the one that was appended in its place; all events before it
         are proven. If the digests of its document were changed, too, it names the events of that document.
-        A redacted event is proven by the hash in its marker, if a later event of the chain tells of the
+        A redacted event is proven by the hash in its marker, if a later event of the chain reports the
         redaction and has the hash of the marker.
 
         Whoever can write the database can write a whole new chain, too: against that, keep ``events`` and

@@ -228,7 +228,7 @@ class TaskLayout:
         return [f"{task}/{self.pieces_collection}/{sha256}-{number}" for number in range(count)]
 
     def noted_configs(self, note: str) -> str:
-        """Path above the configs that the note at the path *note* tells of."""
+        """Path above the configs that the note at the path *note* names."""
         owner, _, task = note.rsplit("/", 2)
         return f"{self.pushes_collection}/{task}/{owner}"
 

@@ -231,7 +231,7 @@ class _Transfer:
                         self._drop()
                         raise self._failure(f"it has more than {self.file.size:,} bytes", is_another=True)
                     part.write(block)
-                    part.flush()  # what is told is kept, also where this process is killed next
+                    part.flush()  # what is reported is kept, also where this process is killed next
                     self.told(there)
         if there < self.file.size:
             raise _BrokenOffError(f"the connection ended after {there:,} of {self.file.size:,} bytes")

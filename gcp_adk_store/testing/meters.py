@@ -81,7 +81,7 @@ class FirestoreMeter:
         reads, writes, deletes = _billed(rpc, requests, answers)
         with self._guard:
             figures = self._figures
-            if requests:  # a conversation is told answer by answer
+            if requests:  # a conversation is reported answer by answer
                 figures.rpcs[rpc] += 1
             figures.reads += reads
             figures.writes += writes

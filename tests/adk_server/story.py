@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Story:
-    """A conversation whose server was killed, and what the one that came after tells of it."""
+    """A conversation whose server was killed, and what the one that came after says of it."""
 
     before: Part
     kept: dict[str, Any]
@@ -99,7 +99,7 @@ def go_on(before: Part, second: Api) -> Story:
 
 
 def kept_by(server: Api) -> dict[str, Any]:
-    """Return what a server tells of the session."""
+    """Return what a server says of the session."""
     return {path: server.get(path) for path in KEPT}
 
 

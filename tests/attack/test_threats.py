@@ -128,7 +128,7 @@ async def _make_unbound(world: World) -> None:
 
 async def test_a_forged_redaction_is_told_as_not_anchored(world: World) -> None:
     """The proof accepts it, since an app may redact at any time, and says that no anchor proves it."""
-    await attacked(world, "redacts an event: a marker, and an event that tells of it, which no anchor proves")
+    await attacked(world, "redacts an event: a marker, and an event that reports it, which no anchor proves")
 
     forged, real = await proof_of(world), await proof_of(world, REDACTED)
 

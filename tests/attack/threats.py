@@ -377,7 +377,7 @@ async def _(world: World) -> None:
 
 
 async def _marked(world: World, *, words: str = "", audit: bool = True) -> None:
-    """Put a marker in place of an anchored event, and append the event that tells of a redaction."""
+    """Put a marker in place of an anchored event, and append the event that reports a redaction."""
     documents = await world.raw()
     path = path_of(ADA)
     segment, fields = [*documents.items()][2]
@@ -404,12 +404,12 @@ async def _(world: World) -> None:
     await _marked(world, audit=False)
 
 
-@threat("puts a marker with own words in place of an event, and appends an event that tells of it", READ)
+@threat("puts a marker with own words in place of an event, and appends an event that reports it", READ)
 async def _(world: World) -> None:
     await _marked(world, words="I CONFESS")
 
 
-@threat("redacts an event: a marker, and an event that tells of it, which no anchor proves", NOBODY)
+@threat("redacts an event: a marker, and an event that reports it, which no anchor proves", NOBODY)
 async def _(world: World) -> None:
     await _marked(world)
 
@@ -437,7 +437,7 @@ async def _(world: World) -> None:
     await _alter_marker(world, lambda texts: [text.replace("ticket 7", "ticket 8") for text in texts])
 
 
-@threat("changes what a marker kept, and appends another event that tells of it", CHAIN, of=REDACTED)
+@threat("changes what a marker kept, and appends another event that reports it", CHAIN, of=REDACTED)
 async def _(world: World) -> None:
     await _alter_marker(world, lambda texts: [text.replace('"e1"', '"e1-forged"') for text in texts])
     documents = await world.raw(REDACTED)
@@ -472,7 +472,7 @@ async def _(world: World) -> None:
     await _alter_marker(world, twice)
 
 
-@threat("drops the event that tells of a redaction, with the chain behind it", EVERYBODY, of=REDACTED)
+@threat("drops the event that reports a redaction, with the chain behind it", EVERYBODY, of=REDACTED)
 async def _(world: World) -> None:
     documents = await world.raw(REDACTED)
     segment, fields = [*documents.items()][4]
@@ -481,7 +481,7 @@ async def _(world: World) -> None:
     await world.put(written_anew(documents))
 
 
-@threat("takes the event that tells of another session's redaction for its own", EVERYBODY)
+@threat("takes the event that reports another session's redaction for its own", EVERYBODY)
 async def _(world: World) -> None:
     await _marked(world, audit=False)
     documents = await world.raw()

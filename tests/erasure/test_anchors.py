@@ -1,4 +1,4 @@
-"""Anchors in another bucket tell of a history that was written anew."""
+"""Anchors in another bucket report a history that was written anew."""
 
 import json
 from collections.abc import AsyncIterator

@@ -251,7 +251,7 @@ async def test_a_process_that_read_the_segment_before_reads_the_marker(tmp_path:
 
 
 async def test_forks_restores_and_points_keep_the_marker_and_stay_proven(store: Store) -> None:
-    """A fork and a restore to before the audit event tell of the redaction again, behind the point."""
+    """A fork and a restore to before the audit event report the redaction again, behind the point."""
     await fill(store)
     await store.redact_event(**WHO, event_id="e1", **WHY)
     await store.fork_session(**WHO, to_session_id="fork", at=Point.position(5))

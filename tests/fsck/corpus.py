@@ -158,7 +158,7 @@ async def expiring() -> Stored:
 
 
 async def redacted() -> Stored:
-    """Markers, and the events that tell of them."""
+    """Markers, and the events that report them."""
     stored = await sealed()
     for number in (1, 8):
         await stored.service.redact_event(**WHO, event_id=f"e{number}", reason="ticket 7")

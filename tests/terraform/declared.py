@@ -27,7 +27,7 @@ class Variable:
     default: str | None
     """In the same form; ``None`` where a value is required."""
     messages: tuple[str, ...]
-    """What it tells of an illegal value, for each rule."""
+    """What it says of an illegal value, for each rule."""
     choices: tuple[str, ...]
     """The legal values, where its rules list them."""
 

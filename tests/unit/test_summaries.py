@@ -1,4 +1,4 @@
-"""Show what a listing tells of a session's events."""
+"""Show what a listing shows of a session's events."""
 
 import hashlib
 import json

@@ -31,6 +31,20 @@ def test_a_long_sentence_is_found_with_its_line() -> None:
     assert [] == list(words.findings(listed + "| " + "word " * 60 + "|\n"))
 
 
+def test_a_term_is_found_in_what_people_read_of_code() -> None:
+    """Docstrings, comments and messages; not names, and not single words that are values."""
+    lines = (
+        "def mend(told):",
+        "    'Mend what is broken.'",
+        '    x = "mend"  # it is told so',
+        '    raise ValueError(told, "is mended now")',
+    )
+
+    found = [(each.line, each.found) for each in words.findings_in_code("\n".join(lines))]
+
+    assert [(2, "Mend"), (3, "is told"), (4, "mended")] == found
+
+
 def test_the_documents_have_no_finding() -> None:
     """As `make lint` says it."""
     assert 0 == words.main()

@@ -1,11 +1,14 @@
 """Find words and sentences that make documents hard to read: ``python -m tools.website.words``.
 
-The rules are those of Google's developer documentation style that a program can check. Code is left out:
-blocks, spans, addresses.
+The rules are those of Google's developer documentation style that a program can check. In documents code is
+left out: blocks, spans, addresses. In the package, docstrings, comments and messages are read for the terms
+that this project once had of its own.
 """
 
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,6 +43,20 @@ INSTEAD: Final = {
     r"we|our|us": "name who: the store, the authors, you",
 }
 """What is not said, each with what to say instead."""
+
+TERMS: Final = {
+    r"mend(?:s|ed|ing)?": "repair, or fix",
+    r"spell(?:s|ed)?": "encode, or write",
+    r"in vain": "until it gives up, or say what comes of it",
+    r"rests of": "leftovers of",
+    r"halves of": "lone surrogates",
+    r"tells? of": "report, or say",
+    r"(?:is|are|have|has) told": "gets, is reported, or is sent",
+    r"of which little": "say how much",
+    r"whilst|amongst|utili[sz]e[sd]?|e\.g\.|i\.e\.|and/or|via": "as in documents",
+    r"(?:this|that) very|really|simply|obviously|basically": "leave it out",
+}
+"""What docstrings, comments and messages of the package do not say, each with what to say instead."""
 
 LONGEST: Final = 40
 """Words of a sentence."""
@@ -93,6 +110,17 @@ def findings(text: str, *, allowed: Sequence[str] = ()) -> Iterator[Finding]:
             )
 
 
+def findings_in_code(text: str) -> Iterator[Finding]:
+    """Yield what docstrings, comments and messages of the module *text* should say in another way."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.STRING, tokenize.COMMENT) or " " not in token.string:
+            continue
+        for words, instead in TERMS.items():
+            for found in re.finditer(rf"(?<![\w.-])(?:{words})(?![\w-])", token.string, re.IGNORECASE):
+                line = token.start[0] + token.string.count("\n", 0, found.start())
+                yield Finding(line, found[0], instead)
+
+
 def _sentences(prose: str) -> Iterator[tuple[int, str]]:
     """Yield the sentences outside of tables, with their places; an item of a list begins a new one."""
     for block in re.finditer(r"(?:^(?!\s*\||#).+\n?)+", prose, re.MULTILINE):
@@ -124,9 +152,10 @@ def documents() -> list[Path]:
 def main() -> int:
     """Print all findings; return 1 if there are any."""
     status = 0
-    for path in documents():
-        name = str(path.relative_to(ROOT))
-        for found in findings(path.read_text(), allowed=_ALLOWED.get(name, ())):
+    for path in (*documents(), *sorted((ROOT / "gcp_adk_store").rglob("*.py"))):
+        name, text = str(path.relative_to(ROOT)), path.read_text()
+        of_code = path.suffix == ".py"
+        for found in findings_in_code(text) if of_code else findings(text, allowed=_ALLOWED.get(name, ())):
             sys.stdout.write(f"{name}:{found.line}: {' '.join(found.found.split())!r}: {found.instead}\n")
             status = 1
     return status

@@ -158,7 +158,7 @@ class GuardrailSpec:
     transfer_to: str = ""
     """The agent to hand over to, as the configuration names it; empty for another action."""
     prompt: str | None = None
-    """What a model is told for an answer; None for another action."""
+    """What a model gets as an answer; None for another action."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -44,7 +44,7 @@ Value: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """An expression about variables: comparisons, ``in``, and, or, not, as Python or CEL spell them."""
+    """An expression about variables: comparisons, ``in``, and, or, not, as Python or CEL write them."""
 
     value: Value
 
@@ -239,7 +239,7 @@ _TOO_LARGE: Final = "VariableTooLargeError"
 
 
 class TurnFailedError(Exception):
-    """What ends a turn, and is told by its last event."""
+    """What ends a turn, and is in its last event."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -79,7 +79,7 @@ _MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm
 
 
 class ToolResponse(dict[str, Any]):
-    """A response that tells of a look for what is in its ``result``."""
+    """A response that reports a look for what is in its ``result``."""
 
     def __init__(self, response: dict[str, Any], warn: Callable[[str], None]) -> None:
         super().__init__(response)

@@ -315,7 +315,7 @@ class Event(Model):
         return not self.is_user() and agent_name in {None, self.author}
 
     def has_error(self) -> bool:
-        """Return whether it tells of an error."""
+        """Return whether it reports an error."""
         return bool(self.error_code)
 
     def parts(self) -> list[Part]:

@@ -257,7 +257,7 @@ _EVENT_FIELDS: Final = frozenset(
 )
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 _EVENTS_OF_A_STEP: Final = 200
-"""Short events, of which each takes some 30 us; a session may have ten thousands of them."""
+"""Short events, of which each takes some 30 microseconds; a session may have ten thousands of them."""
 _WITHHELD_BYTES: Final = 1024 * 1024  # Of a run's request, for names of variables that it does not have.
 
 

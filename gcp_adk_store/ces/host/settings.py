@@ -123,7 +123,7 @@ class RuntimeSettings:
     """How deep tools may call each other; lower if the machine has fewer sandboxes than depths."""
     stored_log_characters: int = 0
     """Characters of what code prints, warns of and fails with that the events of a turn keep, in their
-    ``custom_metadata``. Whoever reads the events sees them, so the default is none."""
+    ``custom_metadata``. Whoever reads the events sees them, so the default is 0."""
     appends_of_late_responses: int = 10
     """How often the runtime tries to append the response of an asynchronous tool if others are first."""
 

@@ -109,7 +109,7 @@ def _trusted() -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A request, as user code or a tool spells it."""
+    """A request, as user code or a tool writes it."""
 
     method: str
     url: str
@@ -365,7 +365,7 @@ def _spread(items: Sequence[Any], what: str, most: int) -> list[tuple[str, Any]]
     """Return each value of *items* with its name: lists are several values of one, None is left out.
 
     Raises:
-        RefusedError: they are too many, or have more than *most* characters: before any is spelled.
+        RefusedError: they are too many, or have more than *most* characters: before any is encoded.
     """
     _require_few(what, len(items), 0, most)
     pairs = [

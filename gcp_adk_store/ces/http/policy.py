@@ -145,7 +145,7 @@ class AllowedHost:
 
     @classmethod
     def of(cls, text: str) -> "AllowedHost":
-        """Return the entry that *text* spells.
+        """Return the entry that *text* encodes.
 
         Raises:
             InvalidInputError: *text* is not a host.

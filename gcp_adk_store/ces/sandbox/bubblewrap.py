@@ -168,7 +168,7 @@ class BubblewrapSandbox:
             return self._zygote
 
     def _prepare(self) -> tuple[list[str], bytes]:
-        """Return the command of a zygote, without the number of its socket, and what it is told first."""
+        """Return the command of a zygote, without the number of its socket, and the first message to it."""
         bwrap = shutil.which(self._bwrap or "bwrap")
         if bwrap is None:
             raise SandboxUnavailableError(_TO_INSTALL)

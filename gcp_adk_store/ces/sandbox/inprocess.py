@@ -1,4 +1,4 @@
-"""Run user code in this very process, for breakpoints: it can do all that this process can."""
+"""Run user code in this process, for breakpoints: it can do all that this process can."""
 
 import contextlib
 import socket

@@ -244,7 +244,7 @@ def fits(actual: Any, expected: Any, *, similar: float) -> bool:
 def has(actual: Any, expected: Any) -> bool:
     """Return whether *actual* has all of *expected*: members of objects, where ``{}`` is any value.
 
-    A text that is JSON counts as what it spells, and values also fit by their text: ``3`` is ``"3"``.
+    A text that is JSON counts as the value it encodes, and values fit by their text, too: ``3`` is ``"3"``.
     """
     if not isinstance(expected, Mapping):
         return is_equal(actual, expected) or text_of(actual) == text_of(expected)

@@ -59,7 +59,7 @@ async def listen(
 ) -> AsyncGenerator[Document | None]:
     """Yield the document at *path* as it is, and again after each change; ``None`` while it is missing.
 
-    Versions that follow each other faster than they are told become one. Firestore bills 1 read for each
+    Versions that follow each other faster than they are reported become one. Firestore bills 1 read for each
     version that it tells, and for each stream that is opened. *closings* counts how often the connections
     were closed.
 

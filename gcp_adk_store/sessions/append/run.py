@@ -341,7 +341,7 @@ class Appender:
         learn(handle, found, [each.held for each in self._queues.of(key, handle) if each.held])
 
     async def _seal(self, key: SessionKey, handles: Sequence[Session]) -> None:
-        """Move the tail into a segment, and let the *handles* that know this very tail know it."""
+        """Move the tail into a segment, and let the *handles* that know this tail know it."""
         before = marker_of(handles[0])
         sealed = await self._recorder.seal(key, before)
         for handle in handles:

@@ -74,7 +74,7 @@ CODES: Final[Mapping[str, Code]] = {
         "each message in `inbox` can be read, is there once, and all are within their limits", Help.PERSON
     ),
     "FSCK120": Code(
-        "each marker of a redaction is the one that a later event of the chain tells of", Help.PERSON
+        "each marker of a redaction is the one that a later event of the chain reports", Help.PERSON
     ),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),

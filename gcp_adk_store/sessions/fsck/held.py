@@ -16,7 +16,7 @@ from gcp_adk_store.sessions.restore.format import restores_collection
 _WHOLE_AT_ONCE: Final = 16
 """Documents of one page that are read whole: 16 MiB at most."""
 _LISTED_AT_ONCE: Final = 1000
-"""Documents of one page of which little is read."""
+"""Documents of one page that are read with few fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,13 +48,13 @@ class Judged:
     says: str
     """What is wrong; empty if the chain holds its redaction."""
     audits: tuple[int, ...]
-    """The numbers of the events that tell of its redaction."""
+    """The numbers of the events that report its redaction."""
     is_bound: bool
     """Whether they have the hash of the marker."""
 
 
 class Redactions:
-    """The markers of a history, and what its events tell of redactions."""
+    """The markers of a history, and what its events say of redactions."""
 
     def __init__(self) -> None:
         """Begin with an empty history."""
@@ -92,7 +92,7 @@ class Redactions:
         if not marker.is_fixed:
             says = "a marker stands here with content that no redaction writes"
         elif not told:
-            says = "a marker stands here, and no later event of the chain tells of a redaction"
+            says = "a marker stands here, and no later event of the chain reports a redaction"
         elif bound - {marker.sha256_of_marker}:
             says = "the marker that stands here is not the one that the redaction wrote"
         audits = tuple(position for position, sha256 in told if sha256 is not None or not bound)

@@ -1,4 +1,4 @@
-"""Redact events: put markers in their places, tell of it, and remove what only they referred to."""
+"""Redact events: put markers in their places, report it, and remove what only they referred to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

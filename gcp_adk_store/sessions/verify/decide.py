@@ -62,7 +62,7 @@ class RedactedEvent:
     sha256: str
     """Hash of the event that stood there, in hex digits."""
     is_audited: bool
-    """Whether a later event of the chain tells of the redaction, as the marker has it."""
+    """Whether a later event of the chain reports the redaction, as the marker has it."""
     is_bound: bool
     """Whether that event has the hash of the marker; those of release 0.1 have not."""
     is_anchored: bool | None = None

@@ -366,7 +366,7 @@ class WritingTogether:
     async def test_a_session_that_was_made_anew_is_not_written_by_holders_of_the_old_one(
         self, session_service: BaseSessionService, who: Ids, old: int
     ) -> None:
-        """They are told that theirs is gone, or stale, also if both have as many events."""
+        """They get the error that theirs is gone, or stale, also if both have as many events."""
         held = await session_service.create_session(**who)
         for _ in range(old):
             await session_service.append_event(held, event("old"))

@@ -133,7 +133,7 @@ class CreatingSessions:
     async def test_of_concurrent_creates_of_one_id_exactly_one_wins(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
-        """The others are told that the session exists, and it is the winner's."""
+        """The others get the error that the session exists, and it is the winner's."""
         outcomes = await asyncio.gather(
             *(session_service.create_session(**who, state={"n": n}) for n in range(4)), return_exceptions=True
         )

@@ -33,7 +33,7 @@ from gcp_adk_store.testing.faults.proxy import Proxy, TcpForwarder
 Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
 """Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered.
 
-Of a conversation it is told at each answer, with what was asked since the one before.
+Of a conversation it gets each answer, with what was asked since the one before.
 """
 
 _UNBOUNDED: Final = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))

@@ -10,7 +10,7 @@
     Hang     never done, never answered
     Hold     held before or after it is done, until the test lets go of it
 
-A plan is any function that is told of a :class:`Call` and returns what goes wrong with it, or ``None``.
+A plan is any function that gets a :class:`Call` and returns what goes wrong with it, or ``None``.
 """
 
 import contextlib

@@ -15,7 +15,7 @@ class Fate(enum.StrEnum):
     REFUSED = "refused for now"
     """Nothing was done, and the client gets to know it."""
     REQUEST_LOST = "request lost"
-    """It never arrives, and the client waits for its answer in vain."""
+    """It never arrives, and the client waits for its answer until it gives up."""
     ANSWER_LOST = "answer lost"
     """It is done; the client gets no answer, or an error of the connection."""
     CONNECTION_BROKEN = "connection broken"

@@ -1,4 +1,4 @@
-"""Run the storage emulator until it is told to stop."""
+"""Run the storage emulator until a signal stops it."""
 
 from __future__ import annotations
 

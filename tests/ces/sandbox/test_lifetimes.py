@@ -110,7 +110,7 @@ def test_a_run_whose_event_loop_is_closed_under_it_is_killed(sandbox: Bubblewrap
     before = processes_of_runs()
     loop.run_until_complete(begun(sandbox))
     of_this = processes_of_runs() - before
-    loop.set_exception_handler(lambda *_: None)  # it tells of a task that was destroyed, which is so
+    loop.set_exception_handler(lambda *_: None)  # it reports a task that was destroyed, which is so
     loop.close()
     gc.collect()
 

@@ -170,7 +170,7 @@ def show(text: str) -> None:
 
 def _open_outlets() -> tuple[TextIO, TextIO]:
     """Return new standard streams; those of the zygote took its own for a file."""
-    # By lines: killed, a process must have told what it printed.
+    # By lines: killed, a process must have sent what it printed.
     sys.stdout = sys.__stdout__ = open(1, "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]  # noqa: SIM115
     sys.stderr = sys.__stderr__ = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]  # noqa: SIM115
     return sys.stdout, sys.stderr
