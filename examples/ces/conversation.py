@@ -21,8 +21,8 @@ from google.genai import types
 
 from examples.ces.api import account_server
 from gcp_adk_store import Store
-from gcp_adk_store.ces import HttpPolicy, PythonRuntime, load_code, load_tools, read_app
-from gcp_adk_store.ces.sandbox import SandboxUnavailableError
+from gcp_adk_store.ces import HttpPolicy, PythonRuntime, RuntimeSettings, load_code, load_tools, read_app
+from gcp_adk_store.ces.sandbox import Limits, SandboxUnavailableError
 from gcp_adk_store.testing.emulators import EmulatorError, firestore_emulator
 
 APP: Final = read_app(Path(__file__).parent / "app")
@@ -37,7 +37,11 @@ class Call:
         self._sessions = sessions
         host = api_url.removeprefix("http://")
         self.runtime = PythonRuntime(
-            sessions, tools=load_tools(APP), http=HttpPolicy(allow=[host], allow_loopback=True)
+            sessions,
+            tools=load_tools(APP),
+            http=HttpPolicy(allow=[host], allow_loopback=True),
+            # A tool that calls others waits for a sandbox of each, which a busy machine starts slowly.
+            settings=RuntimeSettings(limits=Limits(wall_s=300)),
         )
 
     async def hear(self, said: str) -> str:

@@ -20,8 +20,8 @@ from gcp_adk_store.bulk import (
     ReadSessions,
     VerifySessions,
     WriteParquet,
+    jobs,
     run,
-    workers,
 )
 from gcp_adk_store.bulk.jobs import as_json_line
 from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRows
@@ -228,7 +228,7 @@ def test_memory_does_not_grow_with_sessions_and_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sessions: tuple[int, int], events: tuple[int, int]
 ) -> None:
     """Three times as many take less than half as much again; each event has 66 kB, and a segment."""
-    monkeypatch.setattr(workers, "_AT_ONCE", 2)
+    monkeypatch.setattr(jobs, "_AT_ONCE", 2)
 
     def peak(sessions: int, events: int) -> int:
         folder = tmp_path / f"{sessions}-{events}"
