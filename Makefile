@@ -10,8 +10,8 @@ BIN := $(VENV)/bin
 # whose machines have less to spare for tests that measure.
 WORKERS ?= 2
 WAITING ?= $(if $(CI),3,4)
-# What uses tests/support/lengths.py.
-LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
+# What has a longer form: tests/support/lengths.py.
+LONG := $(shell grep -rlE 'lengths import at_length|mark\.(long|sample)\b' tests --include='test_*.py')
 PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -45,7 +45,7 @@ demo:
 # Checks first; the emulators are started by the tests that need them. A worker runs all tests of a file, and so
 # makes what they share once; in the order of their names, since by their numbers of tests the longest, which have
 # few, would come last. Bulk jobs run beside them, where all others wait for each other.
-OTHERS := $(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/beam tests
+OTHERS := $(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/beam --ignore=tests/project/test_one_loop.py tests
 test: ready lint
 	$(BEAM) > .cache/beam.log 2>&1 & trap 'kill $$!' INT TERM; $(OTHERS); others=$$?; wait $$!; beam=$$?; cat .cache/beam.log; exit $$((others | beam))
 
@@ -90,7 +90,7 @@ test-oldest:
 
 # Attacks on stored histories, each with who names it: the table of docs/erasure.md.
 attack: python
-	$(BIN)/python $(PYTEST) --dist loadfile tests/attack
+	$(BIN)/python $(PYTEST) --dist loadfile --long tests/attack
 
 # How much of the package the tests of `make quick` run, by lines and branches; pyproject.toml has the least that is
 # accepted. `make coverage TESTS=tests` counts with all tests that need no emulator.

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from gcp_adk_store import machine
 from gcp_adk_store.testing import plugin
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.simulation.counts import RUN, empty_cells, table
 from tests.support.clock import Clock, PassingTime, firestores_time
-from tests.support.lengths import Lengths
+from tests.support.lengths import Lengths, of_long_runs
 from tests.support.ready_programs import share_programs
 from tests.support.shared_emulator import SharedEmulator, firestore_of_run
 from tools.setup.tools import search_path
@@ -42,23 +43,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the tests which form they have; several processes share an emulator, and programs."""
     Lengths.are_long = config.getoption("--long")
+    # The same examples each time: a long run alone looks for others. How long one takes is up to the machine.
+    timeless = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+    settings.register_profile("long", timeless)
+    settings.register_profile("short", timeless, derandomize=True, max_examples=40)
+    settings.load_profile("long" if Lengths.are_long else "short")
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.add_cleanup(SharedEmulator().stop)
         share_programs()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out, with ``--core``, tests that are marked, and those that use one of the fixtures."""
-    without = SLOW_TO_START if config.getoption("--quick") else OF_LINUX
-    if not config.getoption("--quick") and not config.getoption("--core"):
-        return
-    marks = ("linux", "emulators", "processes") if config.getoption("--quick") else ("linux",)
-    left = [
-        item
-        for item in items
-        if any(map(item.get_closest_marker, marks)) or without.intersection(getattr(item, "fixturenames", ()))
-    ]
-    config.hook.pytest_deselected(items=left)
+    """Leave out what a run of this form does without."""
+    left = set() if config.getoption("--long") else {*of_long_runs(items)}
+    without: set[str] = set()
+    marks: tuple[str, ...] = ()
+    if config.getoption("--core"):
+        marks, without = ("linux",), OF_LINUX
+    if config.getoption("--quick"):
+        marks, without = ("linux", "emulators", "processes"), SLOW_TO_START
+    for item in items:
+        uses = without.intersection(getattr(item, "fixturenames", ()))
+        if uses or any(map(item.get_closest_marker, marks)):
+            left.add(item)
+    config.hook.pytest_deselected(items=[item for item in items if item in left])
     items[:] = [item for item in items if item not in left]
 
 

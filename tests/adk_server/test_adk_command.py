@@ -193,6 +193,7 @@ def test_the_bucket_is_there_after_the_command_that_makes_it(
     assert "[echo]: hello" in run.stdout
 
 
+@pytest.mark.long
 def test_what_is_kept_in_memory_needs_no_bucket(storage_emulator: Emulator) -> None:
     """Nor does help, nor what is not served here. Nothing was imported before this command."""
     assert storage_emulator.address
@@ -218,6 +219,7 @@ def gone() -> str:
         return f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("network", "warning"),
     [

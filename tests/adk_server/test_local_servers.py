@@ -85,6 +85,7 @@ async def told_by(folder: Path) -> list[Any]:
         ]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("server", ["web", "api_server"])
 def test_a_server_that_was_killed_left_all_in_the_folder(server: str, start: Start, folder: Path) -> None:
     """With the document's line; another process finds the session and the artifact, too."""
@@ -95,6 +96,7 @@ def test_a_server_that_was_killed_left_all_in_the_folder(server: str, start: Sta
     assert [[notes], ["notes.txt"]] == asyncio.run(told_by(folder))
 
 
+@pytest.mark.long
 def test_adks_own_server_finds_the_folder_by_its_services_yaml(
     start: Start, tmp_path: Path, folder: Path
 ) -> None:
@@ -108,6 +110,7 @@ def test_adks_own_server_finds_the_folder_by_its_services_yaml(
     assert ["notes.txt"] == asyncio.run(told_by(folder))[1]
 
 
+@pytest.mark.long
 def test_adk_run_keeps_its_turn_in_the_folder(environ: dict[str, str], folder: Path, tmp_path: Path) -> None:
     """A command shows it."""
     shutil.copytree(AGENTS / "notes", tmp_path / "notes")

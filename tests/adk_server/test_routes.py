@@ -236,6 +236,7 @@ async def test_an_administrator_hands_a_session_to_another_user(client: httpx.As
     assert (201, "eve") == (fork.status_code, fork.json()["user_id"])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("method", "path", "given", "status"),
     [

@@ -140,6 +140,7 @@ def test_a_probe_is_answered(story: Story) -> None:
     assert {"status": "ok"} == story.after.get("/health")
 
 
+@pytest.mark.long
 def test_the_page_of_adk_web_shows_the_session_after_the_restart(
     adk_story: Story, chromium: str, tmp_path: Path
 ) -> None:

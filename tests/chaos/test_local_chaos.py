@@ -19,7 +19,7 @@ from tests.chaos.run import Chaos, Settings, look, run
 from tests.chaos.turn_checks import check_turns
 from tests.chaos.worker import Task, work_alone
 
-SEED, OPERATIONS, STEPS = 21, 500, 60
+SEED, OPERATIONS, STEPS = 21, 150, 60
 
 
 @pytest.fixture(scope="module")

@@ -115,6 +115,7 @@ def run(folder: Path, arguments: list[str]) -> Result:
     return CliRunner().invoke(command, given)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_ids_reach_nothing_of_others(folder: Path, name: str) -> None:
     """Each command ends with a status of its own; documents stay, no file appears, the terminal is safe."""

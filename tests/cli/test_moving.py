@@ -217,6 +217,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
     assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, told, looked))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("conflict", ["skip", "overwrite", "new-id"])
 @pytest.mark.parametrize("kind", ["cut", "changed", "deep", "header"])
 def test_a_damaged_line_ends_an_import_with_2(folder: Path, tmp_path: Path, kind: str, conflict: str) -> None:

@@ -47,6 +47,7 @@ def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode()).replace("\r", "")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "row"),
     [

@@ -358,6 +358,7 @@ def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(
     assert [file] == list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_an_export_of_a_long_session_takes_little_memory(deployment: Deployment, tmp_path: Path) -> None:
     """It takes no more than a third of the file more than the export of a short one takes."""
     long = {**PLAIN, "session_id": "long"}

@@ -27,6 +27,7 @@ _TEXTS_ONLY = "it keeps metadata as texts: str() of every value"
 _GUESSED_TYPE = "it takes the type that Cloud Storage made up for the empty object"
 
 
+@pytest.mark.sample(3)
 class TestInMemorySessionService(SessionServiceConformance):
     """ADK's sessions in memory, from an asynchronous fixture."""
 
@@ -59,6 +60,7 @@ class TestInMemorySessionService(SessionServiceConformance):
         return InMemorySessionService()
 
 
+@pytest.mark.sample(3)
 class TestInMemoryMemoryService(MemoryServiceConformance):
     """ADK's memories in memory."""
 
@@ -69,6 +71,7 @@ class TestInMemoryMemoryService(MemoryServiceConformance):
         return InMemoryMemoryService()
 
 
+@pytest.mark.sample(3)
 class TestInMemoryArtifactService(ArtifactServiceConformance):
     """ADK's artifacts in memory."""
 
@@ -90,6 +93,7 @@ class TestInMemoryArtifactService(ArtifactServiceConformance):
         return InMemoryArtifactService()
 
 
+@pytest.mark.sample(3)
 class TestAdkGcsArtifactService(ArtifactServiceConformance):
     """ADK's artifacts in Cloud Storage, on the emulator that this project's run on."""
 

@@ -46,6 +46,7 @@ def test_the_suite_needs_no_plugin(tmp_path: Path) -> None:
     assert "skipped" not in done.stdout
 
 
+@pytest.mark.long
 def test_a_failure_shows_what_was_compared(tmp_path: Path) -> None:
     """Assertions of the suite are explained like those of a test module."""
     done = run(tmp_path, "test_an_event_stays_as_it_was_appended")

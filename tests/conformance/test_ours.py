@@ -10,6 +10,7 @@ from gcp_adk_store.testing.conformance import (
 )
 
 
+@pytest.mark.sample(8)
 class TestFirestoreSessionService(SessionServiceConformance):
     """On the Firestore emulator."""
 
@@ -18,6 +19,7 @@ class TestFirestoreSessionService(SessionServiceConformance):
         return adk_store.sessions
 
 
+@pytest.mark.sample(8)
 class TestGcsArtifactService(ArtifactServiceConformance):
     """On the storage emulator."""
 
@@ -26,6 +28,7 @@ class TestGcsArtifactService(ArtifactServiceConformance):
         return adk_store.artifacts
 
 
+@pytest.mark.sample(8)
 class TestFirestoreMemoryService(MemoryServiceConformance):
     """On the Firestore emulator."""
 

@@ -220,6 +220,7 @@ def conversation(*, events: int, size: int, scopes: frozenset[Scope]) -> list[Tu
     return [Turn(history=history, events=events, event_bytes=size, scopes=scopes) for history in HISTORIES]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("scopes", DELTAS, ids=named)
 @pytest.mark.parametrize("events", [2, 6])
 async def test_turns_of_the_store_cost_what_the_model_says(
@@ -236,6 +237,7 @@ async def test_turns_of_the_store_cost_what_the_model_says(
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("size", "events"), [(660, 2), (660, 6), (3856, 2), (3856, 6)])
 async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_says(
     ours: Connect, meter: FirestoreMeter, size: int, events: int
@@ -248,6 +250,7 @@ async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_say
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("scopes", DELTAS, ids=named)
 @pytest.mark.parametrize("events", [2, 6])
 async def test_turns_of_adks_services_cost_what_the_model_says(
@@ -270,6 +273,7 @@ async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, m
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("events", [0, 10, 100, at_length(210, 350)])
 @pytest.mark.parametrize("whose", ["ours", "builtin"])
 async def test_making_and_deleting_a_session_costs_what_the_model_says(

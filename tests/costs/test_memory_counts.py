@@ -54,6 +54,7 @@ def said(number: int) -> Event:
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.emulators
 @pytest.mark.parametrize("dimensions", [0, 1024], ids=["words", "vectors"])
 async def test_memories_of_the_store_cost_what_the_model_says(

@@ -56,6 +56,7 @@ def take_a_turn(cloud: Cloud) -> Callable[..., None]:
     return run
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arguments", [[], ["uris"]], ids=["a store", "services of URIs"])
 def test_one_token_serves_documents_payloads_and_artifacts(
     take_a_turn: Callable[..., None],
@@ -75,6 +76,7 @@ def test_one_token_serves_documents_payloads_and_artifacts(
     assert {"firestore.googleapis.com:443", "storage.googleapis.com:443"} <= set(cloud.hosts)
 
 
+@pytest.mark.long
 def test_the_service_account_that_is_attached_serves_without_a_file(
     take_a_turn: Callable[..., None], cloud: Cloud, endpoints: TokenEndpoints, tmp_path: Path
 ) -> None:

@@ -104,6 +104,7 @@ async def test_a_call_without_a_token_ends_by_its_deadline(
     assert not [thread for thread in begun if thread.name.startswith("adk-store-gcs")]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("token_uri", ["refuses", "answers 503", "has no address"], indirect=True)
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_token_that_is_refused_for_now_is_told_at_once(

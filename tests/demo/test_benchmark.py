@@ -13,6 +13,8 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.support.ready_programs import ready_programs
 from tools.benchmarks.targets import targets
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 OURS, ADKS = "gcp_adk_store", "ADK's own"
 SMALLER = "gcp_adk_store where there is less"

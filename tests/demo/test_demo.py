@@ -22,6 +22,7 @@ def cells(text: str, separator: str) -> set[tuple[str, ...]]:
     return {tuple(cell.strip() for cell in row) for row in rows if len(row) == 3 and "=" in row[1]}
 
 
+@pytest.mark.long
 def test_the_demo_finds_every_value_it_expects(
     firestore_emulator: Emulator, storage_emulator: Emulator
 ) -> None:

@@ -183,6 +183,7 @@ OF = {
 }
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("answer", "status", "says"),
     [

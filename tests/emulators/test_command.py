@@ -44,6 +44,7 @@ def variables() -> Iterator[dict[str, str]]:
     assert 0 == process.returncode
 
 
+@pytest.mark.long
 def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(
     variables: dict[str, str], tmp_path: Path
 ) -> None:

@@ -265,6 +265,7 @@ def test_a_server_that_hangs_is_left(server: FileServer, fetch: Callable[..., Pa
     assert 2 == len(server.requests)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "what",
     [

@@ -151,6 +151,7 @@ def test_the_cache_is_the_variables_the_clones_or_the_users(
     assert Path("/home/ada/.cache/gcp-adk-store/emulators") == cache_folder(users)
 
 
+@pytest.mark.long
 async def test_a_downloaded_emulator_serves_a_session(
     served: FileServer, bare: Environ, java_home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,6 +245,7 @@ def test_a_jar_for_a_newer_java_asks_for_it(bare: Environ, tmp_path: Path) -> No
     assert "needs Java 21 or newer" in missing({**environ, STORAGE_VARIABLE: "http://there:2"})[0]
 
 
+@pytest.mark.long
 def test_pip_installs_a_java_into_the_running_environment(
     bare: Environ, environment: Path, tmp_path: Path
 ) -> None:
@@ -269,6 +271,7 @@ def test_pip_installs_a_java_into_the_running_environment(
     assert ("", "") == (after.stdout, after.stderr)
 
 
+@pytest.mark.long
 def test_what_pip_says_is_shown_where_it_fails(bare: Environ, environment: Path, tmp_path: Path) -> None:
     """With what else can be done."""
     environ = {**bare, "PYTHONPATH": str(ROOT), "PIP_NO_INDEX": "1", STORAGE_VARIABLE: "http://there:2"}

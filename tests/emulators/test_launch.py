@@ -368,6 +368,7 @@ def test_what_is_no_http_server_is_no_emulator(tmp_path: Path, bare: Environ, ru
     assert [] == running()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("call", "name", "path"),
     [
@@ -398,6 +399,7 @@ def test_it_answers_from_the_call_on_until_stop(
     assert ([], True, False) == (running(), _refuses(emulator.address), emulator.started_here)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["firestore_emulator", "storage_emulator"])
 def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Running) -> None:
     """``kill -9`` of the process that started it ends the real emulator."""
@@ -428,6 +430,7 @@ def test_stop_does_not_wait_for_forked_processes(start: Start) -> None:
     assert ("stopped\n", "") == user.communicate(timeout=60)
 
 
+@pytest.mark.long
 def test_the_command_runs_both_until_it_is_told_to_end(
     start: Start, running: Running, tmp_path: Path
 ) -> None:

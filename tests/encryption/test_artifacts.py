@@ -81,6 +81,7 @@ def pattern(size: int) -> bytes:
     return b"".join(number.to_bytes(8) for number in range(-(-size // 8)))[:size]
 
 
+@pytest.mark.sample(3)
 class TestEncryptedArtifacts(ArtifactServiceConformance):
     """ADK's contract of artifacts."""
 

@@ -32,6 +32,7 @@ def sealed() -> Iterator[Store]:
     asyncio.run(store.close())
 
 
+@pytest.mark.sample(3)
 class TestEncryptedSessions(SessionServiceConformance):
     """ADK's contract of sessions."""
 
@@ -40,6 +41,7 @@ class TestEncryptedSessions(SessionServiceConformance):
         return sealed.sessions
 
 
+@pytest.mark.sample(3)
 class TestEncryptedMemories(MemoryServiceConformance):
     """ADK's contract of memories."""
 
@@ -48,6 +50,7 @@ class TestEncryptedMemories(MemoryServiceConformance):
         return sealed.memory
 
 
+@pytest.mark.sample(3)
 class TestEncryptedTasks(TaskStoreConformance):
     """The contract of A2A tasks."""
 

@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import pytest
+
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
 from tests.erasure.conftest import APP, LIMITS, USER, canary, erase, fill
 from tests.erasure.racing_process import create
 from tests.support.ready_processes import ReadyProcess
 from tests.support.traces import in_folder, traces
+
+pytestmark = pytest.mark.long
 
 
 async def test_processes_that_create_sessions_leave_nothing_before_the_last_pass(tmp_path: Path) -> None:

@@ -168,6 +168,7 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
     return lambda taken: fault if taken == step else None
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -204,6 +205,7 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
                 await fail(step, way)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -222,6 +224,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
         await world.settle()
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways
@@ -250,6 +253,7 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
         await cancel(step, is_done=is_done)
 
 
+@pytest.mark.sample(14)
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
     known: Known, copies: Iterator[Path], name: str, ways: Ways

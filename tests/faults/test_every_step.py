@@ -190,6 +190,7 @@ async def has_recovered(
         assert expected.after == found
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", in_turn(WRITING, 0))
 async def test_a_step_that_fails_once_is_not_noticed(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
@@ -218,6 +219,7 @@ async def test_a_step_that_fails_once_is_not_noticed(
     )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("name", in_turn(WRITING, 1))
 async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
@@ -257,6 +259,7 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
     )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
@@ -284,6 +287,7 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
         assert holdings == await world.holdings()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", in_turn(WRITING, 2))
 async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
@@ -315,6 +319,7 @@ async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
     )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", in_turn(WRITING, 3))
 async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways

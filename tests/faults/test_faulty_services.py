@@ -35,6 +35,7 @@ FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="one")
 
 
+@pytest.mark.sample(3)
 class TestSessions(SessionServiceConformance):
     """Nothing of ADK's contract is lost where a call is held and goes on."""
 
@@ -48,6 +49,7 @@ class TestSessions(SessionServiceConformance):
         return FaultySessionService(adk_store.sessions, released)
 
 
+@pytest.mark.sample(3)
 class TestArtifacts(ArtifactServiceConformance):
     """Nothing of ADK's contract is lost where nothing goes wrong."""
 

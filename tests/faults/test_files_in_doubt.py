@@ -143,6 +143,7 @@ def lost_files(folder: Path) -> set[str]:
     return {name for name in files_without_object(folder) if "." not in name or name.endswith(".part")}
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "then"), NAMED, ids=["-".join(pair) for pair in NAMED])
 async def test_what_is_removed_is_in_no_file_wherever_a_process_was_killed_before(
     name: str, then: str

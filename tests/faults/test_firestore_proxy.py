@@ -203,6 +203,7 @@ async def test_a_held_call_can_be_dropped(
     assert stored == len(stored_tail())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("stage", ["before", "after"])
 async def test_a_process_is_killed_exactly_there(
     firestore_emulator: Emulator, project: str, session: Any, stored_tail: StoredTail, stage: Any

@@ -80,6 +80,7 @@ async def bucket(storage_proxy: StorageProxy, adk_store_bucket: str) -> str:
     return adk_store_bucket
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("kind", "read"), READS)
 @pytest.mark.parametrize("garble", GARBLES)
 async def test_a_read_whose_answer_is_garbled_is_repeated(
@@ -93,6 +94,7 @@ async def test_a_read_whose_answer_is_garbled_is_repeated(
     assert Counter(garble=1) == storage_proxy.figures.faults
 
 
+@pytest.mark.sample(9)
 @pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize(("kind", "read"), READS)
 @pytest.mark.parametrize("garble", GARBLES)
@@ -108,6 +110,7 @@ async def test_a_read_whose_answers_are_all_garbled_says_that_the_service_does_n
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.sample(9)
 @pytest.mark.parametrize(("kind", "write", "number"), GARBLED)
 @pytest.mark.parametrize("garble", GARBLES)
 async def test_a_write_whose_answer_is_garbled_happens_once(

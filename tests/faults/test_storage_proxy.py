@@ -227,6 +227,7 @@ async def test_a_held_request_can_be_dropped(
     assert stored == stored_objects()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("fault", [Refuse(503), Lose(), Cut(), Cut("request")], ids=repr)
 async def test_a_resumable_upload_stays_behind_the_proxy(
@@ -303,6 +304,7 @@ async def test_connections_that_are_cut_can_be_opened_again(
     assert {NAME: b"one"} == stored_objects()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("plan", [nth(9, Lose()), nth(0, Delay(0.01))], ids=["streamed", "kept in a file"])
 @pytest.mark.linux
 def test_100_mb_pass_in_little_memory(storage_proxy: StorageProxy, adk_store_bucket: str, plan: Plan) -> None:

@@ -222,6 +222,7 @@ async def test_no_finding_has_content() -> None:
     assert all(HUSH not in repr(fault.says) + fault.item for fault in await stored.faults())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(2))
 async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
     """They create, append, seal, replace large values and delete, in a folder that two services share."""

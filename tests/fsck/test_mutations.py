@@ -262,6 +262,7 @@ def _is_leaving(path: str, documents: Mapping[str, Document]) -> bool:
     return False
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CORPUS)
 async def test_each_mutation_is_found_or_harmless(name: str) -> None:
     """The list is exact: a mutation on it that is found fails, too."""

@@ -107,6 +107,7 @@ async def test_a_signed_request_is_let_through(store: Store, keys: Keys) -> None
     assert 1 == keys.asked
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "token",
     [

@@ -82,6 +82,7 @@ async def test_a_newer_format_is_refused_by_every_call(made: Path) -> None:
         assert "install the release" in text
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("passing")
 async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made: Path) -> None:
     """Of what writes; reads go on, and nothing was written."""

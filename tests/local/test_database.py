@@ -220,6 +220,7 @@ async def test_processes_share_one_file(database: Database, elsewhere: Elsewhere
     assert 400 == await database.read(number)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("committed", [1, 7, 30])
 async def test_a_killed_process_leaves_whole_commits(path: Path, database: Database, committed: int) -> None:
     """All that it told, perhaps one more, and never half of a commit."""

@@ -212,6 +212,7 @@ def test_words_and_vectors_are_fused_by_the_rule() -> None:
     assert [(1.0, 7)] == [(round(score, 9), number) for score, number in fuse([(0.1, 7)], [(0.2, 7)])]
 
 
+@pytest.mark.long
 async def test_a_request_has_a_bounded_number_of_texts() -> None:
     """100, each of 8,192 characters at most."""
     from gcp_adk_store.codec.memories import encode_memory  # noqa: PLC0415

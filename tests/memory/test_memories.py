@@ -373,6 +373,7 @@ async def test_memories_that_all_ended_make_way(
     assert ["coffee"] == await listed(another(store))
 
 
+@pytest.mark.sample(1)
 async def test_writers_at_once_lose_nothing(store: Store, memory: MemoryService) -> None:
     """Neither what they add nor what they remove, over many seals and merges."""
     services = [memory, another(store), another(store)]
@@ -392,6 +393,7 @@ async def test_writers_at_once_lose_nothing(store: Store, memory: MemoryService)
     assert 117 == len(await search(services[0], "note", limit=1000))
 
 
+@pytest.mark.long
 async def test_ten_thousand_memories_lie_in_few_documents(adk_store_local: Store) -> None:
     """A search that knows nothing reads 12 at most."""
     memory = adk_store_local.memory

@@ -367,6 +367,7 @@ async def test_what_has_no_words_gets_no_vector(memory: MemoryService, embedder:
     assert [] == embedder.asked
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("sealed", [False, True], ids=["in the head", "in documents"])
 @pytest.mark.parametrize("knows", [True, False], ids=["with the embedder", "without it"])
 async def test_vectors_are_erased_with_their_memories(
@@ -544,6 +545,7 @@ async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meaning
     assert kept == rows | {row[:8] for row in snapshot.head.vectors.fresh}
 
 
+@pytest.mark.long
 async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> None:
     """Below 1 MiB each, and in the order of additions; the head stays small."""
     memory = service(store, Meanings(dimensions=1024))

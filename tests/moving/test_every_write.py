@@ -113,6 +113,7 @@ async def versions_in(service: Any) -> dict[tuple[str, int], bytes | None]:
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_copy_that_is_killed_at_any_write_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool

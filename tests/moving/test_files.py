@@ -123,6 +123,7 @@ def damaged(lines: list[bytes], kind: str) -> bytes:
     return b"".join(lines[1:])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kind", "says"),
     [

@@ -80,6 +80,7 @@ async def refusal_of(data: bytes, service: BaseSessionService, **given: Any) -> 
     return str(caught.value)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("name", "value", "says"), REFUSED)
 @pytest.mark.parametrize("place", ["own", "adk"])
 async def test_a_header_that_the_service_would_refuse_is_refused(
@@ -128,6 +129,7 @@ def uncollected() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.sample(7)
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("levels", [250, 900, 990, 1_000, 100_000])
 @pytest.mark.parametrize("where", ["line", "event", "state", "title", "delta", "initial_state", "end"])

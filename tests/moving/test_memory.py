@@ -88,6 +88,7 @@ async def peaks(folder: Path, sessions: int, events: int) -> dict[str, int]:
         return {name: await peak_of(done) for name, done in work.items()}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("few", "more"),
     [

@@ -70,6 +70,7 @@ async def read(store: Any) -> Session | None:
 BROKEN = sorted(broken([b"{}\n"] * 8))
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.parametrize("place", ["folder", "memory of ADK"])
 async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
@@ -91,6 +92,7 @@ async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
         assert [] == [fault.code async for fault in store.check(app_name=APP, full=True)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("after", [False, True])
 async def test_after_a_kill_at_any_write_one_of_both_is_there_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool

@@ -67,6 +67,7 @@ async def texts_of(service: Any, user: str, session_id: str) -> list[str]:
     return [] if found is None else [one.id for one in found.events]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("after", [False, True])
 async def test_a_copy_that_is_killed_at_any_commit_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool

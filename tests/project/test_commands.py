@@ -422,6 +422,7 @@ async def test_templates_are_linted(project: str, tmp_path: Path, monkeypatch: p
     assert ["{topic}", "{user:name?}"] == re.findall(r"\{[\w:?]+\}", output), output
 
 
+@pytest.mark.long
 def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, str], tmp_path: Path) -> None:
     """All in one run, which other options then make a short one."""
     named = re.findall(
@@ -440,6 +441,7 @@ def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, 
     assert (tmp_path / "bench.json").exists()
 
 
+@pytest.mark.long
 def test_a_short_storm_ends_well(environ: Mapping[str, str]) -> None:
     """The command of docs/guarantees.md, for a second."""
     (line,) = (shlex.split(text) for text in blocks("docs/guarantees.md", "bash"))

@@ -177,6 +177,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
         thread.join()
 
 
+@pytest.mark.long
 def test_the_image_has_the_wheel_and_not_what_an_index_has_under_its_name(
     index: Index, tmp_path: Path
 ) -> None:

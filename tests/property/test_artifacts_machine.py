@@ -21,7 +21,7 @@ Named = tuple[str, str, str | None, str]
 """App, user, session (``None`` for what all sessions of the user share) and filename."""
 
 BOUNDS = settings(
-    max_examples=at_length(10, 25),
+    max_examples=at_length(6, 25),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -37,7 +37,7 @@ from tests.support.lengths import at_length
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(6, 20),
+    max_examples=at_length(4, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -289,7 +289,7 @@ def test_both_backends_answer_alike(backends: Backends) -> None:
     """To commits with conditions, masks and changes of arrays and counters, and to queries."""
 
     @settings(
-        max_examples=at_length(40, 100),
+        max_examples=at_length(20, 100),
         deadline=None,
         derandomize=True,
         print_blob=True,

@@ -25,7 +25,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.support.lengths import at_length
 
 BOUNDS = settings(
-    max_examples=at_length(5, 20),
+    max_examples=at_length(3, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,
@@ -181,7 +181,7 @@ def test_each_point_is_as_recorded_on_the_emulator(firestore_emulator: Emulator,
     """Through another process's service too."""
     assert firestore_emulator.address
 
-    @settings(BOUNDS, max_examples=4)
+    @settings(BOUNDS, max_examples=at_length(2, 20))
     @given(INITIALS, TURNS)
     def take(initial: dict[str, Any], turns: list[Any]) -> None:
         async def run() -> None:

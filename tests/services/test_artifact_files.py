@@ -549,6 +549,7 @@ async def test_a_progress_callback_that_fails_fails_nothing(
     assert 1 == sum("on_progress failed" in record.message for record in caplog.records)
 
 
+@pytest.mark.long
 @pytest.mark.linux
 def test_large_files_move_in_little_memory(storage_emulator: Emulator, adk_store_bucket: str) -> None:
     """Saved from a file, loaded to a file and read in parts; measured in a process of its own."""

@@ -97,6 +97,7 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
     return {"project": "demo", "bucket": request.getfixturevalue("adk_store_bucket")}
 
 
+@pytest.mark.sample(1)
 async def test_processes_that_save_one_artifact_lose_and_share_nothing(at: At) -> None:
     """Every number once, without a gap, with the bytes of its saver; a reader meanwhile only goes up."""
     artifacts = open_store(at).artifacts

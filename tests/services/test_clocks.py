@@ -142,6 +142,7 @@ async def test_the_end_that_firestore_removes_by_is_told_by_firestores_time(
         assert [2 * TTL + 3600] * len(parts) == [pytest.approx(end, abs=SLACK_S) for end in parts]
 
 
+@pytest.mark.long
 async def test_a_fleet_whose_clocks_disagree_keeps_all_parts(connect: Connect, raw_documents: Any) -> None:
     """No part ends before its session, whoever of them appends, seals and renews."""
     held = await connect().create_session(**WHO, ttl_seconds=TTL)

@@ -125,6 +125,7 @@ async def texts_of(store: Store, session: Session) -> dict[str, dict[int, str | 
     return found
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kept", [None, 0, 1, 5, 11, 12])
 async def test_a_fork_is_the_session_as_it_was_at_the_point(store: Store, kept: int | None) -> None:
     """Events, payloads and state; the caller gets what every reader gets."""
@@ -449,6 +450,7 @@ async def test_a_fork_beside_appends_holds_a_beginning_of_the_history(store: Sto
     await asyncio.gather(go_on(), fork())
 
 
+@pytest.mark.sample(1)
 async def test_a_fork_beside_a_deletion_is_whole_or_absent(store: Store) -> None:
     """The error says that the source is gone."""
     for number in range(6):

@@ -93,6 +93,7 @@ def fork(
     return run
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -114,6 +115,7 @@ async def test_a_store_that_was_not_used_before_a_fork_works_in_parent_and_child
     assert "borrowed" in flags or told["parent"] == {"sessions": "done", "artifacts": "done"}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("flags", "variables"),
     [
@@ -135,6 +137,7 @@ async def test_a_child_of_a_process_that_used_the_store_raises_at_its_first_call
     assert {"sessions": "done", "artifacts": "done"} == told["parent"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("flag", ["open-loop", "other-open-loop"])
 @pytest.mark.parametrize("variables", [{}, STILL])
 async def test_a_child_of_a_process_in_which_grpc_runs_raises_before_it_calls_firestore(

@@ -35,6 +35,7 @@ LARGE = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.sample(1)
 @LARGE
 async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
     sessions: SessionService, state: dict[str, Any]
@@ -51,6 +52,7 @@ async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
     assert made == read
 
 
+@pytest.mark.sample(1)
 @LARGE
 async def test_an_append_of_large_state_leaves_the_loop_to_others(
     sessions: SessionService, state: dict[str, Any]

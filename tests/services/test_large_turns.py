@@ -9,6 +9,7 @@ from tests.support.ready_processes import elsewhere
 MB = 1_000_000
 
 
+@pytest.mark.sample(1)
 @pytest.mark.linux
 @pytest.mark.parametrize(("size", "with_bucket"), [(5 * MB, False), (20 * MB, True)])
 def test_a_large_picture_goes_through_a_turn(

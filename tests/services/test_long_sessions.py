@@ -32,6 +32,7 @@ def billed(figures: FirestoreFigures) -> tuple[dict[str, int], int, int]:
     return dict(figures.rpcs), figures.reads, figures.writes
 
 
+@pytest.mark.long
 async def test_cost_does_not_grow_with_the_history(
     connect: Any, meter: FirestoreMeter, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

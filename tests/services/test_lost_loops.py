@@ -192,6 +192,7 @@ def leftovers(place: Place, passing: PassingTime) -> tuple[int, int]:
     return sum(len(one._queues) for one in limiters if one is not None), len(sessions._appender._under_way)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(
@@ -217,6 +218,7 @@ def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(
     assert len(threads) <= 8
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(

@@ -246,6 +246,7 @@ async def test_a_session_that_is_gone_cannot_be_described(connect: Connect) -> N
     assert (None, {}) == ((await info_of(service)).title, (await info_of(service)).labels)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -322,6 +323,7 @@ async def listed(service: SessionService, **request: Any) -> list[str]:
             return found
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize(
     ("request_", "expected"),

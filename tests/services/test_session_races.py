@@ -165,6 +165,7 @@ async def test_of_processes_that_fork_to_one_id_exactly_one_does(
         assert len(fork.events) - 1 == fork.state["n"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [300, LARGE], ids=["small", "large"])
 async def test_an_append_comes_before_a_deletion_or_is_told(
     racers: list[RacingProcess],
@@ -202,6 +203,7 @@ async def test_an_append_comes_before_a_deletion_or_is_told(
     assert (size == LARGE and "project" in place["at"]) or {"", f"/adk_users/{USER}"} == set(left)
 
 
+@pytest.mark.sample(1)
 async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_one(
     racers: list[RacingProcess],
     place: dict[str, Any],

@@ -74,6 +74,7 @@ async def pages_of(store: Store, size: int, **given: Any) -> list[SessionPage]:
             return found
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", sorted(DAMAGE))
 @pytest.mark.parametrize("order", ["newest", "oldest"])
 @pytest.mark.parametrize("user", ["ada", None])
@@ -84,6 +85,7 @@ async def test_pages_have_the_others_once_and_name_the_damaged_ones(
     await require_pages(store, user, order, DAMAGE[kind])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.emulators
 @pytest.mark.parametrize("kind", ["create_time NaN", *(name for name in DAMAGE if "update" in name)])
 async def test_pages_of_firestore_go_on_behind_damaged_sessions(adk_store: Store, kind: str) -> None:

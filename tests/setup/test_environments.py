@@ -14,6 +14,8 @@ from tests.project.test_commands import made
 from tools.setup.environments import UV, Environment, lay, make
 from tools.setup.tools import ROOT
 
+pytestmark = pytest.mark.long
+
 WHEEL = "greeting-1.0-py3-none-any.whl"
 FILES = {
     "greeting.py": "WORD = 'hello'\n",

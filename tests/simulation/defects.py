@@ -48,12 +48,6 @@ DEFECTS: Final = (
         _SESSIONS,
     ),
     Defect(
-        "a seal loses the last event",
-        "Operation by operation", "codec/segments.py",
-        "        texts=stored.tail,\n", "        texts=stored.tail[:-1] or stored.tail,\n",
-        _SESSIONS,
-    ),
-    Defect(
         "a lost answer of an append is taken for a conflict",
         "When requests fail", "model/sessions.py",
         "        outcome = Settlement.LANDED\n", "        outcome = Settlement.STALE\n",
@@ -72,28 +66,9 @@ DEFECTS: Final = (
         ("sessions",),
     ),
     Defect(
-        "an append believes a refusal of its own commit",
-        "When requests fail", "sessions/append/commit.py",
-        "settlement = settle(self._append, marker=base, stored=stored, newest=newest, turn=turn)",
-        "settlement = Settlement.STALE",
-        _SESSIONS,
-    ),
-    Defect(
-        "an append is stored without its state",
-        "Operation by operation", "codec/documents.py",
-        '            mask += [("state", name) for name in state]\n', "            pass\n",
-        _SESSIONS,
-    ),
-    Defect(
         "the chain leaves out an event of a group",
         "Erasure, retention, proof", "model/sessions.py",
         "        return reduce(link, self.hashes, head)\n", "        return reduce(link, self.hashes[:2], head)\n",
-        _SESSIONS,
-    ),
-    Defect(
-        "a group counts as one append",
-        "Operation by operation", "codec/documents.py",
-        '            "rev": marker.revision + len(append.texts),\n', '            "rev": marker.revision + 1,\n',
         _SESSIONS,
     ),
     Defect(
@@ -168,13 +143,6 @@ DEFECTS: Final = (
         "a lease is taken although it runs",
         "Operation by operation", "turns/lease.py",
         "turn.is_held(stored.read_time) and turn.fence != by_force_from", "turn.is_held(stored.read_time + 15)",
-        _TURNS,
-    ),
-    Defect(
-        "a turn's number is not raised",
-        "Operation by operation", "model/session_fields.py",
-        "        return Turn(fence=self.fence + 1, holder=holder, until=until)\n",
-        "        return Turn(fence=max(1, self.fence), holder=holder, until=until)\n",
         _TURNS,
     ),
     Defect(
@@ -271,6 +239,7 @@ DEFECTS: Final = (
         "When requests fail", "sessions/restore/run.py",
         "    if base is None or not attempts.maybe_applied:\n        return\n", "    if True:\n        return\n",
         _POINTS,
+        "a restore whose answer was lost before another restore says so",
     ),
     Defect(
         "a handle gets what it missed behind its own events",
@@ -327,6 +296,7 @@ DEFECTS: Final = (
         '    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""\n',
         "    return stored.update_time\n",
         _LIVES,
+        "a create whose answer is lost hides no events of others",
     ),
     Defect(
         "a deletion of an artifact removes what was saved meanwhile",
@@ -334,6 +304,7 @@ DEFECTS: Final = (
         "await self._objects.delete(stored.name, generation=stored.generation)",
         "await self._objects.delete(stored.name, generation=None)",
         ("artifacts",),
+        "a deletion removes nothing that was saved meanwhile",
     ),
     Defect(
         "who follows a session skips to its end at each change",
@@ -523,12 +494,6 @@ DEFECTS: Final = (
         "several subscribers of one task see it to its end: objects that come to the same content are one writer",
     ),
     Defect(
-        "what is known of a latest version does not age",
-        "Limits", "artifacts/versions.py",
-        "is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s", "is_young = entry is not None",
-        ("artifacts",),
-    ),
-    Defect(
         "a redelivered event that the tail holds is counted again",
         "Operation by operation", "sessions/append/commit.py",
         "return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)", "return True",
@@ -559,30 +524,12 @@ DEFECTS: Final = (
         "a process that recognised an event recognises it again, through any handle",
     ),
     Defect(
-        "a process forgets what it stored",
-        "Limits", "sessions/append/run.py",
-        "        return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))\n",
-        "        return waiting.is_in_handle\n",
-        ("redelivering",),
-    ),
-    Defect(
-        "a redelivered event is searched in the tail alone",
-        "Limits", "sessions/append/commit.py",
-        "self.newest(key, lambda _: None)", "self.newest(key, lambda _: 0)",
-        ("redelivering",),
-    ),
-    Defect(
-        "a turn ends before its events are stored",
-        "Durability", "sessions/append/run.py",
-        "        if ends or self._behind.is_full(", "        if self._behind.is_full(",
-        ("behind",),
-    ),
-    Defect(
         "a failure behind the caller is forgotten when another one follows it",
         "Durability", "sessions/append/queue.py",
         "        if id(session) not in self._failures:\n            place = id(session)\n",
         "        if True:\n            place = id(session)\n            self._failures.pop(place, None)\n        if failure is self.failure(session):\n",
         ("behind",),
+        "an append that failed behind its caller is reported, also if another one fails after it",
     ),
     Defect(
         "a call that gives up its wait keeps its permit",
@@ -695,5 +642,79 @@ DEFECTS: Final = (
         "    return max(0, stored.revision - marker.revision)\n", "    return 0\n",
         _SESSIONS,
         "appends are settled however far others went",
+    ),
+    Defect(
+        "a load makes what is known of a latest version young again",
+        "Limits", "artifacts/versions.py",
+        "            is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s\n",
+        "            is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s\n"
+        "            if entry is not None and is_young:\n"
+        "                self._versions.put(key, (entry[0], machine.monotonic()))\n",
+        ("artifacts",),
+        "what is known of a latest version ages while it is loaded again and again",
+    ),
+    Defect(
+        "a version that a deletion removed in part stays known",
+        "Operation by operation", "artifacts/versions.py",
+        "            finally:\n                self._latest.forget(lambda known: known == key)\n",
+        "            finally:\n                pass\n",
+        ("artifacts",),
+        "the latest version is forgotten also where its deletion fails",
+    ),
+    Defect(
+        "an upload that others overtook becomes another version",
+        "When requests fail", "artifacts/versions.py",
+        "return await self._free(key, save_id if again else None, taken)", "return await self._free(key, None, taken)",
+        ("uploads",),
+        "a finalized upload is looked for after each number that others took",
+    ),
+    Defect(
+        "an erasure forgets what it did before its caller knows",
+        "Erasure, retention, proof", "erasure/run.py",
+        "        try:\n            yield ErasureReceipt(",
+        "        await self._documents.commit([self._layout.remove_intent(self._subject)], "
+        "repeatable_when_unanswered=True)\n"
+        "        try:\n            yield ErasureReceipt(",
+        ("erasure",),
+        "the intent of an erasure stays until the caller has the receipt",
+    ),
+    Defect(
+        "an append requires an update time that its handle does not know",
+        "Operation by operation", "sessions/append/commit.py",
+        "        if not self.base.update_time:  # a server may take time 0 for that of a missing document\n"
+        "            return False\n",
+        "",
+        (*_LIVES, "merging", "turns-behind"),
+        "no append requires an update time that its handle does not know",
+    ),
+    Defect(
+        "a process judges by its own clock whether a session has ended",
+        "Operation by operation", "codec/stored.py",
+        "        read_time=document.read_time,\n        expiry=_expiry(document),",
+        "        read_time=__import__('google.adk.platform.time', fromlist=['get_time']).get_time(),\n"
+        "        expiry=_expiry(document),",
+        (*_LIVES, "leases"),
+        "the clock of the database decides when a session or a lease has ended",
+    ),
+    Defect(
+        "a rotation does not know the key that it wrapped",
+        "When requests fail", "encryption/rotation.py",
+        "return Done(by_newest if stored.wrapped.data in mine else one_more)", "return Done(one_more)",
+        ("unanswered-rotation",),
+        "a rotation counts a key that it wrapped also where the answer was lost",
+    ),
+    Defect(
+        "a rotation does not know the note that it removed",
+        "When requests fail", "encryption/rotation.py",
+        "return Done(forgotten if attempts.maybe_applied and not mine else report)", "return Done(report)",
+        ("forgotten-note",),
+        "a rotation counts a note that it removed also where the answer was lost",
+    ),
+    Defect(
+        "a rotation that wrapped some keys promises that nothing was written",
+        "When requests fail", "encryption/rotation.py",
+        "            if not report.rewrapped and not report.forgotten:\n                raise\n", "            raise\n",
+        ("rotation-of-two-keys",),
+        "the outcome of a rotation is unknown once some keys are wrapped anew",
     ),
 )  # fmt: skip

@@ -57,7 +57,7 @@ async def a_cancelled_wait(world: World) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn_later() -> None:
     """A turn that nobody waits for would hold up the next message until its lease ends."""
-    simulate(a_cancelled_wait, seeds=range(200))
+    simulate(a_cancelled_wait, seeds=range(100))
 
 
 def said(text: str) -> types.Content:
@@ -270,4 +270,4 @@ async def leases(world: World) -> None:
 
 def test_a_turn_that_is_refused_was_not_taken() -> None:
     """An error that says that nothing was written is right, whatever got lost before it."""
-    simulate(leases, seeds=range(100), faults=Faults.all(0.05))
+    simulate(leases, seeds=range(40), faults=Faults.all(0.05))

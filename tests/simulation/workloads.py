@@ -25,6 +25,7 @@ from tests.simulation import (
     test_push_configs,
     test_redactions,
     test_redelivering,
+    test_refusals,
     test_renewals,
     test_repairs,
     test_runs,
@@ -89,4 +90,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "uploads": Workload(test_uploads.scenario, 0.04),
     "push-configs": Workload(test_push_configs.scenario, 0.03),
     "moving": Workload(test_moving.scenario, 0.02),
+    "rotation-of-two-keys": Workload(test_refusals.a_rotation_of_two_keys, 0.0),
+    "unanswered-rotation": Workload(test_refusals.an_unanswered_rotation, 0.0),
+    "forgotten-note": Workload(test_refusals.a_forgotten_note, 0.0),
 }

@@ -109,6 +109,7 @@ async def test_the_code_of_the_document_makes_a_request_handler(
     assert (tmp_path / "support-store" / "store.sqlite3").stat().st_size
 
 
+@pytest.mark.long
 def test_without_the_extra_the_error_names_it() -> None:
     """Whatever else works without it."""
     code = (

@@ -276,6 +276,7 @@ def _prompt(template: str) -> object:
     return resolve_template(template, {"a": 1})
 
 
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     ("parse", "unit"),
     [

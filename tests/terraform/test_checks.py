@@ -23,6 +23,7 @@ def test_files_are_formatted(terraform: Terraform) -> None:
     assert (0, "") == (told.returncode, told.stdout)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_configuration_is_valid(terraform: Terraform, prepared: Path, name: str) -> None:
     """Every argument is one that the provider has, of its type, and nothing required is missing."""
@@ -37,6 +38,7 @@ def test_the_modules_own_tests_pass(terraform: Terraform, module: Path) -> None:
     assert "Success!" in told.stdout
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("file", "right", "wrong", "told"),
     [
@@ -160,6 +162,7 @@ def test_a_mistake_is_told(
     assert any(told in error for error in errors), errors
 
 
+@pytest.mark.long
 def test_the_modules_own_tests_can_fail(terraform: Terraform, module: Path) -> None:
     """What is valid can be wrong all the same."""
     for file, right, wrong in (

@@ -287,6 +287,7 @@ def test_every_variable_is_in_the_table() -> None:
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("folder", sorted(TABLE))
 def test_a_variable_changes_what_it_says(
     terraform: Terraform, prepared: Path, plans: Callable[..., Mapping[str, Any]], tmp_path: Path, folder: str

@@ -20,6 +20,7 @@ def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
     return {"project": f"demo-{uuid.uuid4().hex[:20]}"}
 
 
+@pytest.mark.sample(1)
 async def test_turns_of_processes_that_are_stopped_and_killed_do_not_interleave(at: At) -> None:
     """Each acknowledged message is there once and in order; the process that woke up is refused.
 

@@ -38,6 +38,7 @@ def event(held: Any) -> Event:
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("text_bytes", [10**8, 1000], ids=["as text", "as a payload"])
 @pytest.mark.parametrize(
     "half", ["", "\ud83d", "\ud83d\ude00"], ids=["without halves", "with one", "with two"]

@@ -393,6 +393,7 @@ def test_what_is_set_apart_exists() -> None:
     assert set() == APART.keys() - names
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("kind", REACHING, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
 @pytest.mark.parametrize("error", [storage_read_error, storage_write_error, storage_condition_error])
 def test_every_exception_of_the_sdks_becomes_ours(

@@ -205,6 +205,7 @@ for refuse in (
 """
 
 
+@pytest.mark.long
 def test_a_refusal_takes_little_memory_and_time() -> None:
     """200 MiB of address space and 20 s of computing are more than enough, imports included."""
 

@@ -61,6 +61,7 @@ def late(passing: PassingTime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callback_checks._File, "_handle", handle_late)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize(
     ("ends", "says"),
@@ -91,6 +92,7 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
     assert "later tests of this file did not run" == second["says"][1]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ces_environment")
 def test_a_test_changes_no_times_of_the_hosts_devices(tmp_path: Path) -> None:
     """Those that it sees are the host's own, by their paths and by standard input."""
@@ -115,6 +117,7 @@ def test_without_bubblewrap_no_test_of_a_callback_runs(
     assert "apt-get install --no-install-recommends bubblewrap libseccomp2" in result.stderr
 
 
+@pytest.mark.sample(1)
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize(
     "flood",
@@ -151,6 +154,7 @@ finally:
     assert int(ran.stderr.splitlines()[-1]) < 300_000_000, "bytes; ADK's modules take half of them"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ces_environment")
 def test_the_word_of_a_file_counts_for_this_file_alone(tmp_path: Path) -> None:
     """Though it says what became of another one, and how all ended."""

@@ -49,6 +49,7 @@ def test_the_plugin_brings_no_runtime_where_nobody_asks() -> None:
     assert "[]\n" == done.stdout
 
 
+@pytest.mark.long
 def test_what_is_missing_fails_the_test_and_says_so(tmp_path: Path) -> None:
     """Instead of skipping it."""
     (tmp_path / "test_own.py").write_text("def test_own(ces_sandbox):\n    pass\n")

@@ -52,6 +52,7 @@ def test_a_guardrail_is_run_on_a_message(code: Path) -> None:
     assert decided == [{"decision": "TRIGGER", "reason": "a word"}, None]
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
     """As that of an agent's callback."""

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pytest
+
 import gcp_adk_store.ces.guest
 from gcp_adk_store.ces.sandbox import open_environment
 
@@ -77,6 +79,7 @@ def test_it_runs_under_another_name_in_a_bare_environment(tmp_path: Path) -> Non
     assert {name for name in imported if not name.startswith("_")} <= {*NEEDED, "mounted"}
 
 
+@pytest.mark.long
 def test_all_holds_on_the_platforms_python_and_packages(ces_environment: Path, tmp_path: Path) -> None:
     """The tests beside this one pass on those too, of which this process has others."""
     environment = open_environment(ces_environment)

@@ -265,7 +265,7 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 @given(data=st.data())
 def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
     """Whatever stands in whichever place of one."""

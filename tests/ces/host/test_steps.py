@@ -98,6 +98,7 @@ def forge(value):
 """
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("code", ASKED.values(), ids=ASKED)
 async def test_no_step_of_the_host_is_long(
     code: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox, web: Web, steps: LoopWork

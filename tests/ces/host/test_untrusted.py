@@ -229,7 +229,7 @@ JSON = st.recursive(
 FRAMES = st.fixed_dictionaries({}, optional=dict.fromkeys([*HONEST, "call", "id", "tool", "method"], JSON))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
 @given(frame=FRAMES)
 def test_any_frame_is_read_or_refused(frame: dict[str, Any]) -> None:
     """By one type of error; whatever is read is an answer or a question."""

@@ -86,6 +86,7 @@ def test_what_cannot_be_looked_at_ends_it_with_2(
     assert says in result.stderr
 
 
+@pytest.mark.long
 def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
     """And other commands work."""
     run = (

@@ -58,6 +58,7 @@ ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ENDS)
 async def test_what_a_tool_printed_is_shown_whatever_ends_its_run(
     guest: BubblewrapSandbox, name: str

@@ -83,6 +83,7 @@ class TestProcesses:
         }
         assert files(folder) == asyncio.run(owned(on_disk))
 
+    @pytest.mark.sample(2)
     @pytest.mark.parametrize("call", CALLS)
     def test_a_process_that_is_killed_at_any_step_leaves_whole_objects(
         self, on_disk: Kept, folder: Path, call: str

@@ -25,7 +25,7 @@ from tests.support.lengths import at_length
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(8, 20),
+    max_examples=at_length(5, 20),
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
