@@ -28,6 +28,7 @@ from gcp_adk_store.codec.segments import (
     summary_fields,
 )
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
+from gcp_adk_store.codec.turns import turn_fields
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import (
     FORMAT,
@@ -46,7 +47,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import DIGEST_BYTES, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Expiry, Summary
+from gcp_adk_store.model.session_fields import Expiry, Summary, Turn
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
@@ -238,12 +239,13 @@ class Layout:
         expiry: Expiry | None = None,
         *,
         turn_until: float | None = None,
+        released: Turn | None = None,
         inbox: Sequence[str] | None = None,
     ) -> list[Write]:
         """Return the writes that add events and their state delta, the session's first.
 
-        They require the session exactly as *marker* describes it. *turn_until* moves the end of its turn, and
-        *inbox* replaces the messages that wait for one.
+        They require the session exactly as *marker* describes it. *turn_until* moves the end of its turn,
+        *released* is its turn after its end, and *inbox* replaces the messages that wait for one.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
@@ -254,7 +256,10 @@ class Layout:
         if expiry is not None:
             fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        if turn_until is not None:
+        if released is not None:
+            fields["turn"] = turn_fields(released)
+            mask.append(("turn",))
+        elif turn_until is not None:
             fields["turn"] = {"until": datetime.fromtimestamp(turn_until, UTC)}
             mask.append(("turn", "until"))
         if inbox is not None:

@@ -75,9 +75,13 @@ def ended(turn: Turn | None) -> dict[str, FieldValue]:
     return {} if turn is None else {"turn": turn_fields(turn.ended)}
 
 
-def write_turn(path: str, stored: StoredSession, turn: Turn) -> Write:
-    """Return the write that gives the session at *path* another *turn*, if it is as *stored*."""
-    return _update(path, stored, {"turn": turn_fields(turn)})
+def write_turn(path: str, stored: StoredSession, turn: Turn, *, inbox: Sequence[str] | None = None) -> Write:
+    """Return the write that gives the session at *path* another *turn*, if it is as *stored*.
+
+    It also replaces the messages that wait by those of *inbox*, if given.
+    """
+    waiting: dict[str, FieldValue] = {} if inbox is None else {"inbox": list(inbox)}
+    return _update(path, stored, {"turn": turn_fields(turn), **waiting})
 
 
 def write_inbox(path: str, stored: StoredSession, inbox: Sequence[str]) -> Write:

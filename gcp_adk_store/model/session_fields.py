@@ -162,6 +162,17 @@ def require_room(inbox: Sequence[str], text: str) -> None:
         )
 
 
+MAX_OWN_BYTES: Final = 64 * 1024
+"""Bytes of a message that is stored with the lease of its turn; a larger one waits for its event."""
+
+
+def has_room(inbox: Sequence[str], text: str) -> bool:
+    """Return whether the message *text* of a turn that begins fits in *inbox*, beside what else may come."""
+    waiting = sum(len(one.encode()) for one in inbox)
+    size = len(text.encode())
+    return size <= MAX_OWN_BYTES and len(inbox) < MAX_WAITING and waiting + size <= MAX_WAITING_BYTES
+
+
 def require_times(*, wait_s: float, lease_s: float) -> None:
     """Check the arguments of a turn.
 

@@ -168,7 +168,10 @@ class SessionService(SessionAdministration, BaseSessionService):
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None
-        found = await self._reader.find(key, config)
+        hold = held(self._storage, key)
+        found = None if hold is None else hold.read_already(config)
+        if found is None:
+            found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
     @operation
@@ -296,8 +299,8 @@ class SessionService(SessionAdministration, BaseSessionService):
             hold.require_running()
         event = await self._hooks.of_event(event)
         mine = QueuedAppend(session, event, asyncio.get_running_loop(), hold=hold)
-        if self._is_behind:
-            return await self._appender.append_behind(key, mine)
+        if self._is_behind or (hold is not None and hold.defers):
+            return await self._appender.append_behind(key, mine, waits=not self._is_behind)
         return await self._appender.append(key, mine)
 
     async def flush(self) -> None:

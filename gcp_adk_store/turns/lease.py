@@ -23,12 +23,13 @@ from gcp_adk_store.errors import (
     TurnLostError,
 )
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter, Lru, stepping
+from gcp_adk_store.kernel.concurrency import Lru, stepping
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, require_room
+from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, has_room, require_room
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.append.run import Appender
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -78,12 +79,14 @@ class Leases:
         lease_s: float,
         by_force_from: int | None = None,
         seen: StoredSession | None = None,
+        message: str | None = None,
         is_wanted: Callable[[], bool],
     ) -> TurnLease:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
         *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
-        :meth:`freed` returned: then nothing is read before.
+        :meth:`freed` returned: then nothing is read before. The text *message* goes to the end of the inbox
+        in the same write, if it has room: then it is the lease's ``own``.
 
         Raises:
             SessionBusyError: another one runs; nothing was written.
@@ -92,29 +95,46 @@ class Leases:
         """
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
         since = machine.monotonic()
+        sent: int | None = None
 
-        def decide(found: StoredSession | None, _: Attempts) -> Decision[TurnLease]:
-            nonlocal since
+        def decide(found: StoredSession | None, attempts: Attempts) -> Decision[TurnLease]:
+            nonlocal since, sent
             stored = _living(found)
             turn = stored.turn or Turn()
             if turn.holder == holder:  # an attempt was not answered
-                return Done(TurnLease(self._storage, key, stored, turn, lease_s=lease_s, since=since))
+                return Done(self._lease(stored, turn, lease_s=lease_s, since=since, own=message))
+            if message is not None and attempts.maybe_applied and turn.fence != sent:
+                raise OutcomeUnknownError(
+                    "sent and not answered, and then another turn began, which may answer the message; read "
+                    "the session before sending it again"
+                )
             if turn.is_held(stored.read_time) and turn.fence != by_force_from:
                 raise busy(stored, turn)
             if not is_wanted():
                 raise TurnLostError("the caller that waited for the turn has gone")
-            since = machine.monotonic()
+            since, sent = machine.monotonic(), turn.fence
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
+            inbox = (*stored.inbox, message) if message and has_room(stored.inbox, message) else stored.inbox
+            changed = None if inbox is stored.inbox else inbox
 
             def hold(written: Sequence[Written]) -> TurnLease:
-                now = replace(stored, update_time=written[0].update_time)
-                return TurnLease(self._storage, key, now, taken, lease_s=lease_s, since=since)
+                now = replace(stored, update_time=written[0].update_time, inbox=inbox)
+                lease = self._lease(now, taken, lease_s=lease_s, since=since, own=message)
+                lease.required_time = stored.update_time
+                return lease
 
-            return Commit([write_turn(self._layout.session(key), stored, taken)], hold)
+            return Commit([write_turn(self._layout.session(key), stored, taken, inbox=changed)], hold)
 
         remembered = seen or self._remembered(key)
         known: tuple[StoredSession | None] | None = None if remembered is None else (remembered,)
         return await transact(self._documents, partial(self._find, key), decide, known=known, advice=_ENDS)
+
+    def _lease(
+        self, stored: StoredSession, turn: Turn, *, lease_s: float, since: float, own: str | None
+    ) -> TurnLease:
+        lease = TurnLease(self._storage, stored.key, stored, turn, lease_s=lease_s, since=since)
+        lease.own = own if own in stored.inbox else None
+        return lease
 
     async def freed(
         self, key: SessionKey, busy: SessionBusyError, *, wait_s: float, by_any: bool
@@ -168,30 +188,40 @@ class Leases:
     async def release(self, hold: TurnLease, *, only_if_empty: bool = False) -> bool:
         """End a turn; 1 write. Return whether it has ended.
 
-        With *only_if_empty* it goes on if a message waits, whose sender relies on its holder.
+        With *only_if_empty* it goes on if a message waits, whose sender relies on its holder. The message
+        with which it began does not wait any more: its sender gets the error of its run.
         """
 
         def change(stored: StoredSession) -> Write | None:
             # The write requires the update time of the inbox that was seen, so none is overlooked.
-            if only_if_empty and hold.inbox:
+            left = [text for text in hold.inbox if text != hold.own]
+            if only_if_empty and left:
                 return None
-            return write_turn(self._layout.session(hold.key), stored, hold.turn.released)
+            inbox = left if len(left) < len(hold.inbox) else None
+            return write_turn(self._layout.session(hold.key), stored, hold.turn.released, inbox=inbox)
 
-        if not await self._change(hold, change):
+        if not await self._change(hold, change, is_release=True):
             return False
         hold.has_ended = True
-        if hold.inbox_time == hold.known.update_time:
-            self._known.put(hold.key, replace(hold.known, turn=hold.turn.released, inbox=tuple(hold.inbox)))
+        hold.inbox = [text for text in hold.inbox if text != hold.own]
+        self.remember(hold)
         return True
 
-    async def _change(self, hold: TurnLease, change: Callable[[StoredSession], Write | None]) -> bool:
+    def remember(self, hold: TurnLease) -> None:
+        """Remember the session after the turn *hold*, which has ended."""
+        if hold.inbox_time == hold.known.update_time:
+            self._known.put(hold.key, replace(hold.known, turn=hold.turn.released, inbox=tuple(hold.inbox)))
+
+    async def _change(
+        self, hold: TurnLease, change: Callable[[StoredSession], Write | None], *, is_release: bool = False
+    ) -> bool:
         """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
 
         def decide(seen: StoredSession | None, attempts: Attempts) -> Decision[bool]:
             if seen is not None:
-                if attempts.maybe_applied and seen.epoch == hold.epoch and seen.turn == hold.turn.released:
-                    hold.has_ended = True  # released by an attempt that was not answered
-                    return Done(value=True)
+                is_over = seen.turn is None or seen.turn.holder != hold.turn.holder
+                if is_release and attempts.maybe_applied and is_over:
+                    return Done(value=True)  # an attempt that was not answered; the next turn may run
                 hold.learn(seen)
             hold.require_running()
             stored = hold.known
@@ -264,6 +294,10 @@ class Leases:
 
         return await transact(self._documents, partial(self.header, key), decide)
 
+    def remembers(self, key: SessionKey) -> bool:
+        """Return whether this process had the last turn of a session, as far as it knows."""
+        return self._remembered(key) is not None
+
     def _remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""
         stored = self._known.get(key)
@@ -272,8 +306,8 @@ class Leases:
         return None if stored.marker.has_expired(self._documents.clock.now()) else stored
 
 
-async def keep(leases: Leases, hold: TurnLease, appends: Limiter) -> None:
-    """Renew the lease of *hold* until it ends; appends renew it, too, and have the permits of *appends*."""
+async def keep(leases: Leases, hold: TurnLease, appends: Appender) -> None:
+    """Renew the lease of *hold* until it ends; *appends* of the session's service renew it, too."""
     part_s = hold.lease_s / RENEWALS
     pause_s = 0.0
     while not (hold.is_lost or hold.has_ended):
@@ -282,9 +316,12 @@ async def keep(leases: Leases, hold: TurnLease, appends: Limiter) -> None:
             pause_s = 0.0
             await asyncio.sleep(left_s)
             continue
+        if appends.begin_deferred(hold.key):
+            pause_s = part_s / 4  # they renew it
+            continue
         try:
             with part_of(part_s):
-                async with appends.permit(hold.key):
+                async with appends.permits.permit(hold.key):
                     await leases.renew(hold)
         except (TurnLostError, SessionMissingError):
             return  # which the next append tells

@@ -1,15 +1,19 @@
 """Run an agent in the turn of a session, and answer the messages that wait for one."""
 
+import asyncio
+import contextvars
 import inspect
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store.codec.turns import WaitingMessage
@@ -22,7 +26,8 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.model.session_fields import require_times
-from gcp_adk_store.sessions.append.turn import TurnLease, within
+from gcp_adk_store.sessions.append.queue import IDLE_TURNS
+from gcp_adk_store.sessions.append.turn import TurnLease, enter
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
 
 _SCOPE: Final = "isolation_scope"
@@ -65,8 +70,6 @@ def _response(call: types.FunctionCall, error: str) -> types.Part:
 
 OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
 
-_END: Final = object()
-
 
 @checks_kinds
 class Turns(HeldTurns):
@@ -95,6 +98,10 @@ class Turns(HeldTurns):
         own, whose events are yielded too: ``invocation_id`` distinguishes them. The turn ends when nothing
         waits. If the caller stops early, what waits is left to the next turn.
 
+        The write that takes the turn puts the message into the inbox, unless it has more than 64 KiB as JSON.
+        So it is answered even if this process is killed. A final response is yielded once it is stored. The
+        run is a step ahead of it, since its commit also ends the turn if nothing follows.
+
         Args:
             runner: ADK's runner, whose session service is the one of this store.
             user_id: The session's user.
@@ -111,7 +118,8 @@ class Turns(HeldTurns):
         Raises:
             SessionBusyError, SessionMissingError, OutcomeUnknownError: as :meth:`hold`.
             SessionInboxFullError: 100 messages, or 256 KiB of them, wait already; nothing was written.
-            TurnLostError: the turn was lost, or asked to stop before the message's turn came.
+            TurnLostError: the turn was lost, or asked to stop before the message's turn came. The text says
+                whether the message still waits, so that the next turn answers it.
             InvalidInputError: an argument is invalid, or the runner has another session service.
         """
         if on_busy not in get_args(OnBusyRun):
@@ -122,28 +130,33 @@ class Turns(HeldTurns):
                 raise InvalidInputError(f"a state key must be a string, not {type(name).__name__}")
         self._require_mine(runner)
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
+        own = _Message(platform_uuid.new_uuid(), new_message, state_delta)
+        config = getattr(run_config, "get_session_config", None)
+        text: str | None
         hold: TurnLease | None
         if on_busy == "enqueue":
-            text = str(_waiting(new_message, state_delta, now=self._now()))
-            hold = await self._take_or_enqueue(runner, ids, text, lease_s=lease_s)
+            text = own.text(self._now())
+            hold = await self._begin_or_enqueue(runner, ids, text, lease_s=lease_s, config=config)
             if hold is None:
                 return
         else:
-            hold = await self._take_or_create(runner, ids, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
-        async with self.kept(hold):
-            async with aclosing(self._answer_waiting(hold, runner, run_config)) as events:
+            try:
+                text = own.text(self._now())
+            except InvalidInputError:
+                text = None  # the append of its event says what it cannot be, or stores it
+            options: dict[str, Any] = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
+            hold = await self._begin(runner, ids, text, **options, config=config)
+        answers = self._answers(hold, runner, run_config, own)
+        try:
+            async with self.kept(hold), aclosing(answers) as events:
                 async for event in events:
                     yield event
-            if hold.abort_signal.is_set():
-                raise TurnLostError(
-                    "The turn was asked to stop before the message's turn came; send it again."
-                )
-            async with aclosing(self._events(hold, runner, new_message, state_delta, run_config)) as events:
-                async for event in events:
-                    yield event
-            async with aclosing(self._answer_until_empty(hold, runner, run_config)) as events:
-                async for event in events:
-                    yield event
+        except TurnLostError as exc:
+            if own.waits not in hold.inbox:
+                raise
+            raise TurnLostError(
+                f"{exc} The message waits: the next turn of the session answers it. Do not send it again."
+            ) from exc
 
     async def drain(
         self,
@@ -170,7 +183,7 @@ class Turns(HeldTurns):
             hold = await self.take(**ids, on_busy="reject", lease_s=lease_s)
         except SessionBusyError:
             return
-        answers = self._answer_until_empty(hold, runner, run_config)
+        answers = self._answers(hold, runner, run_config)
         async with self.kept(hold), aclosing(answers) as events:
             async for event in events:
                 yield event
@@ -208,109 +221,197 @@ class Turns(HeldTurns):
         if runner.session_service is not self._sessions:
             raise InvalidInputError("the runner has another session service; make it with that of this store")
 
-    async def _take_or_create(self, runner: Runner, ids: dict[str, Any], **options: Any) -> TurnLease:
+    async def _begin(
+        self, runner: Runner, ids: dict[str, Any], text: str | None, **options: Any
+    ) -> TurnLease:
+        """Take the turn with the message *text*, and make a session that is missing if the runner does so."""
         try:
-            return await self.take(**ids, **options)
+            return await self.begin(**ids, text=text, **options)
         except SessionMissingError:
             if not getattr(runner, "auto_create_session", False):
                 raise
         with suppress(SessionExistsError):  # made meanwhile
             await self._sessions.create_session(**ids)
-        return await self.take(**ids, **options)
+        return await self.begin(**ids, text=text, **options)
 
-    async def _take_or_enqueue(
-        self, runner: Runner, ids: dict[str, Any], text: str, *, lease_s: float
+    async def _begin_or_enqueue(
+        self,
+        runner: Runner,
+        ids: dict[str, Any],
+        text: str,
+        *,
+        lease_s: float,
+        config: GetSessionConfig | None,
     ) -> TurnLease | None:
         """Return the turn, or ``None`` once the message *text* waits for the one that runs."""
         while True:  # each round is an end or a begin of a turn of others
             try:
-                return await self._take_or_create(runner, ids, on_busy="reject", lease_s=lease_s)
+                options: dict[str, Any] = {"on_busy": "reject", "wait_s": 0, "lease_s": lease_s}
+                return await self._begin(runner, ids, text, **options, config=config)
             except SessionBusyError:
                 if await self.enqueue(**ids, text=text):
                     return None
 
-    async def _answer_until_empty(
-        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None
+    async def _answers(
+        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None, own: "_Message | None" = None
     ) -> AsyncGenerator[Event, None]:
-        """Answer what waits until nothing does and the turn has ended, or it is asked to stop."""
-        while not (hold.abort_signal.is_set() or hold.is_lost):
-            try:
-                if await self.release_if_empty(hold):
-                    return
-            except TurnLostError:
-                return  # what was answered is stored; what waits is the next holder's
-            async with aclosing(self._answer_waiting(hold, runner, run_config)) as events:
-                async for event in events:
-                    yield event
+        """Answer what waits, and *own*, until nothing does and the turn has ended, or it is asked to stop.
 
-    async def _answer_waiting(
-        self, hold: TurnLease, runner: Runner, run_config: RunConfig | None
-    ) -> AsyncGenerator[Event, None]:
-        """Answer the messages that waited at the last read, in order."""
-        while hold.inbox and not hold.abort_signal.is_set():
-            text = hold.inbox[0]
-            waiting = WaitingMessage.parse(text)
-            message = types.Content.model_validate_json(json.dumps(waiting.message))
-            delta = None if waiting.state_delta is None else dict(waiting.state_delta)
-            hold.answer(waiting.id, text)
-            try:
-                async with aclosing(self._events(hold, runner, message, delta, run_config)) as events:
+        A final response is yielded once it is stored: the last one after the end of the turn, which needs no
+        commit of its own then.
+        """
+        final: list[Event] = []
+        while not (hold.abort_signal.is_set() or hold.is_lost):
+            message = _next_message(hold, own)
+            if message is None:
+                has_ended = await self.release_if_empty(hold)
+            else:
+                has_ended = False
+                await self._flush_if(hold, final)
+            for event in final:
+                yield event
+            final.clear()
+            if has_ended:
+                return
+            if message is not None:
+                answer = self._answer(hold, runner, run_config, message, final)
+                async with aclosing(answer) as events:
                     async for event in events:
                         yield event
-            finally:
-                was_stored = hold.answered()
-            if not was_stored and not hold.abort_signal.is_set():
-                # The runner answered without an event of the user's: the message must not come again.
-                await self.withdraw(
-                    app_name=hold.key.app,
-                    user_id=hold.key.user,
-                    session_id=hold.key.session,
-                    message_id=waiting.id,
-                )
-                await self.refresh(hold)
+        if own is not None and not own.has_begun:
+            raise TurnLostError("The turn was asked to stop before the message's turn came; send it again.")
+        await self._flush_if(hold, final)
+        for event in final:
+            yield event
+
+    async def _flush_if(self, hold: TurnLease, final: list[Event]) -> None:
+        if final or hold.has_claimed:
+            await self._flush(hold)
+
+    async def _answer(
+        self,
+        hold: TurnLease,
+        runner: Runner,
+        run_config: RunConfig | None,
+        message: "_Message",
+        final: list[Event],
+    ) -> AsyncGenerator[Event, None]:
+        """Answer one message; leave the final response in *final*."""
+        if message.waits is not None:
+            hold.answer(message.id, message.waits)
+        try:
+            async with aclosing(self._events(hold, runner, message, run_config, final)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            was_claimed = hold.answered()
+        if message.waits is not None and not was_claimed and not hold.abort_signal.is_set():
+            # The runner answered without an event of the user's: the message must not come again.
+            ids = {"app_name": hold.key.app, "user_id": hold.key.user, "session_id": hold.key.session}
+            await self.withdraw(**ids, message_id=message.id)
+            await self.refresh(hold)
 
     async def _events(
         self,
         hold: TurnLease,
         runner: Runner,
-        message: types.Content,
-        state_delta: dict[str, Any] | None,
+        message: "_Message",
         run_config: RunConfig | None,
+        final: list[Event],
     ) -> AsyncGenerator[Event, None]:
-        """Run *runner* on one message within the turn."""
+        """Run *runner* on one message within the turn; leave its final response in *final*."""
+        hold.defers = message.has_begun = True
         options: dict[str, Any] = {}
         if "abort_signal" in inspect.signature(runner.run_async).parameters:
             options["abort_signal"] = hold.abort_signal
         events: AsyncGenerator[Event, None] = runner.run_async(
             user_id=hold.key.user,
             session_id=hold.key.session,
-            new_message=message,
-            state_delta=state_delta,
+            new_message=message.content,
+            state_delta=message.state_delta,
             run_config=run_config,
             **options,
         )
+        # Between two steps the caller's own code runs, which is no part of the turn. So each step is a task
+        # in a context of the run: what the runner begins in a context has to end in the same one.
+        context = contextvars.copy_context()
+        context.run(enter, hold)
+        step: asyncio.Task[Event | None] | None = None
         try:
-            # Step by step: between two of them the caller's own code runs, in the same context.
             while True:
-                with within(hold):
-                    event = await anext(events, _END)
-                if not isinstance(event, Event):
+                step = asyncio.create_task(_next(events), context=context)
+                if final and not await _ends_at_once(step):
+                    # It goes on after a final response, such as with a compaction, which nobody waits for.
+                    await self._flush(hold)
+                    for stored in final:
+                        yield stored
+                    final.clear()
+                if (event := await step) is None:
                     return
-                yield event
+                if event.author != "user" and not event.partial and event.is_final_response():
+                    final.append(event)
+                else:
+                    yield event
                 if hold.abort_signal.is_set() and not options:
                     return  # an ADK whose runner takes no signal
         finally:
-            with within(hold):
-                await events.aclose()
+            if step is not None and not step.done():
+                step.cancel()
+                await asyncio.wait([step])
+            await asyncio.create_task(_close(events), context=context)
 
     def _now(self) -> float:
         return self._sessions.storage.documents.clock.now()
 
 
-def _waiting(message: types.Content, state_delta: dict[str, Any] | None, *, now: float) -> WaitingMessage:
-    return WaitingMessage(
-        id=platform_uuid.new_uuid(),
-        message=message.model_dump(mode="json", exclude_none=True),
-        time=now,
-        state_delta=state_delta,
-    )
+@dataclass(eq=False, slots=True)
+class _Message:
+    """A message that a run answers."""
+
+    id: str
+    content: types.Content
+    state_delta: dict[str, Any] | None
+    waits: str | None = None
+    """Its text in the inbox, if it is there."""
+    has_begun: bool = False
+    """Whether the runner has it."""
+
+    def text(self, now: float) -> str:
+        """Return it as it waits in the inbox.
+
+        Raises:
+            InvalidInputError: JSON cannot hold it.
+        """
+        message = self.content.model_dump(mode="json", exclude_none=True)
+        return str(WaitingMessage(id=self.id, message=message, time=now, state_delta=self.state_delta))
+
+
+def _next_message(hold: TurnLease, own: _Message | None) -> _Message | None:
+    """Return the message to answer: the first that waits, else *own*, unless the runner has it already."""
+    text = hold.first_waiting
+    if text is None:
+        return own if own is not None and not own.has_begun else None
+    waiting = WaitingMessage.parse(text)
+    if own is not None and own.id == waiting.id:
+        own.waits = text
+        return own
+    content = types.Content.model_validate_json(json.dumps(waiting.message))
+    delta = None if waiting.state_delta is None else dict(waiting.state_delta)
+    return _Message(waiting.id, content, delta, waits=text)
+
+
+async def _next(events: AsyncGenerator[Event, None]) -> Event | None:
+    return await anext(events, None)
+
+
+async def _close(events: AsyncGenerator[Event, None]) -> None:
+    await events.aclose()
+
+
+async def _ends_at_once(step: "asyncio.Task[Event | None]") -> bool:
+    """Return whether the run ends in *step*, without waiting for anything."""
+    for _ in range(IDLE_TURNS):
+        if step.done():
+            return step.exception() is None and step.result() is None
+        await asyncio.sleep(0)
+    return False

@@ -1,20 +1,22 @@
 """Hold the turn of a session, so that one runs at a time in all processes."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
+from google.adk.sessions.base_session_service import GetSessionConfig
+
 from gcp_adk_store import machine, settings
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError
+from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError, TurnLostError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turn, require_times
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.append.turn import TurnLease, enter, held, leave
+from gcp_adk_store.sessions.append.turn import FirstRead, TurnLease, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, keep, logger
 
@@ -41,6 +43,16 @@ class TurnStatus:
     """The ids of the messages that wait, in order."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Begins:
+    """What a turn begins with."""
+
+    message: str | None
+    """The text of the message that it answers."""
+    config: GetSessionConfig | None
+    """Which events its first read asks for."""
+
+
 @checks_kinds
 class HeldTurns:
     """The methods that hold turns, without running an agent."""
@@ -49,7 +61,8 @@ class HeldTurns:
         """Prepare the turns of *sessions*; without I/O."""
         self._sessions = sessions
         # Of one process: a turn's commits and its session's appends go one after another.
-        self._permits = sessions._appender.permits  # noqa: SLF001
+        self._appends = sessions._appender  # noqa: SLF001
+        self._permits = self._appends.permits
         self._hooks = sessions._hooks  # noqa: SLF001  # redactors see messages that wait, too
         self._leases = Leases(sessions.storage)
         self._endings: set[asyncio.Task[None]] = set()
@@ -132,14 +145,40 @@ class HeldTurns:
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
 
+    @operation
+    async def begin(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        text: str | None,
+        on_busy: OnBusy,
+        wait_s: float,
+        lease_s: float,
+        config: GetSessionConfig | None,
+    ) -> TurnLease:
+        """Take a turn, and store the message *text* in the same write if it fits; ``Turns.run`` calls it.
+
+        The first read of the session in the turn, with *config*, happens beside this write if this process
+        had the last turn. Otherwise it happens before it, and the write requires what it found.
+
+        Raises:
+            RedactorError: a redactor failed; nothing was written.
+            SessionBusyError, SessionMissingError, OutcomeUnknownError: as :meth:`hold`.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        message = None if text is None else await self._as_stored(text)
+        begins = _Begins(message, config)
+        return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s, begins=begins)
+
     @asynccontextmanager
     async def kept(self, hold: TurnLease) -> AsyncIterator[None]:
         """Renew the turn *hold* while the block runs, and release it at the end, when all of it is stored."""
-        keeping = asyncio.create_task(keep(self._leases, hold, self._permits))
-        key = hold.key
+        keeping = asyncio.create_task(keep(self._leases, hold, self._appends))
         try:
             yield
-            await self._sessions.flush_session(app_name=key.app, user_id=key.user, session_id=key.session)
+            await self._flush(hold)
         finally:
             keeping.cancel()
             await asyncio.shield(self._see_to(self._end(hold)))
@@ -196,34 +235,65 @@ class HeldTurns:
             SessionMissingError: the session does not exist.
             OutcomeUnknownError: not answered; the message may wait.
         """
-        if hooks := self._hooks:
-            waiting = WaitingMessage.parse(text)
-            state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
-            text = str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
+        text = await self._as_stored(text)
         return await self._leases.enqueue(SessionKey(app=app_name, user=user_id, session=session_id), text)
 
+    async def _as_stored(self, text: str) -> str:
+        """Return the message *text* as the redactors leave it."""
+        if not (hooks := self._hooks):
+            return text
+        waiting = WaitingMessage.parse(text)
+        state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
+        return str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
+
     async def release_if_empty(self, hold: TurnLease) -> bool:
-        """End the turn *hold* unless a message waits for it; return whether it has ended. 1 write.
+        """Store what the turn *hold* appended; end it unless a message waits. Return whether it has ended.
+
+        The commit of the last append ends it; if all is stored already, it takes 1 write. A turn that was
+        lost has ended.
 
         Raises:
-            TurnLostError: it was lost.
+            StoreError: an append of the turn failed.
         """
-        async with self._permits.permit(hold.key):
-            return await self._leases.release(hold, only_if_empty=True)
+        hold.releases = True
+        try:
+            await self._flush(hold)
+        finally:
+            hold.releases = False
+        if hold.has_ended:
+            self._leases.remember(hold)
+            return True
+        with suppress(TurnLostError):
+            async with self._permits.permit(hold.key):
+                return await self._leases.release(hold, only_if_empty=True)
+        return True
 
     async def refresh(self, hold: TurnLease) -> None:
         """Read the inbox of a session whose turn is *hold*; 1 read."""
         async with self._permits.permit(hold.key):
             hold.learn(await self._leases.header(hold.key))
 
-    async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> TurnLease:
+    async def _flush(self, hold: TurnLease) -> None:
+        """Wait until the appends of the turn *hold* are stored."""
+        key = hold.key
+        await self._sessions.flush_session(app_name=key.app, user_id=key.user, session_id=key.session)
+
+    async def _take(
+        self,
+        key: SessionKey,
+        *,
+        on_busy: OnBusy,
+        wait_s: float,
+        lease_s: float,
+        begins: "_Begins | None" = None,
+    ) -> TurnLease:
         ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
         asked: int | None = None
         forced: int | None = None
         while True:
             try:
-                return await self._try(key, lease_s=lease_s, by_force_from=forced, seen=seen)
+                return await self._try(key, lease_s=lease_s, by_force_from=forced, seen=seen, begins=begins)
             except SessionBusyError as busy:
                 left_s = ends_at - machine.monotonic()
                 if on_busy == "reject" or (left_s <= 0 and on_busy == "wait"):
@@ -237,15 +307,29 @@ class HeldTurns:
                 seen = await self._leases.freed(key, busy, wait_s=left_s, by_any=on_busy == "wait")
 
     async def _try(
-        self, key: SessionKey, *, lease_s: float, by_force_from: int | None, seen: StoredSession | None
+        self,
+        key: SessionKey,
+        *,
+        lease_s: float,
+        by_force_from: int | None,
+        seen: StoredSession | None,
+        begins: "_Begins | None",
     ) -> TurnLease:
         """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
         is_wanted = True
-        taking = asyncio.create_task(
-            self._leases.take(
-                key, lease_s=lease_s, by_force_from=by_force_from, seen=seen, is_wanted=lambda: is_wanted
+
+        async def take(seen: StoredSession | None) -> TurnLease:
+            return await self._leases.take(
+                key,
+                lease_s=lease_s,
+                by_force_from=by_force_from,
+                seen=seen,
+                message=None if begins is None else begins.message,
+                is_wanted=lambda: is_wanted,
             )
-        )
+
+        work = take(seen) if begins is None else self._take_and_read(key, take, seen, begins.config)
+        taking = asyncio.create_task(work)
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -254,7 +338,36 @@ class HeldTurns:
             self._see_to(self._give_back(taking))
             raise
 
+    async def _take_and_read(
+        self,
+        key: SessionKey,
+        take: Callable[[StoredSession | None], Awaitable[TurnLease]],
+        seen: StoredSession | None,
+        config: GetSessionConfig | None,
+    ) -> TurnLease:
+        """Take the turn and read the session, at once if the read is not what the turn requires."""
+        find = self._sessions._reader.find  # noqa: SLF001
+        if seen is None and not self._leases.remembers(key):
+            found = await find(key, config)
+            required = None if found is None else found.stored
+            hold = await take(required)
+        else:
+            reading = asyncio.create_task(find(key, config))
+            try:
+                hold = await take(seen)
+            except BaseException:
+                reading.cancel()
+                raise
+            finally:
+                await asyncio.wait([reading])
+            # An error of it is that of the turn's first read, which reads again.
+            found = None if reading.exception() is not None else reading.result()
+        if found is not None and found.stored.update_time in (hold.required_time, hold.known.update_time):
+            hold.first_read = FirstRead(config, found)
+        return hold
+
     async def _end(self, hold: TurnLease) -> None:
+        await self._appends.settle(hold.key)
         if hold.is_lost or hold.has_ended:
             hold.has_ended = True
             return

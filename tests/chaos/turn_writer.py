@@ -11,10 +11,11 @@ from google.genai import types
 
 from gcp_adk_store import StoreError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.append.turn import TurnLease, within
+from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.turns import Turns
 from tests.chaos.journal import Journal, Outcome
 from tests.chaos.places import APP, USER, Place
+from tests.support.turns import within
 
 _WAIT_S: Final = 0.2
 _LEAVES_ONE: Final = 0.3

@@ -31,11 +31,12 @@ from gcp_adk_store.kernel.ports import Embedder
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
-from gcp_adk_store.sessions.append.turn import TurnLease, within
+from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 from gcp_adk_store.turns import Turns
 from tests.faults.world import DAY_S, NOW, World
+from tests.support.turns import within
 from tests.tasks.conftest import of
 from tools.benchmarks.memory_embedder import PartsEmbedder
 

@@ -19,7 +19,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule, r
 
 from gcp_adk_store import SessionBusyError, Store, TurnLostError
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.sessions.append.turn import TurnLease, within
+from gcp_adk_store.sessions.append.turn import TurnLease
+from tests.support.turns import within
 
 T = TypeVar("T")
 

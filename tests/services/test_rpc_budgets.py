@@ -5,7 +5,7 @@ import io
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from google.adk.sessions import Session
@@ -33,6 +33,7 @@ from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, Meter
 from gcp_adk_store.turns import Turns
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
+from tools.benchmarks.stub_agent import runner
 
 pytestmark = pytest.mark.emulators
 
@@ -814,6 +815,28 @@ async def test_a_turn_is_two_writes_beside_its_appends(
     assert [one_write] * 3 == [cost(renewed), cost(ended), cost(begun_again)]
     assert [read_and_write] * 2 == [cost(enqueued), cost(asked)]
     assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(looked)
+
+
+@pytest.mark.parametrize(("durability", "commits"), [("event", 6), ("turn", 2)])
+async def test_a_turn_of_six_events_costs_its_session_and_its_commits(
+    service: SessionService,
+    meter: FirestoreMeter,
+    project: str,
+    durability: Literal["event", "turn"],
+    commits: int,
+) -> None:
+    """The lease is taken and released with them, whether the process knows the session or not."""
+    await service.create_session(**WHO)
+    sessions = FirestoreSessionService(project=project, durability=durability)
+    speaking = runner(sessions, app=APP, calls=2)
+    message = types.Content(role="user", parts=[types.Part(text="hi")])
+    for _ in range(2):
+        meter.take()
+        events = Turns(sessions).run(speaking, user_id=USER, session_id="session", new_message=message)
+        assert 5 == len([event async for event in events])
+        assert ({"BatchGetDocuments": 1, "Commit": commits}, 3, commits, 0) == cost(meter.take())
+        speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
+    await sessions.close()
 
 
 async def test_waiting_for_a_turn_is_a_read_for_each_change(

@@ -93,13 +93,6 @@ DEFECTS: Final = (
         _SESSIONS,
     ),
     Defect(
-        "a request that was refused for now is not sent again, and reported as done",
-        "When requests fail", "cloud/retry.py",
-        "    kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)\n",
-        "    kinds = (OutcomeUnknownError,) if repeatable_when_unanswered else ()\n",
-        ("turns", "sessions"),
-    ),
-    Defect(
         "a refusal after a lost answer is taken for that of another writer",
         "When requests fail", "cloud/retry.py",
         "exc.attempts, exc.maybe_applied = self._tried, self._unanswered is not None", "exc.attempts = self._tried",
@@ -148,13 +141,13 @@ DEFECTS: Final = (
     Defect(
         "a turn ends over messages that wait",
         "Operation by operation", "turns/lease.py",
-        "            if only_if_empty and hold.inbox:\n                return None\n", "",
+        "            if only_if_empty and left:\n                return None\n", "",
         ("turns", "turns-behind"),
     ),
     Defect(
         "a message stays in the inbox after its event",
         "Operation by operation", "sessions/append/turn.py",
-        "            event.id, self._claimed = self._message\n", "            event.id, _ = self._message\n",
+        "        self._removes = self._claimed[1] if self._claimed is not None and is_there else None\n", "",
         ("turns", "turns-behind"),
     ),
     Defect(
@@ -168,8 +161,7 @@ DEFECTS: Final = (
     Defect(
         "the end of a turn does not wait for what is behind it",
         "Durability", "turns/service.py",
-        "            await self._sessions.flush_session(app_name=key.app, user_id=key.user, session_id=key.session)\n",
-        "",
+        "            yield\n            await self._flush(hold)\n", "            yield\n",
         ("turns-behind",),
     ),
     Defect(
@@ -610,12 +602,6 @@ DEFECTS: Final = (
         ("runs",),
     ),
     Defect(
-        "runs of one session overlap",
-        "Code of customer-engagement agents", "ces/host/session_runs.py",
-        "        async with self._limiter.permit(invocation.key):\n            mine", "        async with self._limiter.permit(object()):\n            mine",
-        ("runs",),
-    ),
-    Defect(
         "a run that lost to another writer is stored on what was there",
         "Code of customer-engagement agents", "ces/host/session_runs.py",
         "                ran = await work(opened)\n",
@@ -716,5 +702,32 @@ DEFECTS: Final = (
         "            if not report.rewrapped and not report.forgotten:\n                raise\n", "            raise\n",
         ("rotation-of-two-keys",),
         "the outcome of a rotation is unknown once some keys are wrapped anew",
+    ),
+    Defect(
+        "the last commit of a run ends the turn over a message that waits",
+        "Operation by operation", "sessions/append/turn.py",
+        "return None if waiting or not self.releases else", "return None if not self.releases else",
+        ("turns", "turns-behind"),
+    ),
+    Defect(
+        "a turn that may have begun with its message begins with it again",
+        "When requests fail", "turns/lease.py",
+        "            if message is not None and attempts.maybe_applied and turn.fence != sent:\n", "            if False:\n",
+        ("turns", "turns-behind"),
+    ),
+    Defect(
+        "a turn believes a read of the session that its first write did not require",
+        "Operation by operation", "turns/service.py",
+        "        if found is not None and found.stored.update_time in (hold.required_time, hold.known.update_time):\n",
+        "        if found is not None:\n",
+        ("turns", "turns-behind"),
+    ),
+    Defect(
+        "a release that was not answered is a lost turn once another one runs",
+        "When requests fail", "turns/lease.py",
+        "                if is_release and attempts.maybe_applied and is_over:\n",
+        "                if is_release and attempts.maybe_applied and seen.turn == hold.turn.released:\n",
+        ("leases",),
+        "a turn whose release is not answered is not lost",
     ),
 )  # fmt: skip

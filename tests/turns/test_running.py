@@ -2,12 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
+from google.adk.apps import App
 from google.adk.events import Event
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.genai import types
 from pydantic import Field
@@ -21,6 +24,7 @@ from gcp_adk_store import (
     TurnLostError,
 )
 from tests.turns.conftest import WHO, Calls, Passes, texts
+from tools.benchmarks.stub_agent import runner
 
 WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
 
@@ -37,12 +41,16 @@ class Echo(BaseAgent):
         said = ctx.user_content.parts[0].text or ""
         if said == "fail":
             raise RuntimeError("the model is down")
+        await self._wait(f"before {said}")
         yield self._says(ctx, f"hears {said}")
-        if said in self.gates:
-            came, may_go_on = self.gates[said]
+        await self._wait(said)
+        yield self._says(ctx, f"answers {said}")
+
+    async def _wait(self, at: str) -> None:
+        if at in self.gates:
+            came, may_go_on = self.gates[at]
             came.set()
             await may_go_on.wait()
-        yield self._says(ctx, f"answers {said}")
 
     def _says(self, ctx: InvocationContext, text: str) -> Event:
         content = types.Content(role="model", parts=[types.Part(text=text)])
@@ -89,15 +97,94 @@ class Gate:
         return {"gates": {said: (self.came, self.may_go_on)}}
 
 
-async def test_a_turn_of_a_runner_takes_two_writes_and_a_read_more(store: Store, calls: Calls) -> None:
-    """Its three events and the session's read are those of a run without a turn."""
+@pytest.mark.parametrize(
+    ("durability", "commits"),
+    [
+        # The message goes with the lease, its event with the first of the agent, the end with the last one.
+        ("event", 6),
+        ("turn", 2),
+    ],
+)
+async def test_a_turn_of_six_events_is_taken_and_released_with_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, durability: Literal["event", "turn"], commits: int
+) -> None:
+    """A process that had the last turn reads the session beside the first commit; another one before it."""
+    async with Store.local(folder, durability=durability) as store:
+        calls = Calls(store, monkeypatch)
+        speaking = runner(store.sessions, app="app", calls=2)
+        await store.sessions.create_session(**WHO)
+        calls.take()
+        for trips in (commits + 1, commits):
+            events = store.turns.run(speaking, **WHERE, new_message=says("hi"))
+            assert 5 == len([event async for event in events])
+            assert trips == calls.trips
+            assert (1, commits) == calls.take()
+            speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
+        found = await store.sessions.get_session(**WHO)
+        assert found is not None
+        assert 12 == len(found.events)
+        status = await store.turns.status(**WHO)
+        assert (False, 2, ()) == (status.is_running, status.fence, status.waiting)
+
+
+async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: Store) -> None:
+    """The lease is a write of its own then."""
     await store.sessions.create_session(**WHO)
-    calls.take()
-    assert ["hears hi", "answers hi"] == await told(store, runner_of(store), "hi")
-    assert (2, 5) == calls.take()
-    await told(store, runner_of(store), "again")
-    assert (1, 5) == calls.take()
-    assert whole("hi", "again") == await history(store)
+    long = types.Content(role="user", parts=[types.Part(text="x" * 20_000)] * 4)
+    events = store.turns.run(runner_of(store), **WHERE, new_message=long)
+    await anext(events)
+    assert () == (await store.turns.status(**WHO)).waiting
+    assert 1 == len([event async for event in events])
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    assert long == found.events[0].content
+
+
+async def test_a_run_that_waits_after_its_answer_holds_it_back_no_longer(store: Store, other: Store) -> None:
+    """Such as one that makes a summary of what was said."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    events = store.turns.run(runner_of(store, **gate.of("one")), **WHERE, new_message=says("one"))
+    assert ["hears one"] == texts([await anext(events)])
+    assert ["one", "hears one"] == await history(other)
+    gate.may_go_on.set()
+    assert ["answers one"] == texts([event async for event in events])
+
+
+async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by_the_next_turn(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """It waits since its turn began."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    runner = runner_of(store, **gate.of("before one"))
+    first = asyncio.create_task(told(store, runner, "one"))
+    await gate.came.wait()
+    assert [] == await history(other)
+    assert 1 == len((await other.turns.status(**WHO)).waiting)
+    passes(61)
+    assert 4 == len(await told(other, runner_of(other), "two", on_busy="reject"))
+    gate.may_go_on.set()
+    with pytest.raises(TurnLostError):
+        await first
+    assert whole("one", "two") == await history(other)
+
+
+async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(store: Store) -> None:
+    """Its caller gets the error."""
+
+    async def refuse(**_: Any) -> None:
+        raise RuntimeError("the message is not allowed")
+
+    await store.sessions.create_session(**WHO)
+    plugin = BasePlugin("refuses")
+    plugin.on_user_message_callback = refuse  # type: ignore[method-assign]
+    app = App(name="app", root_agent=Echo(name="echo"), plugins=[plugin])
+    with pytest.raises(RuntimeError, match="not allowed"):
+        await told(store, Runner(app=app, session_service=store.sessions), "one")
+    status = await store.turns.status(**WHO)
+    assert (False, ()) == (status.is_running, status.waiting)
+    assert ["hears two", "answers two"] == await told(store, runner_of(store), "two", on_busy="reject")
 
 
 async def test_two_runs_of_one_session_do_not_interleave(store: Store, other: Store) -> None:
@@ -142,17 +229,14 @@ async def test_a_message_that_waits_takes_no_write_more_than_its_events(
 ) -> None:
     """It leaves the inbox in the commit of its event."""
     await store.sessions.create_session(**WHO)
-    hold = await store.turns.take(**WHO)
-    await told(other, runner_of(other), "one", on_busy="enqueue")
-    await told(other, runner_of(other), "two", on_busy="enqueue")
-    await store.turns.release_if_empty(hold)
-    assert not hold.has_ended
+    async with store.turns.hold(**WHO):
+        await told(other, runner_of(other), "one", on_busy="enqueue")
+        await told(other, runner_of(other), "two", on_busy="enqueue")
     calls.take()
-    async with store.turns.kept(hold):
-        events = store.turns._answer_waiting(hold, runner_of(store), None)
-        assert 4 == len([event async for event in events])
-        assert (2, 6) == calls.take()  # each run reads the session
-    assert (0, 1) == calls.take()
+    answers = store.turns.drain(runner_of(store), **WHERE)
+    assert ["hears one", "answers one", "hears two", "answers two"] == texts([one async for one in answers])
+    # The status, and the session for each message; the lease, a commit for each message, and the end.
+    assert (3, 4) == calls.take()
     assert whole("one", "two") == await history(other)
 
 
@@ -187,35 +271,16 @@ async def test_what_waits_can_be_answered_without_a_message(
     assert whole("one") == await history(store)
 
 
-async def test_a_message_stays_if_its_turn_is_lost_before_its_event(
-    store: Store, other: Store, passes: Passes
-) -> None:
-    """The present holder answers it, once."""
+async def test_a_message_that_arrives_during_an_answer_stays(store: Store, other: Store) -> None:
+    """A commit that takes one message out keeps those that came since the last read."""
     await store.sessions.create_session(**WHO)
-    hold = await store.turns.take(**WHO)
-    await told(other, runner_of(other), "one", on_busy="enqueue")
-    await store.turns.refresh(hold)
-    passes(61)
-    taken = await other.turns.take(**WHO, on_busy="reject")
-    events = store.turns._answer_waiting(hold, runner_of(store), None)
-    with pytest.raises(TurnLostError):
-        await anext(events)
-    assert [] == await history(other)
-    async with other.turns.kept(taken):
-        assert 2 == len([one async for one in other.turns._answer_waiting(taken, runner_of(other), None)])
-    assert whole("one") == await history(other)
-
-
-async def test_a_message_that_arrives_during_a_renewal_stays(store: Store, other: Store) -> None:
-    """An append that takes one message out keeps those that came since the last read."""
-    await store.sessions.create_session(**WHO)
-    hold = await store.turns.take(**WHO)
-    await told(other, runner_of(other), "one", on_busy="enqueue")
-    await store.turns.refresh(hold)
-    events = store.turns._answer_waiting(hold, runner_of(store), None)
+    gate = Gate()
+    runner = runner_of(store, **gate.of("before one"))
+    first = asyncio.create_task(told(store, runner, "one"))
+    await gate.came.wait()
     await told(other, runner_of(other), "two", on_busy="enqueue")
-    async with store.turns.kept(hold):
-        assert 4 == len([event async for event in events])
+    gate.may_go_on.set()
+    assert 4 == len(await first)
     assert whole("one", "two") == await history(other)
 
 
@@ -240,7 +305,7 @@ async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: 
 
 
 async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Store) -> None:
-    """What waits is left to the next one."""
+    """What waits is left to the next one; the run is a step ahead of what its caller got."""
     await store.sessions.create_session(**WHO)
     events = store.turns.run(runner_of(store), **WHERE, new_message=says("one"))
     await anext(events)
@@ -249,7 +314,7 @@ async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Stor
     status = await other.turns.status(**WHO)
     assert (False, 1) == (status.is_running, len(status.waiting))
     await told(other, runner_of(other), "three", on_busy="reject")
-    assert ["one", "hears one", *whole("two", "three")] == await history(store)
+    assert whole("one", "two", "three") == await history(store)
 
 
 async def test_a_failing_run_ends_the_turn(store: Store, other: Store) -> None:

@@ -66,8 +66,8 @@ class Sender:
         self._hold: TurnLease | None = None
         self._pauses: list[tuple[float, float]] = []
         self._ticked_at = time.monotonic()
-        self._take = store.turns.take
-        store.turns.take = self._taken  # type: ignore[method-assign]  # it takes the turn as ever
+        self._begin = store.turns.begin
+        store.turns.begin = self._taken  # type: ignore[method-assign]  # it takes the turn as ever
 
     async def tick(self) -> None:
         """Note each time in which this event loop did not run for twice as long as it should."""
@@ -100,7 +100,7 @@ class Sender:
             self._tell(said=said, became="answered" if count else "waits", wait_s=first_s)
 
     async def _taken(self, **options: Any) -> TurnLease:
-        self._hold = hold = await self._take(**options)
+        self._hold = hold = await self._begin(**options)
         self._tell(fence=hold.fence, taken_at=time.monotonic())
         return hold
 

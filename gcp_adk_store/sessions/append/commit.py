@@ -31,7 +31,7 @@ from gcp_adk_store.kernel.transact import (
 )
 from gcp_adk_store.model.history import holds
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.model.session_fields import Expiry, Turn
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -91,11 +91,12 @@ class SessionRecorder:
         *,
         merging: bool,
         hold: TurnLease | None = None,
+        is_last: bool = True,
     ) -> Appended:
         """Store events and their change of state in one commit, exactly once.
 
         Without a *marker*, or when *merging*, it follows all events that others appended. It is a part of the
-        turn *hold*, if any.
+        turn *hold*, if any, and ends it if the turn asks for that and it *is_last*.
 
         Raises:
             SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
@@ -124,6 +125,7 @@ class SessionRecorder:
             merging=merging,
             new_part=parts_at if change.session else None,
             hold=hold,
+            is_last=is_last,
             put_again=partial(self.storage.put, key, base.epoch, change, parts_at=parts_at),
         )
         try:
@@ -140,7 +142,9 @@ class SessionRecorder:
         append: Append,
         base: Marker,
         expiry: Expiry | None = None,
+        *,
         hold: TurnLease | None = None,
+        released: Turn | None = None,
     ) -> list[Write]:
         """Return the writes of an append, made in a thread if they are large.
 
@@ -152,7 +156,8 @@ class SessionRecorder:
         inbox = None if hold is None else hold.inbox_after
         encode = self.storage.layout.append
         return await offload(
-            lambda: encode(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
+            lambda: encode(key, append, base, expiry, turn_until=until, released=released, inbox=inbox),
+            light=light,
         )
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
@@ -230,6 +235,7 @@ class _Appending:
         merging: bool,
         new_part: int | None,
         hold: TurnLease | None,
+        is_last: bool,
         put_again: Callable[[], Awaitable[None]],
     ) -> None:
         self.base = base
@@ -239,6 +245,8 @@ class _Appending:
         self._merging = merging
         self._new_part = new_part
         self._hold = hold
+        self._is_last = is_last
+        self._released: Turn | None = None
         self._put_again = put_again
         self._redactions = base.redactions
         self._expiry: Expiry | None = None
@@ -271,6 +279,9 @@ class _Appending:
             if isinstance(found, Appended):
                 if self._hold is not None:
                     self._hold.appended(found.marker)
+                    turn = None if seen.stored is None else seen.stored.turn
+                    # The commit that was not answered ended the turn; another holder may have the next one.
+                    self._hold.has_ended |= turn is None or turn.holder != self._hold.turn.holder
                 return Done(replace(found, merged=self._merged))
             self._merged = self._merged or seen.settlement is Settlement.STALE
             self.base = found
@@ -295,13 +306,17 @@ class _Appending:
         self._expiry = await self._recorder.lifetimes.extend(
             self._key, self.base, spilled=self._append.spilled, new_part=self._new_part
         )
-        return await self._recorder.encoded(self._key, self._append, self.base, self._expiry, self._hold)
+        self._released = self._hold.released if self._hold is not None and self._is_last else None
+        return await self._recorder.encoded(
+            self._key, self._append, self.base, self._expiry, hold=self._hold, released=self._released
+        )
 
     def _appended(self, written: Sequence[Written]) -> Appended:
         self._recorder.reader.tails.appended(self.base, self._append)
         marker = self.base.advanced(self._append, written[0].update_time, self._expiry)
         if self._hold is not None:
             self._hold.appended(marker)
+            self._hold.has_ended |= self._released is not None
         return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)
 
 

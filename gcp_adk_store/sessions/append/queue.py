@@ -30,6 +30,12 @@ _MOST_LEFT: Final = 1_000
 MOST_BEHIND: Final = 100
 """Events of one session that appends may leave behind, with ``event_text_bytes`` together; then they wait."""
 
+IDLE_TURNS: Final = 30
+"""Turns of the event loop after which a run is taken to wait for something, such as a model.
+
+A run of ADK 2.13 that waits for nothing takes up to 12 of them from one event to the next, and to its end.
+"""
+
 
 @dataclass(eq=False, slots=True)
 class QueuedAppend:
@@ -116,9 +122,16 @@ class PendingAppends:
 
     After a failure nothing else is appended through the handle: what is stored of it is always the beginning
     of what was appended.
+
+    Appends of a run are deferred: they begin together once the run makes no more of them at once, when others
+    have to see them, or when its turn ends. So they share a commit.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, store: "Callable[[SessionKey, QueuedAppend], Coroutine[Any, Any, Event]]") -> None:
+        """Prepare; *store* stores an append and those behind it."""
+        self._store = store
+        self._deferred: dict[tuple[asyncio.AbstractEventLoop, SessionKey], list[QueuedAppend]] = {}
+        self._idle: dict[tuple[asyncio.AbstractEventLoop, SessionKey], asyncio.Task[None]] = {}
         self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, QueuedAppend]] = {}
         self._failures: dict[int, _Failure] = {}
         self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
@@ -129,9 +142,33 @@ class PendingAppends:
         self._tasks[task] = key, waiting
         task.add_done_callback(self._end)
 
+    def defer(self, key: SessionKey, waiting: QueuedAppend, *, until_idle: bool) -> None:
+        """Let *waiting*, which is in its handle, begin with those that follow, or when nothing else runs."""
+        place = waiting.loop, key
+        self._deferred.setdefault(place, []).append(waiting)
+        if until_idle and place not in self._idle:
+            task = self._idle[place] = asyncio.create_task(self._begin_when_idle(key))
+            task.add_done_callback(lambda _: self._idle.pop(place, None))
+
+    def begin(self, key: SessionKey) -> bool:
+        """Begin the deferred appends of this event loop to a session, in order; return whether any is."""
+        deferred = self._deferred.pop((asyncio.get_running_loop(), key), ())
+        for waiting in deferred:
+            self.add(key, waiting, asyncio.create_task(self._store(key, waiting)))
+        return bool(deferred)
+
+    async def _begin_when_idle(self, key: SessionKey) -> None:
+        """Begin the deferred appends to a session once none was added for some turns of the event loop."""
+        place, count, turns = (asyncio.get_running_loop(), key), 0, 0
+        while turns < IDLE_TURNS and place in self._deferred:
+            await asyncio.sleep(0)
+            before, count = count, len(self._deferred.get(place, ()))
+            turns = turns + 1 if count == before else 0
+        self.begin(key)
+
     async def ready(self, operation: Operation) -> None:
         """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
-        if not self._tasks:
+        if not self._tasks and not self._deferred:
             return
         app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
 
@@ -144,6 +181,9 @@ class PendingAppends:
     async def stored(self, concerns: Callable[[SessionKey, QueuedAppend], bool]) -> None:
         """Wait for the appends of this event loop that are chosen and have begun before this call."""
         loop = asyncio.get_running_loop()
+        for place, deferred in [*self._deferred.items()]:
+            if place[0] is loop and any(concerns(place[1], waiting) for waiting in deferred):
+                self.begin(place[1])
         tasks = [
             task
             for task, (key, waiting) in self._tasks.items()
@@ -155,6 +195,7 @@ class PendingAppends:
     def is_full(self, key: SessionKey, *, most_bytes: int) -> bool:
         """Return whether appends to a session should wait for those before them."""
         sizes = [waiting.size for other, waiting in self._tasks.values() if other == key]
+        sizes += [waiting.size for waiting in self._deferred.get((asyncio.get_running_loop(), key), ())]
         return len(sizes) >= MOST_BEHIND or sum(sizes) >= most_bytes
 
     def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:

@@ -69,13 +69,15 @@ class Appender:
         self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
         self._held = HeldEvents()
         self._queues = Queues()
-        self._behind = PendingAppends()
+        self._behind = PendingAppends(self._wait)
         self.ready = self._behind.ready
         self._under_way = InFlightAppends(self.permits)
 
     async def append(self, key: SessionKey, mine: QueuedAppend) -> Event:
         """Store the event of *mine* and apply it to its handle; return the event."""
         self._queues.add(key, mine)
+        if self._behind.begin(key):  # as the last of them
+            return await asyncio.create_task(self._wait(key, mine))
         return await self._wait(key, mine)
 
     async def flush(self) -> None:
@@ -91,12 +93,28 @@ class Appender:
         await self._behind.stored(lambda other, _: other == key)
         self._behind.require_all(key)
 
-    async def append_behind(self, key: SessionKey, mine: QueuedAppend) -> Event:
-        """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn."""
-        session, event = mine.session, mine.event
+    async def settle(self, key: SessionKey) -> None:
+        """Wait until each append of this event loop to one session is stored or has failed."""
+        await self._behind.stored(lambda other, _: other == key)
+
+    def begin_deferred(self, key: SessionKey) -> bool:
+        """Begin the appends to a session that are deferred; return whether there are any."""
+        return self._behind.begin(key)
+
+    async def append_behind(self, key: SessionKey, mine: QueuedAppend, *, waits: bool = False) -> Event:
+        """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn.
+
+        If the caller *waits*, only what the run of an agent defers is not stored then: the event of a message
+        that is stored in the inbox, and a final response, which the run itself holds back.
+        """
+        session, event, hold = mine.session, mine.event, mine.hold
         self._behind.require_whole(session)
-        answers = mine.hold is not None and mine.hold.answers  # its commit removes a message that waits
-        if not (mine.is_rewind or answers):
+        is_run = hold is not None and hold.defers
+        is_message = hold is not None and hold.claims(event)
+        # ADK calls a user's message final, too, which begins a turn.
+        is_final = event.author != "user" and event.is_final_response()
+        defers = is_run and (is_message or is_final or (event.author != "user" and not waits))
+        if not mine.is_rewind:
             apply_temporary(session, event)
             mine.encoded = await self._encoder.of_event(event)
         if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
@@ -104,14 +122,16 @@ class Appender:
             self._behind.require_whole(session)
             self._queues.add(key, mine)
             return await self._wait(key, mine)
+        if waits and not defers:
+            return await self.append(key, mine)
         # Without an await, so that the order in the handle is that of the queue.
         self._behind.require_whole(session)
         self._apply(mine, mine.encoded)
         self._queues.add(key, mine)
-        self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
-        # ADK calls a user's message final, too, which begins a turn.
-        ends = mine.event.author != "user" and mine.event.is_final_response()
-        if ends or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
+        self._behind.defer(key, mine, until_idle=not (is_message or is_final))
+        if not defers:
+            self._behind.begin(key)
+        if (is_final and not is_run) or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
             await self._behind.stored(lambda other, _: other == key)
             self._behind.require_whole(session)
         return mine.event
@@ -163,7 +183,7 @@ class Appender:
         if first.held is None:
             apply_temporary(first.session, first.event)
             if first.hold is not None:
-                first.event = first.hold.claimed(first.event)
+                first.hold.claims(first.event)
         encoded = first.encoded or await self._encoder.of_event(first.event)
         known = self._is_known(key, first)
         if known and await self._recorder.holds(key, encoded.append):
@@ -202,6 +222,8 @@ class Appender:
     def _fail(self, key: SessionKey, group: Sequence[QueuedAppend], failure: BaseException) -> None:
         """Let no event follow those of *group* that are in their handles and not stored."""
         for member in group:
+            if member.hold is not None and not member.is_stored:
+                member.hold.failed([member.event.id])
             if member.held is not None and not member.is_stored:
                 self._behind.fail(key, member.session, failure)
 
@@ -233,7 +255,7 @@ class Appender:
     def _may_follow(self, key: SessionKey, group: Sequence[QueuedAppend], following: QueuedAppend) -> bool:
         """Return whether an append may go with *group*, before it is encoded."""
         first, event = group[0], following.event
-        if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
+        if following.hold is not first.hold:
             return False
         if following.is_rewind or any(event.id == member.event.id for member in group):
             return False
@@ -251,7 +273,7 @@ class Appender:
             StoreError: that of the first, or of all.
         """
         try:
-            await self._commit(key, group)
+            await self._commit(key, group, is_last=True)
         except (InvalidInputError, PartlyHeldError):
             if len(group) == 1:
                 raise
@@ -260,7 +282,7 @@ class Appender:
         failure = None
         for member in group:
             try:
-                await self._commit(key, [member])
+                await self._commit(key, [member], is_last=member is group[-1])
             except StoreError as exc:
                 self._fail(key, [member], exc)
                 failure = failure or (exc if member is group[0] else None)
@@ -268,7 +290,7 @@ class Appender:
         if failure is not None:
             raise failure
 
-    async def _commit(self, key: SessionKey, group: Sequence[QueuedAppend]) -> None:
+    async def _commit(self, key: SessionKey, group: Sequence[QueuedAppend], *, is_last: bool) -> None:
         """Store *group* in one commit, apply it to the handles, and set the outcomes."""
         self._require_whole(group)
         encoded = [member.encoded for member in group if member.encoded is not None]
@@ -279,7 +301,13 @@ class Appender:
         if hold is not None:
             hold.commits([member.event.id for member in group])
         appended = await self._recorder.append(
-            key, append, marker_of(handles[0]), encoded[0].change, merging=merging, hold=hold
+            key,
+            append,
+            marker_of(handles[0]),
+            encoded[0].change,
+            merging=merging,
+            hold=hold,
+            is_last=is_last and self._queues.first(key, group[0].loop) is None,
         )
         if appended.was_held:
             mark(handles[0], appended.marker)

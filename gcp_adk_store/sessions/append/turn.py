@@ -1,20 +1,30 @@
 """The turn that an append is a part of."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import machine
 from gcp_adk_store.errors import TurnLostError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Marker, StoredSession
+from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.storage import SessionStorage
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRead:
+    """A session as it was when a turn of it began."""
+
+    config: GetSessionConfig | None
+    """Which events were read."""
+    found: Found
 
 
 class TurnLease:
@@ -54,12 +64,23 @@ class TurnLease:
         """The messages that wait, as of :attr:`inbox_time`, as is whether it is asked to stop."""
         self.inbox_time = stored.update_time
         """The update time of the session that had this inbox."""
+        self.required_time: str | None = None
+        """The update time that the write which took the turn required."""
+        self.own: str | None = None
+        """The message of the inbox with which the turn began. Its end leaves no trace of it."""
+        self.first_read: FirstRead | None = None
+        """What was read of the session beside the write that took the turn."""
+        self.defers = False
+        """Whether a run of an agent makes its appends, which wait for each other; see ``PendingAppends``."""
+        self.releases = False
+        """Whether the last append that waits ends the turn, unless a message waits then."""
         self._required = ""
         self._loop = asyncio.get_running_loop()
         self._until = turn.until or 0.0
         self._asked_at = since
         self._message: tuple[str, str] | None = None
-        self._claimed: str | None = None
+        self._claimed: tuple[str, str] | None = None
+        self._removes: str | None = None
 
     @property
     def fence(self) -> int:
@@ -111,9 +132,9 @@ class TurnLease:
     def appended(self, marker: Marker | None) -> None:
         """Take over the *marker* after an append of the turn, which has renewed its lease."""
         self.renewed_at = self._asked_at
-        if self._claimed is not None:
+        if self._removes is not None:
             self.inbox = self.inbox_after or ()
-            self._message = self._claimed = None
+            self._claimed = self._removes = None
         if marker is not None and self._required == self.inbox_time:
             self.inbox_time = marker.update_time
         self.follow(marker)
@@ -151,44 +172,81 @@ class TurnLease:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.abort_signal.set)
 
+    def read_already(self, config: GetSessionConfig | None) -> Found | None:
+        """Return the session as the first read with *config* finds it, if it was read as the turn began.
+
+        ``None`` if it has to be read, as after an append. Nobody else can have changed it: the write that
+        took the turn required the session as it was read, and no other one has come since.
+        """
+        read, self.first_read = self.first_read, None
+        known = self.known
+        if read is None or read.config != config or self.inbox_time != known.update_time:
+            return None
+        stored = read.found.stored
+        if (stored.epoch, stored.revision, stored.restores) != (known.epoch, known.revision, known.restores):
+            return None
+        now = replace(
+            stored,
+            turn=known.turn,
+            update_time=known.update_time,
+            inbox=tuple(self.inbox),
+            expiry=known.expiry,
+        )
+        return replace(read.found, stored=now)
+
     # A message that waited in the inbox.
 
     @property
     def inbox_after(self) -> Sequence[str] | None:
         """The inbox after the append that runs; ``None`` if it stays as it is."""
-        if self._claimed is None:
-            return None
-        return [text for text in self.inbox if text != self._claimed]
+        return None if self._removes is None else [text for text in self.inbox if text != self._removes]
+
+    @property
+    def released(self) -> Turn | None:
+        """The turn after the append that runs, if that ends it: nobody relies on its holder any more."""
+        waiting = self.inbox if self.inbox_after is None else self.inbox_after
+        return None if waiting or not self.releases else self.turn.released
 
     def answer(self, message_id: str, text: str) -> None:
         """Let the next event of the user be that of the message *text* of the inbox."""
         self._message = (message_id, text)
 
     def answered(self) -> bool:
-        """Let no further event be the message's; return whether it is stored."""
-        was_stored = self._message is None
-        self._message = self._claimed = None
-        return was_stored
+        """Let no further event be the message's; return whether one is."""
+        is_claimed = self._message is None
+        self._message = None
+        return is_claimed
 
     @property
-    def answers(self) -> bool:
-        """Whether the event of a message is still to come."""
-        return self._message is not None
+    def first_waiting(self) -> str | None:
+        """The first message of the inbox whose event is not appended yet."""
+        claimed = None if self._claimed is None else self._claimed[1]
+        return next((text for text in self.inbox if text != claimed), None)
+
+    @property
+    def has_claimed(self) -> bool:
+        """Whether the event of a message is appended, and not stored yet."""
+        return self._claimed is not None
 
     def commits(self, ids: Collection[str]) -> None:
-        """Let a commit of events with these *ids* take no message out that is not theirs."""
-        if self._message is None or self._message[0] not in ids:
-            self._claimed = None
+        """Let a commit of events with these *ids* remove the message whose event is among them."""
+        is_there = self._claimed is not None and self._claimed[0] in ids
+        self._removes = self._claimed[1] if self._claimed is not None and is_there else None
 
-    def claimed(self, event: Event) -> Event:
-        """Return *event*, with the id of the message if it is the message's.
+    def claims(self, event: Event) -> bool:
+        """Give *event* the id of the message if it is the message's; return whether it is.
 
-        Its append takes the message out of the inbox.
+        The commit that stores it removes the message from the inbox.
         """
-        self._claimed = None
         if self._message is not None and event.author == "user":
-            event.id, self._claimed = self._message
-        return event
+            self._claimed, self._message = self._message, None
+            event.id = self._claimed[0]
+        return self._claimed is not None and event.id == self._claimed[0]
+
+    def failed(self, ids: Collection[str]) -> None:
+        """Let a message stay in the inbox whose event is one of these *ids*, which are not stored."""
+        if self._claimed is not None and self._claimed[0] in ids:
+            self._claimed = self._removes = None
 
     def _error(self, why: str) -> TurnLostError:
         return TurnLostError(
@@ -218,17 +276,6 @@ def enter(hold: TurnLease) -> None:
 def leave(hold: TurnLease) -> None:
     """Make the running code a part of *hold* no more, in whichever context it runs."""
     _HELD.set(tuple(other for other in _HELD.get() if other is not hold))
-
-
-@contextmanager
-def within(hold: TurnLease) -> Iterator[None]:
-    """Let the block be a part of the turn *hold*."""
-    before = _HELD.get()
-    enter(hold)
-    try:
-        yield
-    finally:
-        _HELD.set(before)
 
 
 def _nanos(update_time: str) -> tuple[int, int]:
