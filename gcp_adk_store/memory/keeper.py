@@ -41,6 +41,8 @@ _MAX_BATCH: Final = 10_000
 """Memories that one commit takes in."""
 
 Decide = Callable[[Snapshot | None], Change | None]
+Settled = Callable[[Attempts], None]
+"""Raises, where nothing is left to change, if it is unknown what became of the commits before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +207,15 @@ class MemoryKeeper:
             is_stored = is_stored or text == new.text  # by an earlier attempt, whose answer was lost
             return new.text if text == old else text
 
+        def settled(attempts: Attempts) -> None:
+            if attempts.maybe_applied and not is_stored:
+                raise OutcomeUnknownError(
+                    "sent and not answered, and then changed by another call; read the memory before you "
+                    "change it again"
+                )
+
         embedded = await self._embedded([new.text])
-        if old in await self.rewrite(key, replaced, embedded) or is_stored:
+        if old in await self.rewrite(key, replaced, embedded, settled) or is_stored:
             return True
         await self.payloads.remove(key, [new.text])  # the head has changed: no attempt can be stored any more
         return False
@@ -225,10 +234,17 @@ class MemoryKeeper:
         known = self.reader.known(key)
         return await self.reader.read(key) if known is None else known.snapshot
 
-    async def rewrite(self, key: UserKey, rewrite: Rewrite, embedded: Embedded | None = None) -> list[str]:
+    async def rewrite(
+        self,
+        key: UserKey,
+        rewrite: Rewrite,
+        embedded: Embedded | None = None,
+        settled: Settled | None = None,
+    ) -> list[str]:
         """Change each memory as *rewrite* says; return the texts that were replaced or removed.
 
-        Payloads of these go, too. If all memories have ended, everything goes.
+        Payloads of these go, too. If all memories have ended, everything goes. *settled* is called where
+        nothing is left to change, and raises if that is no answer after the commits before.
 
         Raises:
             OutcomeUnknownError: some may be changed; calling again is safe.
@@ -238,7 +254,10 @@ class MemoryKeeper:
         while not is_all:
             with _begun(replaced):
                 changed = await self._change(
-                    key, lambda before: None if before is None else rewriting(before, rewrite), embedded
+                    key,
+                    lambda before: None if before is None else rewriting(before, rewrite),
+                    embedded,
+                    settled,
                 )
             if changed is None:
                 break
@@ -314,7 +333,11 @@ class MemoryKeeper:
         return None if self._embedding is None else await self._embedding.stored_if_able(texts)
 
     async def _change(
-        self, key: UserKey, decide: Decide, embedded: Embedded | None = None
+        self,
+        key: UserKey,
+        decide: Decide,
+        embedded: Embedded | None = None,
+        settled: Settled | None = None,
     ) -> MemoriesChanged | None:
         """Commit what *decide* makes of the memories; ``None`` if that is nothing.
 
@@ -326,7 +349,7 @@ class MemoryKeeper:
         begun: list[str] = []
         with _begun(begun):
             while True:
-                step = await self._step(key, decide, embedded, before)
+                step = await self._step(key, decide, embedded, before, settled=settled)
                 if step is None or not step.change.is_prior:
                     break
                 before = step.after
@@ -337,7 +360,13 @@ class MemoryKeeper:
         return MemoriesChanged(before=texts, after=step.after, is_all=step.change.is_all)
 
     async def _step(
-        self, key: UserKey, decide: Decide, embedded: Embedded | None, before: Snapshot | None
+        self,
+        key: UserKey,
+        decide: Decide,
+        embedded: Embedded | None,
+        before: Snapshot | None,
+        *,
+        settled: Settled | None,
     ) -> _Step | None:
         """Commit the next part of a change, which starts from *before* if that is known."""
 
@@ -352,9 +381,13 @@ class MemoryKeeper:
         async def look() -> _Plan:
             return await planned(await self.reader.read(key), is_read=True)
 
-        def decided(plan: _Plan, _: Attempts) -> Decision[_Step | None]:
+        def decided(plan: _Plan, attempts: Attempts) -> Decision[_Step | None]:
+            if plan.change is None and not plan.is_read:
+                return READ_AGAIN
             if plan.change is None:
-                return Done(None) if plan.is_read else READ_AGAIN
+                if settled is not None:
+                    settled(attempts)
+                return Done(None)
             return Commit(
                 self._writes(key, plan.before, plan.change),
                 partial(self._step_done, key, plan.before, plan.change),

@@ -730,4 +730,11 @@ DEFECTS: Final = (
         ("leases",),
         "a turn whose release is not answered is not lost",
     ),
+    Defect(
+        "an update of a memory that others overtook without an answer is called refused",
+        "Memories", "memory/keeper.py",
+        "            if attempts.maybe_applied and not is_stored:\n", "            if False:\n",
+        ("memories-dense",),
+        "an update of a memory is unknown where its answer is lost and another one follows",
+    ),
 )  # fmt: skip

@@ -291,3 +291,9 @@ async def forgetting(world: World) -> None:
 def test_a_session_is_remembered_whole_whoever_forgot_its_user() -> None:
     """Also by a process that knew it to be there."""
     simulate(forgetting, seeds=range(12), faults=Faults.all(0.04))
+
+
+def test_an_update_that_others_overtook_without_an_answer_is_not_called_refused() -> None:
+    """Its commit was done, and then another process changed the memory before the next look."""
+    scenario = workload(has_vectors=False, pause_s=0.1)
+    simulate(scenario, seeds=[402], faults=Faults.all(0.02))
