@@ -123,18 +123,20 @@ class _Turn:
         while acts._random.random() < _LEAVES_ONE:  # where nobody else is there to do it, too
             await acts._enqueue(self._place)
         await self._turns.refresh(hold)
-        while hold.inbox and not hold.abort_signal.is_set():
-            waiting = WaitingMessage.parse(hold.inbox[0])
+        while (text := hold.first_waiting) is not None and not hold.abort_signal.is_set():
+            waiting = WaitingMessage.parse(text)
             content = types.Content.model_validate(waiting.message)
             assert content.parts
             digest = hashlib.sha256((content.parts[0].text or "").encode()).hexdigest()
-            hold.answer(waiting.id, hold.inbox[0])
+            hold.answer(waiting.id, text)
             made = Event(author="user", invocation_id=self._name, content=content)
             try:
                 if not await self._append(session, made, waiting.id, digest, None):
                     return
             finally:
                 hold.answered()
+            if hold.has_claimed:  # one message at a time
+                await self._turns.sessions.flush_session(**_who(self._place))
 
     async def _append(
         self, session: Session, event: Event, event_id: str, digest: str, count: int | None

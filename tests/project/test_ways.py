@@ -9,7 +9,7 @@ from tests.support.documents import ROOT
 
 BUDGETS = {
     "append": [27, 13],
-    "get": [11, 8],
+    "get": [12, 8],
     "save": [12, 5],
     "remember": [16, 7],
     "search": [13, 12],
