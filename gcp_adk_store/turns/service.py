@@ -139,9 +139,6 @@ class HeldTurns:
         lease_s: float = LEASE_S,
     ) -> TurnLease:
         """Take a turn without a block; :meth:`kept` renews and releases it. The rest is as :meth:`hold`."""
-        if on_busy not in get_args(OnBusy):
-            raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
-        require_times(wait_s=wait_s, lease_s=lease_s)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
 
@@ -152,11 +149,11 @@ class HeldTurns:
         app_name: str,
         user_id: str,
         session_id: str,
-        text: str | None,
-        on_busy: OnBusy,
-        wait_s: float,
-        lease_s: float,
-        config: GetSessionConfig | None,
+        text: str | None = None,
+        on_busy: OnBusy = "wait",
+        wait_s: float = WAIT_S,
+        lease_s: float = LEASE_S,
+        config: GetSessionConfig | None = None,
     ) -> TurnLease:
         """Take a turn, and store the message *text* in the same write if it fits; ``Turns.run`` calls it.
 
@@ -287,6 +284,9 @@ class HeldTurns:
         lease_s: float,
         begins: "_Begins | None" = None,
     ) -> TurnLease:
+        if on_busy not in get_args(OnBusy):
+            raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
+        require_times(wait_s=wait_s, lease_s=lease_s)
         ends_at = machine.monotonic() + wait_s
         seen: StoredSession | None = None
         asked: int | None = None
