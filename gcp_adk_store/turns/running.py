@@ -355,9 +355,11 @@ class Turns(HeldTurns):
                 if hold.abort_signal.is_set() and not options:
                     return  # an ADK whose runner takes no signal
         finally:
-            if step is not None and not step.done():
-                step.cancel()
+            if step is not None:
+                step.cancel()  # nothing, where it has ended
                 await asyncio.wait([step])
+                if not step.cancelled():
+                    step.exception()  # of a step ahead, after an append before it failed: nobody gets it
             await asyncio.create_task(_close(events), context=context)
 
     def _now(self) -> float:
@@ -412,6 +414,6 @@ async def _ends_at_once(step: "asyncio.Task[Event | None]") -> bool:
     """Return whether the run ends in *step*, without waiting for anything."""
     for _ in range(IDLE_TURNS):
         if step.done():
-            return step.exception() is None and step.result() is None
+            return not step.cancelled() and step.exception() is None and step.result() is None
         await asyncio.sleep(0)
     return False
