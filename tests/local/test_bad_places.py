@@ -12,6 +12,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.local.opening import FORMAT
 from tests.local.outcomes import OF, outcomes
 from tests.local.refused_process import as_nobody, on_a_full_disk
+from tests.support.logs import of_ours
 from tests.support.ready_processes import elsewhere
 
 pytestmark = pytest.mark.processes
@@ -44,7 +45,7 @@ async def test_a_file_in_place_of_the_folder_is_refused(
             assert f"{at} cannot be a folder, since a file is in its way" in text
             assert "pass the path of a store, or one that does not exist yet" in text
     assert "mine" == folder.read_text()
-    assert "" == caplog.text
+    assert [] == of_ours(caplog)
 
 
 async def test_a_file_in_place_of_the_artifacts_is_refused_and_sessions_work(made: Path) -> None:
@@ -69,7 +70,7 @@ async def test_a_file_that_is_no_store_is_refused_by_every_call(
         assert f"{folder}/store.sqlite3: this is neither a store" in text
         assert "pass the path of a store" in text
     assert [("store.sqlite3", content)] == [(each.name, each.read_bytes()) for each in folder.iterdir()]
-    assert "" == caplog.text
+    assert [] == of_ours(caplog)
 
 
 async def test_a_newer_format_is_refused_by_every_call(made: Path) -> None:

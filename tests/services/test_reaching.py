@@ -29,6 +29,7 @@ from gcp_adk_store.kernel.operation import part_of
 from tests.services.conftest import WHO, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
+from tests.support.logs import of_ours
 
 FILE = {**WHO, "filename": "f"}
 IN_FIRESTORE: dict[str, Callable[[Store, Any], Any]] = {
@@ -91,7 +92,7 @@ async def test_an_emulator_that_is_not_there_is_reported_at_the_first_attempt(
         f"nothing listens at {no_emulators}; start `gcp-adk-store emulators`, or unset {variable}"
     )
     assert 1 == caught.value.attempts
-    assert [] == caplog.records
+    assert [] == of_ours(caplog)
 
 
 class Plain:

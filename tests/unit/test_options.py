@@ -27,6 +27,7 @@ from gcp_adk_store.adk_server import artifact_service, memory_service, session_s
 from gcp_adk_store.settings import variables
 from gcp_adk_store.settings.options import StoreOptions, options_of
 from gcp_adk_store.settings.variables import VARIABLES
+from tests.support.logs import of_ours
 
 ROOT = Path(__file__).parents[2]
 
@@ -231,4 +232,4 @@ def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCap
         variables.warn_of_unknown(dict.fromkeys(read, ""))
 
     assert VARIABLES <= read
-    assert [] == caplog.records
+    assert [] == of_ours(caplog)
