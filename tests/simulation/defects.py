@@ -97,6 +97,7 @@ DEFECTS: Final = (
         "When requests fail", "cloud/retry.py",
         "exc.attempts, exc.maybe_applied = self._tried, self._unanswered is not None", "exc.attempts = self._tried",
         ("leases", "turns"),
+        "a refused condition knows whether an earlier attempt was not answered",
     ),
     Defect(
         "the pause after a commit without an answer promises that nothing was written",
@@ -231,7 +232,6 @@ DEFECTS: Final = (
         "When requests fail", "sessions/restore/run.py",
         "    if base is None or not attempts.maybe_applied:\n        return\n", "    if True:\n        return\n",
         _POINTS,
-        "a restore whose answer was lost before another restore says so",
     ),
     Defect(
         "a handle gets what it missed behind its own events",
@@ -253,7 +253,6 @@ DEFECTS: Final = (
         "Operation by operation", "sessions/read/reader.py",
         "                elif lost == (stored.epoch, stored.sealed):\n", "                elif True:\n",
         _LIVES,
-        "a session that is deleted while it is read is gone, not damaged",
     ),
     Defect(
         "a payload that is replaced during a read is called missing",
@@ -274,7 +273,6 @@ DEFECTS: Final = (
         "Operation by operation", "model/sessions.py",
         "    if stored.restores != marker.restores:  # revisions", "    if False:  # revisions",
         _POINTS,
-        "lost appends that a restore kept or cut off are settled",
     ),
     Defect(
         "a deletion takes along what came since it looked",
