@@ -18,6 +18,7 @@ from tests.simulation import (
     test_importing,
     test_lifecycles,
     test_load,
+    test_lost_answers,
     test_memories,
     test_memory_ends,
     test_moving,
@@ -44,11 +45,13 @@ class Workload:
     scenario: Scenario
     share: float
     """The share of each fault."""
+    is_fast: bool = False
+    """Whether messages are fast, and meet no other fault than the scenario gives them."""
 
     @property
     def faults(self) -> Faults:
-        """Faults of every kind."""
-        return Faults.all(self.share)
+        """Faults of every kind, or none."""
+        return test_refusals.FAST if self.is_fast else Faults.all(self.share)
 
 
 WORKLOADS: Final[Mapping[str, Workload]] = {
@@ -93,4 +96,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "rotation-of-two-keys": Workload(test_refusals.a_rotation_of_two_keys, 0.0),
     "unanswered-rotation": Workload(test_refusals.an_unanswered_rotation, 0.0),
     "forgotten-note": Workload(test_refusals.a_forgotten_note, 0.0),
+    "overtaken-task": Workload(test_refusals.a_deletion_of_a_task, 0.0, is_fast=True),
+    "overtaken-rotation": Workload(test_refusals.a_rotation, 0.0, is_fast=True),
+    **{name: Workload(scenario, 0.0, is_fast=True) for name, scenario in test_lost_answers.SCENARIOS.items()},
 }
