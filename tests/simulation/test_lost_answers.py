@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from gcp_adk_store import OutcomeUnknownError, SessionLimits, Store, Unavailable
 from gcp_adk_store.codec.names import upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.model.keys import ArtifactKey
-from gcp_adk_store.testing.simulation import Fate, Process, Service, World, simulate
+from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.simulation.raw import documents_below
 from tests.simulation.test_refusals import FAST, lose_the_first, overtake
@@ -30,18 +30,18 @@ USER: Final = "adk_apps/app/adk_users/user"
 
 
 def fated(
-    world: World, process: Process, what: str, *fates: Fate, then: Fate = Fate.ANSWERED, held_s: float = 0.0
+    world: World, process: Process, kind: str, *fates: Fate, then: Fate = Fate.ANSWERED, held_s: float = 0.0
 ) -> asyncio.Event:
-    """Give the requests of *process* that do *what* these *fates* in order, and the others the last one.
+    """Give the requests of one *kind* of *process* these *fates* in order, and *then* to all later ones.
 
-    The first one is *held_s* longer on its way. Return what is set as soon as it has arrived, or was to.
+    The first one takes *held_s* longer to arrive. Return what is set when it arrives, or would without that.
     """
     way_of, coming, arrived = world.fates.way, iter(fates), asyncio.Event()
     loop, numbers = asyncio.get_running_loop(), itertools.count()
 
-    def way(sender: str, what_it_does: str, about: str) -> Way:
-        way = way_of(sender, what_it_does, about)
-        if (sender, what_it_does) != (process.name, what):
+    def way(sender: str, what: str, about: str) -> Way:
+        way = way_of(sender, what, about)
+        if (sender, what) != (process.name, kind):
             return way
         if next(numbers) == 0:
             world.at(world.now + way.there_s + 0.0001, lambda: loop.call_soon(arrived.set))
@@ -195,7 +195,7 @@ async def collect(store: Store) -> None:
         await store.remove_garbage(garbage)
 
 
-def a_listing_while_a_value_goes(name: str) -> Callable[[World], Awaitable[None]]:
+def a_listing_while_a_value_goes(name: str) -> Scenario:
     """Return a scenario: another process replaces the value of *name* during a listing, and collects it."""
 
     async def scenario(world: World) -> None:
@@ -216,7 +216,7 @@ def a_listing_while_a_value_goes(name: str) -> Callable[[World], Awaitable[None]
     return scenario
 
 
-SCENARIOS: Final = {
+SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
     "deletion-of-parts": a_deletion_that_leaves_parts,
@@ -232,5 +232,5 @@ SCENARIOS: Final = {
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_call_says_what_became_of_it(name: str) -> None:
-    """Each is an order of events in which a call was wrong, or would be after a small mistake."""
+    """Each is an order of events in which a call once said what was wrong, or did it."""
     simulate(SCENARIOS[name], seeds=range(3), faults=FAST)
