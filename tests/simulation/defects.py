@@ -111,8 +111,8 @@ DEFECTS: Final = (
         "a second refusal forgets that the first was perhaps its own",
         "When requests fail", "kernel/transact.py",
         "maybe_applied=earlier.maybe_applied or exc.maybe_applied", "maybe_applied=exc.maybe_applied",
-        ("leases",),
-        "an outcome is unknown where an unanswered write of a lease may have landed",
+        ("overtaken-deletion",),
+        "a call carries over what is unknown of its earlier commits",
     ),
     Defect(
         "a caller that was cancelled takes the turn later",
@@ -245,7 +245,7 @@ DEFECTS: Final = (
         "an append that renews parts for long revives an expired session",
         "Operation by operation", "sessions/lifecycle/renewal.py",
         "        await self._require_alive(key, base)  # a renewal of many parts may take as long as they live\n", "",
-        _LIVES,
+        ("long-renewal", *_LIVES),
         "an append that renews the parts of a session for longer than it lives no longer revives it",
     ),
     Defect(
@@ -258,7 +258,7 @@ DEFECTS: Final = (
         "a payload that is replaced during a read is called missing",
         "Operation by operation", "sessions/read/reader.py",
         "                if seen == incomplete:\n                    raise\n", "                raise\n",
-        (*_LIVES, "collecting"),
+        ("read-value", *_LIVES, "collecting"),
         "a read looks again where a value was replaced and collected meanwhile",
     ),
     Defect(
@@ -334,7 +334,7 @@ DEFECTS: Final = (
         "a search calls content missing that was replaced meanwhile",
         "Memories", "memory/reader.py",
         "                if found == seen:\n                    raise\n", "                raise\n",
-        _MEMORIES,
+        ("searched-content", *_MEMORIES),
         "a search beside an update of large content finds the new one",
     ),
     Defect(
@@ -610,7 +610,7 @@ DEFECTS: Final = (
         "a failure whose handle is gone is forgotten",
         "Durability", "sessions/append/queue.py",
         "weakref.ref(session, lambda _: self._leave(place))", "weakref.ref(session, lambda _: self._failures.pop(place, None))",
-        ("behind",),
+        ("handle-that-goes", "behind"),
         "an append that failed behind its caller is reported, also if its handle is gone",
     ),
     Defect(
@@ -634,7 +634,7 @@ DEFECTS: Final = (
         "            is_young = entry is not None and machine.monotonic() - entry[1] < self._lifetime_s\n"
         "            if entry is not None and is_young:\n"
         "                self._versions.put(key, (entry[0], machine.monotonic()))\n",
-        ("artifacts",),
+        ("loaded-again", "artifacts"),
         "what is known of a latest version ages while it is loaded again and again",
     ),
     Defect(
@@ -642,7 +642,7 @@ DEFECTS: Final = (
         "Operation by operation", "artifacts/versions.py",
         "            finally:\n                self._latest.forget(lambda known: known == key)\n",
         "            finally:\n                pass\n",
-        ("artifacts",),
+        ("deleted-in-part", "artifacts"),
         "the latest version is forgotten also where its deletion fails",
     ),
     Defect(

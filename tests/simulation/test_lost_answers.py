@@ -1,23 +1,35 @@
 """One request without an answer, or held up, at the place where a call once said what was wrong."""
 
 import asyncio
+import gc
 import itertools
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 from google.adk.events import Event, EventActions
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import OutcomeUnknownError, SessionLimits, Store, UnavailableError
-from gcp_adk_store.codec.names import upload_name
+from gcp_adk_store import (
+    ArtifactLimits,
+    OutcomeUnknownError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.codec.names import object_name, upload_name
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.simulation.raw import documents_below
+from tests.simulation.test_memories import KEY as MEMORIES_OF
+from tests.simulation.test_memories import said as spoken
 from tests.simulation.test_refusals import FAST, lose_the_first, overtake
 from tests.simulation.test_sessions import key
 
@@ -52,6 +64,15 @@ def fated(
     return arrived
 
 
+async def error_of(call: Awaitable[object]) -> StoreError | None:
+    """Return the error of *call*, ``None`` if it succeeds."""
+    try:
+        await call
+    except StoreError as exc:
+        return exc
+    return None
+
+
 def said(name: str, **delta: Any) -> Event:
     """Return an event that is a segment of its own."""
     content = types.Content(role="user", parts=[types.Part(text=f"{name} " * 60)])
@@ -74,8 +95,8 @@ async def an_append_that_is_refused_then(world: World) -> None:
     store = service.store_of(process)
     held = await process.start(store.sessions.get_session, **key("one"))
     fated(world, process, "commit", Fate.CONNECTION_BROKEN, then=Fate.REFUSED)
-    with pytest.raises(OutcomeUnknownError):
-        await process.start(store.sessions.append_event, held, said("event"))
+    error = await error_of(process.start(store.sessions.append_event, held, said("event")))
+    assert isinstance(error, OutcomeUnknownError), repr(error)
 
 
 async def a_read_that_is_refused(world: World) -> None:
@@ -85,8 +106,8 @@ async def a_read_that_is_refused(world: World) -> None:
     store = service.store_of(process, session_limits=PUNCTUAL)
     fated(world, process, "get", then=Fate.REFUSED)
     begun = world.now
-    with pytest.raises(UnavailableError):
-        await process.start(store.sessions.get_session, **key("one"))
+    error = await error_of(process.start(store.sessions.get_session, **key("one")))
+    assert isinstance(error, UnavailableError), repr(error)
     assert world.now - begun <= DEADLINE_S * 1.02, f"a read took {world.now - begun:.3f} s"
 
 
@@ -97,8 +118,8 @@ async def a_deletion_that_leaves_parts(world: World) -> None:
     store = service.store_of(deleter, session_limits=ONE_EACH)
     await fill(plain, "first", "second")
     fated(world, deleter, "commit", Fate.ANSWERED, then=Fate.REFUSED)
-    with pytest.raises(OutcomeUnknownError):
-        await deleter.start(store.sessions.delete_session, **key("one"))
+    error = await error_of(deleter.start(store.sessions.delete_session, **key("one")))
+    assert isinstance(error, OutcomeUnknownError), repr(error)
     assert await plain.sessions.get_session(**key("one")) is None
     await fill(plain, "third", "fourth")
     await plain.sessions.delete_session(**key("one"))
@@ -120,6 +141,9 @@ async def a_deletion_of_a_session(world: World) -> None:
 
     is_done = lose_the_first(world, service, deleter, last=3)
     await overtake(deleter.start(store.sessions.delete_session, **key("one")), is_done, append)
+
+
+SHORT: Final = {"app": "app", "user": "user", "session": "session"}
 
 
 def of_file(filename: str) -> dict[str, Any]:
@@ -148,15 +172,15 @@ async def an_upload_that_goes(world: World) -> None:
     process = world.process("finalizes")
     store = service.store_of(process)
     upload = f"{1:032x}"
-    name = upload_name(ArtifactKey.of(app="app", user="user", session="session", filename="one"), upload)
+    name = upload_name(ArtifactKey.of(**SHORT, filename="one"), upload)
     fields = ObjectFields(content_type="text/plain", metadata={}, data=b"bytes")
     await service.backend.objects.create(name, fields)
     is_lost = fated(world, process, "copy object", Fate.REQUEST_LOST)
     call = process.start(store.artifacts.finalize_upload, **of_file("one"), upload_id=upload)
     await is_lost.wait()
     await service.backend.objects.delete(name, generation=None)
-    with pytest.raises(OutcomeUnknownError):
-        await call
+    error = await error_of(call)
+    assert isinstance(error, OutcomeUnknownError), repr(error)
 
 
 async def a_wrong_clock_at_the_begin(world: World) -> None:
@@ -216,6 +240,119 @@ def a_listing_while_a_value_goes(name: str) -> Scenario:
     return scenario
 
 
+async def a_read_while_a_value_goes(world: World) -> None:
+    """Another process replaces a value of the session during a read, and collects the old one."""
+    service = Service(world)
+    plain, process = service.beside(session_limits=ONE_EACH), world.process("reads")
+    store = service.store_of(process, session_limits=ONE_EACH)
+    held = await fill(plain)
+    await plain.sessions.append_event(held, said("before", large="before " * 99))
+    await asyncio.sleep(2 * HOUR_S)
+    is_on_its_way = fated(world, process, "read object", held_s=2.0)
+    call = process.start(store.sessions.get_session, **key("one"))
+    await is_on_its_way.wait()
+    await plain.sessions.append_event(held, said("after", large="after " * 99))
+    await collect(plain)
+    found = await call
+    assert found is not None
+    assert found.state["large"] == "after " * 99
+
+
+async def a_search_while_content_goes(world: World) -> None:
+    """Another process replaces the content of the memory that the search has found."""
+    service = Service(world)
+    plain, process = service.beside(), world.process("searches")
+    store = service.store_of(process)
+    large, larger = (spoken("memory", size) for size in (40_000, 50_000))
+    await plain.memory.add_memory(**MEMORIES_OF, memories=[MemoryEntry(id="one", content=large)])
+    is_on_its_way = fated(world, process, "read object", held_s=2.0)
+    call = process.start(store.memory.search_memories, **MEMORIES_OF, query="memory")
+    await is_on_its_way.wait()
+    await plain.memory.update_memory(**MEMORIES_OF, memory_id="one", content=larger)
+    (found,) = await call
+    assert found.memory.content == larger
+
+
+async def a_renewal_that_takes_long(world: World) -> None:
+    """The session ends while an append renews its parts."""
+    service = Service(world)
+    plain, process = service.beside(session_limits=ONE_EACH), world.process("appends")
+    store = service.store_of(process, session_limits=ONE_EACH)
+    large = {"large": "large " * 99}
+    held = await plain.sessions.create_session(**key("one"), state=large, ttl_seconds=20)
+    await asyncio.sleep(15)
+    await plain.sessions.append_event(held, said("first"))
+    await asyncio.sleep(13)
+    mine = await process.start(store.sessions.get_session, **key("one"))
+    fated(world, process, "patch object", held_s=9.0)
+    error = await error_of(process.start(store.sessions.append_event, mine, said("second")))
+    assert isinstance(error, SessionMissingError), repr(error)
+    assert await plain.sessions.get_session(**key("one")) is None
+
+
+async def a_handle_that_goes(world: World) -> None:
+    """An append that returned at once fails, and nobody has its handle any more."""
+    service = Service(world)
+    await fill(service.beside())
+    process = world.process("appends")
+    store = service.store_of(process, session_limits=PUNCTUAL, durability="turn")
+    fated(world, process, "commit", then=Fate.REFUSED)
+    await process.start(append_and_leave, store)
+    await asyncio.sleep(2 * DEADLINE_S)
+    gc.collect()  # frames of the append that failed hold its handle
+    error = await error_of(process.start(store.sessions.flush))
+    assert isinstance(error, UnavailableError), repr(error)
+
+
+async def append_and_leave(store: Store) -> None:
+    """Append an event of a turn that goes on."""
+    held = await store.sessions.get_session(**key("one"))
+    assert held is not None
+    called = types.Part(function_call=types.FunctionCall(name="work", args={}))
+    content = types.Content(role="model", parts=[called])
+    await store.sessions.append_event(held, Event(id="event", author="agent", content=content))
+
+
+async def a_version_that_is_loaded_again(world: World) -> None:
+    """Others save two versions, of which one goes; what the process knows is old by then."""
+    service = Service(world)
+    limits = ArtifactLimits(known_for_s=2.0)
+    plain, process = service.beside(), world.process("loads")
+    store = service.store_of(process, artifact_limits=limits)
+    file = of_file("file")
+    await process.start(store.artifacts.save_artifact, **file, artifact=part_of("0"))
+    for name in ("1", "2"):
+        await plain.artifacts.save_artifact(**file, artifact=part_of(name))
+    name = object_name(ArtifactKey.of(**SHORT, filename="file"), 1)
+    await service.backend.objects.delete(name, generation=None)
+    await asyncio.sleep(1.5)
+    assert await process.start(store.artifacts.load_artifact, **file) == part_of("0")
+    await asyncio.sleep(1.5)
+    assert await process.start(store.artifacts.load_artifact, **file) == part_of("2")
+
+
+async def a_deletion_that_fails_in_part(world: World) -> None:
+    """A load of the same process learns the latest version before the deletion removes it."""
+    service = Service(world)
+    process = world.process("deletes")
+    store = service.store_of(process, artifact_limits=ArtifactLimits(deadline_s=DEADLINE_S))
+    file = of_file("file")
+    for name in ("0", "1", "2"):
+        await process.start(store.artifacts.save_artifact, **file, artifact=part_of(name))
+    fated(world, process, "delete object", Fate.REFUSED, Fate.ANSWERED, Fate.ANSWERED, then=Fate.REFUSED)
+    call = process.start(store.artifacts.delete_artifact, **file)
+    await asyncio.sleep(0.0001)
+    await process.start(store.artifacts.load_artifact, **file)
+    error = await error_of(call)
+    assert isinstance(error, OutcomeUnknownError), repr(error)
+    assert await process.start(store.artifacts.save_artifact, **file, artifact=part_of("3")) == 1
+
+
+def part_of(name: str) -> types.Part:
+    """Return an artifact."""
+    return types.Part.from_bytes(data=name.encode(), mime_type="text/plain")
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -227,6 +364,12 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "wrong-collector": a_collector_with_a_wrong_clock,
     "listed-value": a_listing_while_a_value_goes("large"),
     "listed-user-value": a_listing_while_a_value_goes("user:large"),
+    "read-value": a_read_while_a_value_goes,
+    "searched-content": a_search_while_content_goes,
+    "long-renewal": a_renewal_that_takes_long,
+    "handle-that-goes": a_handle_that_goes,
+    "loaded-again": a_version_that_is_loaded_again,
+    "deleted-in-part": a_deletion_that_fails_in_part,
 }
 
 
