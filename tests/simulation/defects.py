@@ -137,7 +137,7 @@ DEFECTS: Final = (
         "a lease is taken although it runs",
         "Operation by operation", "turns/lease.py",
         "turn.is_held(stored.read_time) and turn.fence != by_force_from", "turn.is_held(stored.read_time + 15)",
-        _TURNS,
+        ("running-lease", *_TURNS),
     ),
     Defect(
         "a turn ends over messages that wait",
@@ -225,7 +225,7 @@ DEFECTS: Final = (
         "a restore whose answer is lost happens again",
         "When requests fail", "sessions/restore/run.py",
         "            if stored.restore_id == restore_id:\n", "            if False:\n",
-        _POINTS,
+        ("unanswered-restore", *_POINTS),
     ),
     Defect(
         "a restore that may have happened is repeated after another one",
@@ -437,13 +437,13 @@ DEFECTS: Final = (
         "a prune removes a session that went on",
         "Erasure, retention, proof", "erasure/pruning.py",
         "            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)\n", "            return True\n",
-        ("collecting",),
+        ("pruned-too-late", "collecting"),
     ),
     Defect(
         "a collector takes what is young",
         "When requests fail", "sessions/collect.py",
         "[payload for payload in payloads if payload.put_at < before]", "list(payloads)",
-        ("collecting",),
+        ("wrong-collector", "collecting"),
     ),
     Defect(
         "a collector removes what came into use again",
@@ -550,7 +550,7 @@ DEFECTS: Final = (
         "an append ends with its caller",
         "Under load", "sessions/append/queue.py",
         "            return await asyncio.shield(task)\n", "            return await task\n",
-        ("load",),
+        ("cancelled-append", "load"),
     ),
     Defect(
         "a flush does not wait for appends that nobody awaits",

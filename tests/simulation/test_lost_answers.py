@@ -16,6 +16,8 @@ from google.genai import types
 from gcp_adk_store import (
     ArtifactLimits,
     OutcomeUnknownError,
+    Point,
+    SessionBusyError,
     SessionLimits,
     SessionMissingError,
     Store,
@@ -353,6 +355,68 @@ def part_of(name: str) -> types.Part:
     return types.Part.from_bytes(data=name.encode(), mime_type="text/plain")
 
 
+async def a_lease_that_runs(world: World) -> None:
+    """Another process asks for the turn shortly before its end."""
+    service = Service(world)
+    await fill(service.beside())
+    first, second = world.process("first"), world.process("second")
+    take, take_too = service.store_of(first).turns.take, service.store_of(second).turns.take
+    await first.start(take, **key("one"), lease_s=30)
+    await asyncio.sleep(20)
+    error = await error_of(second.start(take_too, **key("one"), wait_s=0, lease_s=30))
+    assert isinstance(error, SessionBusyError), repr(error)
+
+
+async def a_restore_that_is_not_answered(world: World) -> None:
+    """The commit is done, and the connection breaks."""
+    service = Service(world)
+    plain, process = service.beside(), world.process("restores")
+    store = service.store_of(process)
+    await fill(plain, "first", "second", "third")
+    fated(world, process, "commit", Fate.CONNECTION_BROKEN)
+    restored = await process.start(store.restore_session, **key("one"), at=Point.position(2))
+    assert [event.id for event in restored.events] == ["first", "second"]
+
+
+async def a_prune_beside_an_append(world: World) -> None:
+    """The session goes on between the listing of idle ones and their deletion."""
+    service = Service(world)
+    plain, process = service.beside(), world.process("prunes")
+    store = service.store_of(process)
+    held = await fill(plain, "first")
+    await asyncio.sleep(24 * HOUR_S)
+    is_on_its_way = fated(world, process, "get", held_s=2.0)
+    call = process.start(store.prune, app_name="app", idle_days=0.5)
+    await is_on_its_way.wait()
+    await plain.sessions.append_event(held, said("second"))
+    await call
+    assert await plain.sessions.get_session(**key("one")) is not None, "it went on, and is gone"
+
+
+async def an_append_whose_caller_goes(world: World) -> None:
+    """The caller is cancelled while the content of its event is stored."""
+    service = Service(world)
+    plain, process = service.beside(session_limits=ONE_EACH), world.process("appends")
+    store = service.store_of(process, session_limits=ONE_EACH)
+    await fill(plain)
+    fated(world, process, "create object", held_s=1.0)
+    await process.start(append_and_cancel, store)
+    found = await plain.sessions.get_session(**key("one"))
+    assert found is not None
+    assert [event.id for event in found.events] == ["event"]
+
+
+async def append_and_cancel(store: Store) -> None:
+    """Append an event, cancel that, and wait for what is under way."""
+    held = await store.sessions.get_session(**key("one"))
+    assert held is not None
+    call = asyncio.create_task(store.sessions.append_event(held, said("event", large="large " * 99)))
+    await asyncio.sleep(0.5)
+    call.cancel()
+    await asyncio.wait([call])
+    await store.sessions.flush()
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -370,6 +434,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "handle-that-goes": a_handle_that_goes,
     "loaded-again": a_version_that_is_loaded_again,
     "deleted-in-part": a_deletion_that_fails_in_part,
+    "running-lease": a_lease_that_runs,
+    "unanswered-restore": a_restore_that_is_not_answered,
+    "pruned-too-late": a_prune_beside_an_append,
+    "cancelled-append": an_append_whose_caller_goes,
 }
 
 
