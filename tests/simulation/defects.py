@@ -125,7 +125,7 @@ DEFECTS: Final = (
         "a lost turn's fence is not compared",
         "Operation by operation", "model/sessions.py",
         "    return Settlement.LOST if is_lost and not has_landed else outcome\n", "    return outcome\n",
-        _TURNS,
+        ("lost-turn", *_TURNS),
     ),
     Defect(
         "an append does not require that its handle has seen the turn",
@@ -448,8 +448,9 @@ DEFECTS: Final = (
     Defect(
         "a collector removes what came into use again",
         "When requests fail", "sessions/read/payloads.py",
-        "[Delete(path=path, must=update_time) for path, update_time in versions]", "[Delete(path=path) for path, _ in versions]",
-        ("collecting",),
+        "        return await self._objects.delete_unchanged(name, version)\n",
+        "        await self._objects.delete(name, generation=None)\n        return True\n",
+        ("put-again", "collecting"),
     ),
     Defect(
         "a save of a task requires nothing of it",
@@ -577,7 +578,7 @@ DEFECTS: Final = (
         "an import whose answer is lost happens again",
         "Copies and imports", "sessions/lifecycle/building.py",
         "            if now is not None and now.epoch == self._epoch:\n", "            if False:\n",
-        ("importing",),
+        ("unanswered-import", "importing"),
     ),
     Defect(
         "an import shows its first events before the others",

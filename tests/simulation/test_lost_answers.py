@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import itertools
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,11 +22,13 @@ from gcp_adk_store import (
     SessionMissingError,
     Store,
     StoreError,
+    TurnLostError,
     UnavailableError,
 )
 from gcp_adk_store.codec.names import object_name, upload_name
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.simulation.raw import documents_below
@@ -367,6 +369,34 @@ async def a_lease_that_runs(world: World) -> None:
     assert isinstance(error, SessionBusyError), repr(error)
 
 
+async def a_turn_that_is_lost(world: World) -> None:
+    """Its process stands still, and another one takes the next turn."""
+    service = Service(world)
+    plain = service.beside()
+    await fill(plain)
+    first, second = world.process("first"), world.process("second")
+    call = first.start(append_in_turn, service.store_of(first))
+    await asyncio.sleep(1)
+    first.stop()
+    await asyncio.sleep(30)
+    await second.start(service.store_of(second).turns.take, **key("one"), lease_s=30)
+    first.go_on()
+    error = await error_of(call)
+    assert isinstance(error, TurnLostError), repr(error)
+    found = await plain.sessions.get_session(**key("one"))
+    assert found is not None
+    assert found.events == []
+
+
+async def append_in_turn(store: Store) -> None:
+    """Append an event in a turn, a while after its begin."""
+    async with store.turns.hold(**key("one"), lease_s=5):
+        held = await store.sessions.get_session(**key("one"))
+        assert held is not None
+        await asyncio.sleep(1.5)
+        await store.sessions.append_event(held, said("late"))
+
+
 async def a_restore_that_is_not_answered(world: World) -> None:
     """The commit is done, and the connection breaks."""
     service = Service(world)
@@ -417,6 +447,58 @@ async def append_and_cancel(store: Store) -> None:
     await store.sessions.flush()
 
 
+async def a_payload_that_is_put_again(world: World) -> None:
+    """An append uses content again after a collector has found it to be garbage."""
+    service = Service(world)
+    plain = service.beside(session_limits=ONE_EACH)
+    held = await fill(plain)
+    for name in ("first", "second"):
+        await plain.sessions.append_event(held, Event(author="user", actions=large_as(name)))
+    await plain.restore_session(**key("one"), at=Point.position(0))
+    await asyncio.sleep(2 * HOUR_S)
+    garbage = [one async for one in plain.find_garbage(older_than_s=HOUR_S)]
+    again = await plain.sessions.get_session(**key("one"))
+    assert again is not None
+    await plain.sessions.append_event(again, Event(author="user", actions=large_as("first")))
+    for one in garbage:
+        await plain.remove_garbage(one)
+    found = await plain.sessions.get_session(**key("one"))
+    assert found is not None
+    assert found.state["large"] == "first " * 99
+
+
+def large_as(name: str) -> EventActions:
+    """Return a change of the state to a large value."""
+    return EventActions(state_delta={"large": f"{name} " * 99})
+
+
+async def an_import_that_is_not_answered(world: World) -> None:
+    """Each commit is done, and the connection breaks."""
+    service = Service(world)
+    plain, process = service.beside(session_limits=ONE_EACH), world.process("imports")
+    store = service.store_of(process, session_limits=ONE_EACH)
+    await fill(plain, "before")
+    fated(world, process, "commit", *[Fate.CONNECTION_BROKEN, Fate.ANSWERED] * 20)
+    await process.start(import_two, store)
+    found = await plain.sessions.get_session(**key("one"))
+    assert found is not None
+    assert [event.id for event in found.events] == ["first", "second"]
+    assert [fault async for fault in plain.check(older_than_s=10**9, full=True)] == []
+
+
+async def import_two(store: Store) -> None:
+    """Import a session of two events in the place of the one that is there."""
+
+    async def events() -> AsyncIterator[Event]:
+        for name in ("first", "second"):
+            yield said(name)
+
+    header = SessionHeader(
+        key=SessionKey(app="app", user="user", session="one"), state={}, last_update_time=1.0
+    )
+    await SessionImports(store.sessions.storage, ONE_EACH).write(header, events(), replaces=True)
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -435,9 +517,12 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "loaded-again": a_version_that_is_loaded_again,
     "deleted-in-part": a_deletion_that_fails_in_part,
     "running-lease": a_lease_that_runs,
+    "lost-turn": a_turn_that_is_lost,
     "unanswered-restore": a_restore_that_is_not_answered,
     "pruned-too-late": a_prune_beside_an_append,
     "cancelled-append": an_append_whose_caller_goes,
+    "put-again": a_payload_that_is_put_again,
+    "unanswered-import": an_import_that_is_not_answered,
 }
 
 
