@@ -92,7 +92,7 @@ def test_the_page_has_the_table() -> None:
     assert [re.sub(" +", " ", row) for row in rows] == re.findall(
         r"^\| (?!who holds|---).+ \|$", table.partition("\n## ")[0], re.MULTILINE
     )
-    assert f"in one of {len(THREATS)} ways" in (ROOT / "docs/guarantees.md").read_text()
+    assert f"in one of {len(THREATS)} ways" in (ROOT / "docs/proofs.md").read_text()
 
 
 async def test_sessions_that_were_exchanged_are_told_as_moved(world: World) -> None:

@@ -21,7 +21,7 @@ from tests.chaos.version_checks import check_versions
 
 
 def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
-    """Check all that docs/guarantees.md promises of what is stored."""
+    """Check all that docs/proofs.md promises of what is stored."""
     found = {session.place: session for session in sessions(store)}
     misfits = [misfit for session in found.values() for misfit in session.misfits]
     shared = {

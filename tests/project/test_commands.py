@@ -443,8 +443,8 @@ def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, 
 
 @pytest.mark.long
 def test_a_short_storm_ends_well(environ: Mapping[str, str]) -> None:
-    """The command of docs/guarantees.md, for a second."""
-    (line,) = (shlex.split(text) for text in blocks("docs/guarantees.md", "bash"))
+    """The command of docs/proofs.md, for a second."""
+    (line,) = (shlex.split(text) for text in blocks("docs/proofs.md", "bash"))
     ((_, *words),) = made(*line[1:])
     run = subprocess.run(
         [sys.executable, *words, "--seconds", "1", "--workers", "1"],

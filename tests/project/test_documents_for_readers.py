@@ -171,12 +171,25 @@ async def test_a_document_can_be_read_as_it_was(connect: Any, project: str) -> N
 
 
 def test_every_promise_names_a_test_that_exists() -> None:
-    """In the tables of docs/guarantees.md, and wherever else one is named."""
+    """In the tables of docs/proofs.md, and wherever else one is named."""
     named = {name for path in documents() for name in re.findall(r"`(test_\w+)`", (ROOT / path).read_text())}
     sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
     assert named
     assert set() == {name for name in named if f"def {name}(" not in sources}
+
+
+def test_the_promises_are_short_and_lead_to_their_proofs() -> None:
+    """Each section of docs/guarantees.md leads to the section of docs/proofs.md that has its tests."""
+    promises, proofs = ((ROOT / f"docs/{page}.md").read_text() for page in ("guarantees", "proofs"))
+    sections = re.findall(r"^## (.+)$", promises, re.MULTILINE)
+    proven = re.findall(r"^## (.+)$", proofs, re.MULTILINE)
+    links = set(re.findall(r"\]\(proofs\.md#([\w-]+)\)", promises))
+
+    assert [section for section in proven if section != "How the tests show this"] == sections
+    assert links == titles("\n".join(f"## {section}" for section in sections if section != "Logs"))
+    assert len(promises.splitlines()) <= 120
+    assert "|" not in promises
 
 
 def test_every_link_and_path_in_the_documents_exists() -> None:

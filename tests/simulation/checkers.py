@@ -1,4 +1,4 @@
-"""Check the promises of docs/guarantees.md on a journal, without any knowledge of the code."""
+"""Check the promises of docs/proofs.md on a journal, without any knowledge of the code."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

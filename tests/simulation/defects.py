@@ -14,7 +14,7 @@ class Defect:
 
     name: str
     section: str
-    """The section of docs/guarantees.md whose promise it breaks."""
+    """The section of docs/proofs.md whose promise it breaks."""
     file: str
     before: str
     """The text that it changes, which the file has once."""

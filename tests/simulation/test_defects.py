@@ -32,8 +32,8 @@ def test_the_page_has_the_defects_and_what_was_counted() -> None:
 
 
 def test_each_section_has_defects() -> None:
-    """Three at least for each section of the guarantees that promises something; no name is there twice."""
-    text = (ROOT / "docs/guarantees.md").read_text()
+    """Three at least for each section of the proofs that promises something; no name is there twice."""
+    text = (ROOT / "docs/proofs.md").read_text()
     sections = [line[3:] for line in text.splitlines() if line.startswith("## ")]
     counts = Counter(defect.section for defect in DEFECTS)
 

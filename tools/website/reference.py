@@ -60,7 +60,7 @@ _PACKAGES: Final = {
 _ABOUT_LIMITS: Final = """\
 These classes hold what you can change. Pass them to `Store.connect` or `Store.local` as `session_limits`,
 `artifact_limits` and `memory_limits`, or give single numbers as parameters of a [URI](uris.md).
-[Guarantees](../guarantees.md#limits) lists the limits of Firestore and of the stored format, and what happens
+[Proofs](../proofs.md#limits) lists the limits of Firestore and of the stored format, and what happens
 beyond them."""
 _ABOUT_OPTIONS: Final = """\
 These are the arguments of each way to make a store, and of the session service alone. A way refuses what it
