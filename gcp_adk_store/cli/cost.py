@@ -1,5 +1,7 @@
 """The command that estimates the monthly cost of agents."""
 
+import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +16,7 @@ from gcp_adk_store.cli.screen import CannotLookError, Result, bar, cell, finish,
 from gcp_adk_store.costs.counts import BuiltinServices, Scope, Services, StoreServices
 from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Curve, Saving, Workload, bill_of_a_month, curve, svg
 from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
+from gcp_adk_store.costs.sizing import LIKE, Sizing
 from gcp_adk_store.errors import InvalidInputError
 
 _SERVICES: Final[Sequence[Services]] = (StoreServices(), BuiltinServices())
@@ -31,10 +34,25 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
     return click.option(option, type=kind, metavar="N", show_default=shown, **attributes)
 
 
+def _begin_with(context: click.Context, _: click.Parameter, name: str | None) -> None:
+    """Take what is not given from the workload *name*."""
+    if name is not None:
+        values = asdict(LIKE[name])
+        context.default_map = {**values, "scopes": ",".join(sorted(values["scopes"]))}
+
+
 @click.command()
-@_number("--turns-per-day", required=True, help="Turns of all users together.")
-@_number("--events-per-turn", required=True, whole=True, help="Events that a turn appends.")
-@_number("--history", required=True, whole=True, help="Events in a session before a turn, on average.")
+@click.option(
+    "--like",
+    type=click.Choice(list(LIKE)),
+    is_eager=True,
+    expose_value=False,
+    callback=_begin_with,
+    help="Begin with the numbers of such agents; other options replace single ones.",
+)
+@_number("--turns-per-day", help="Turns of all users together; required without --like.")
+@_number("--events-per-turn", whole=True, help="Events that a turn appends; required without --like.")
+@_number("--history", whole=True, help="Events before a turn, on average; required without --like.")
 @_number("--event-bytes", default=600, whole=True, help="Bytes of an event as JSON.")
 @click.option(
     "--scopes",
@@ -55,6 +73,7 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 @_number("--vector-dimensions", default=0, whole=True, help="Numbers in a memory's vector; 0: no embedder.")
 @_number("--query-words", default=5, whole=True, help="Words of a query, which ADK's service asks for.")
 @_number("--word-matches", default=10, help="Memories with one such word, which ADK's service reads.")
+@_number("--turn-seconds", default=10, help="Seconds from a turn's message to its last event.")
 @click.option("--free-tier", is_flag=True, help="Subtract the free quota of a database and an account.")
 @click.option(
     "--prices",
@@ -62,18 +81,32 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
     type=click.Path(path_type=Path),
     help="Prices of another location or day, as --json prints them; by default list prices of us-central1.",
 )
+@click.option(
+    "--rate",
+    metavar="CURRENCY=N",
+    help="Show another currency, of which one unit of the prices' is N: EUR=0.9.",
+)
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the plot as SVG.")
 @json_option
 def cost(
-    *, scopes: str, free_tier: bool, prices: Path | None, plot: Path | None, as_json: bool, **used: Any
+    *,
+    scopes: str,
+    free_tier: bool,
+    prices: Path | None,
+    rate: str | None,
+    plot: Path | None,
+    as_json: bool,
+    **used: Any,
 ) -> None:
-    """Estimate the cost of 30 days, compared with the services that ADK ships.
+    """Estimate sizes and the cost of 30 days, compared with the services that ADK ships.
 
     Contacts no service. Omits network, indexes, backups and point-in-time recovery, whose prices depend on
     more than turns.
     """
     workload = _workload(used, scopes)
     list_prices = US_CENTRAL1 if prices is None else _prices(prices)
+    if rate is not None:
+        list_prices = list_prices.in_currency(*_rate(rate))
     free = FREE_QUOTA if free_tier else NOTHING_FREE
     bills = [bill_of_a_month(services, workload, list_prices, free) for services in _SERVICES]
     curves = [curve(services, workload) for services in _SERVICES]
@@ -90,6 +123,12 @@ def cost(
 
 
 def _workload(used: dict[str, Any], scopes: str) -> Workload:
+    for name in ("turns_per_day", "events_per_turn", "history"):
+        if used[name] is None:
+            option = f"--{name.replace('_', '-')}"
+            raise CannotLookError(
+                f"{option} is missing; to begin with numbers: gcp-adk-store cost --like chat"
+            )
     named = frozenset(name.strip() for name in scopes.split(",") if name.strip())
     try:
         return Workload(scopes=cast("frozenset[Scope]", named), **used)
@@ -107,6 +146,17 @@ def _prices(path: Path) -> Prices:
         raise CannotLookError(f"--prices {path}: {exc}") from exc
 
 
+def _rate(text: str) -> tuple[str, float]:
+    currency, _, number = text.partition("=")
+    try:
+        rate = float(number)
+    except ValueError:
+        rate = math.nan
+    if not (re.fullmatch("[A-Z]{3}", currency) and 0 < rate < math.inf):
+        raise CannotLookError(f"--rate {text:.80} must be three letters and a number above 0: --rate EUR=0.9")
+    return currency, rate
+
+
 def _described(
     workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve], *, free_tier: bool
 ) -> dict[str, Any]:
@@ -117,6 +167,7 @@ def _described(
             "scopes": sorted(workload.scopes),
             "sessions_per_day": workload.new_sessions,
         },
+        "sizing": asdict(Sizing.of(workload)),
         "free_tier": free_tier,
         "prices": asdict(prices),
         "services": [
@@ -146,6 +197,8 @@ def _lines(
     table.add_row("total", *("" for _ in bills), "", *(f"{bill.total:,.2f}" for bill in bills))
     sessions = _quantity(workload.new_sessions)
     return [
+        _sizes(workload),
+        "",
         table,
         in_one_line(
             f"{DAYS} days of {_quantity(workload.turns_per_day)} turns and {sessions} new sessions; "
@@ -155,6 +208,24 @@ def _lines(
         "",
         _bars(curves),
     ]
+
+
+def _sizes(workload: Workload) -> Table:
+    size = Sizing.of(workload)
+    of_a_session = f"{_quantity(size.appends_per_second_of_a_session)} while its turn runs"
+    table = Table("size", "", box=None)
+    for item, amount in (
+        (
+            "sessions",
+            f"{_quantity(size.sessions_per_day)} new a day, {_quantity(size.sessions_stored)} stored",
+        ),
+        ("events", f"{_quantity(size.events_per_day)} a day, {_quantity(size.events_stored)} stored"),
+        ("events of a session", _quantity(size.events_per_session)),
+        ("documents written a second", _quantity(size.writes_per_second)),
+        ("appends a second to a session", of_a_session),
+    ):
+        table.add_row(item, amount)
+    return table
 
 
 def _quantity(number: float) -> str:

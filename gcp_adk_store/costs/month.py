@@ -45,6 +45,7 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "vector_dimensions": (0, 4096),
     "query_words": (1, 1_000),
     "word_matches": (0, 100_000),
+    "turn_seconds": (0.01, 86_400),
 }
 """The least and the greatest value of each number of :class:`Workload`."""
 _WHOLE: Final = frozenset(
@@ -93,6 +94,8 @@ class Workload:
     """Words of a query that ADK's service asks for."""
     word_matches: float = 10
     """Memories of a user that have one word of a query, on average: ADK's service reads them."""
+    turn_seconds: float = 10
+    """Seconds from the message of a turn to its last event."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():

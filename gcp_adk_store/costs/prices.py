@@ -1,7 +1,8 @@
 """Prices as data: the list of one location, and the free quota."""
 
+from dataclasses import asdict, replace
 from datetime import date
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -40,6 +41,13 @@ class Prices:
     class_b_per_1k: Price
     storage_gib_month: Price
     """A GiB of objects of Standard storage for a month."""
+
+    def in_currency(self, currency: str, rate: float) -> Self:
+        """Return these prices in *currency*, of which one unit of the list's is *rate*."""
+        converted: dict[str, Any] = {
+            name: value * rate for name, value in asdict(self).items() if isinstance(value, float)
+        }
+        return replace(self, currency=currency, **converted)
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -99,8 +99,8 @@ class HeldTurns:
             user_id: The session's user.
             session_id: The session.
             on_busy: What to do while another turn runs. ``wait``: wait for its end, *wait_s* at most.
-                ``reject``: raise. ``interrupt``: ask its holder to stop, and take the turn at its end,
-                or from it after *wait_s*.
+                ``reject``: raise. ``interrupt``: ask its holder to stop, and take the turn when it
+                ends; after *wait_s*, take it away from the holder.
             wait_s: Seconds to wait; 1 read at its begin, and for each change of the session meanwhile.
             lease_s: Seconds after which the turn of a process that was killed or stopped is free; a day at
                 most. A holder notices a request to stop within a third of it.

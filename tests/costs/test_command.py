@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.costs.prices import US_CENTRAL1
+from gcp_adk_store.costs.sizing import LIKE
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 USED: Final = ("--turns-per-day", "1000", "--events-per-turn", "2", "--history", "9")
@@ -119,6 +120,102 @@ def test_where_nothing_costs_there_is_no_share(tmp_path: Path) -> None:
     assert "gcp_adk_store saves 0.00 USD a month\n" in cost(*USED, "--prices", str(file)).output
 
 
+@pytest.mark.parametrize("name", LIKE)
+def test_it_begins_with_a_workload_of_which_options_replace_numbers(name: str) -> None:
+    """The rest stays as it is; without one, what has no default is named."""
+    usual = described("--like", name)["workload"]
+    larger = described("--like", name, "--turns-per-day", "20000", "--scopes", "app")["workload"]
+    refused = cost("--turns-per-day", "1000", "--history", "9")
+
+    assert {**asdict(LIKE[name]), "scopes": sorted(LIKE[name].scopes)} == {**usual, "sessions_per_day": None}
+    assert larger == {
+        **usual,
+        "turns_per_day": 20_000,
+        "scopes": ["app"],
+        "sessions_per_day": 2 * usual["sessions_per_day"],
+    }
+    assert 2 == refused.exit_code
+    assert (
+        "--events-per-turn is missing; to begin with numbers: gcp-adk-store cost --like chat"
+        in refused.output
+    )
+
+
+def test_sizes_are_told() -> None:
+    """Sessions, events, writes and appends a second, as the workload says; the bill has the bytes."""
+    found = described(*USED, "--turn-seconds", "4")
+    size = found["sizing"]
+    lines = {line["item"]: line["quantity"] for line in found["services"][0]["lines"]}
+
+    assert (100, 3_000) == (size["sessions_per_day"], size["sessions_stored"])
+    assert (20, 2_000, 60_000) == (size["events_per_session"], size["events_per_day"], size["events_stored"])
+    assert lines["documents written"] / (30 * 86_400) == pytest.approx(size["writes_per_second"])
+    assert 0.5 == size["appends_per_second_of_a_session"]
+    assert lines["documents stored"] == size["documents_gib"]
+    assert re.search(r"^ events +2,000 a day, 60,000 stored *$", cost(*USED).output, re.MULTILINE)
+
+
+def test_costs_are_shown_in_another_currency_at_the_rate_that_is_given() -> None:
+    """Every price and every cost, and nothing else."""
+    usual, converted = described(*USED), described(*USED, "--rate", "EUR=0.5")
+    totals = [[services["total"] for services in found["services"]] for found in (usual, converted)]
+
+    assert ("USD", "EUR") == (usual["prices"]["currency"], converted["prices"]["currency"])
+    assert [0.5 * total for total in totals[0]] == pytest.approx(totals[1])
+    assert usual["services"][0]["operations"] == converted["services"][0]["operations"]
+
+
+def test_the_table_of_sizes_is_what_the_command_says() -> None:
+    """Each column of docs/sizing.md is one workload, in USD and at the rate of the page's commands."""
+    text = (DOCS / "sizing.md").read_text()
+    commands = re.findall(r"^gcp-adk-store (cost --like \w+ --rate \S+)$", text, re.MULTILINE)
+    columns = [(described(*shlex.split(line)[1:3]), described(*shlex.split(line)[1:])) for line in commands]
+
+    assert [f"cost --like {name} --rate EUR=0.9" for name in LIKE] == commands
+    assert as_sizes(columns) in text
+
+
+def as_sizes(columns: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Return the table of docs/sizing.md: a column for each workload, of its outputs in two currencies."""
+    appends = "appends a second to a session, while its turn runs"
+    rows = (
+        ("turns a day", "workload", "turns_per_day", 0),
+        ("events of a turn", "workload", "events_per_turn", 0),
+        ("new sessions a day", "sizing", "sessions_per_day", 0),
+        ("sessions stored", "sizing", "sessions_stored", 0),
+        ("events of a session", "sizing", "events_per_session", 0),
+        ("events a day", "sizing", "events_per_day", 0),
+        ("events stored", "sizing", "events_stored", 0),
+        ("bytes of an event", "workload", "event_bytes", 0),
+        ("documents written a second", "sizing", "writes_per_second", 2),
+        (appends, "sizing", "appends_per_second_of_a_session", 2),
+        ("GiB in Firestore", "sizing", "documents_gib", 2),
+        ("GiB in Cloud Storage", "sizing", "objects_gib", 2),
+    )
+    cells = [
+        (title, *(f"{usual[part][name]:,.{n}f}" for usual, _ in columns)) for title, part, name, n in rows
+    ]
+    totals = [[found["services"][0]["total"] for found in column] for column in columns]
+    cells.append(("USD a month", *(f"{usual:,.2f}" for usual, _ in totals)))
+    cells.append(("EUR a month, at 0.9", *(f"{euros:,.2f}" for _, euros in totals)))
+    head = f"| | {' | '.join(LIKE)} |\n{'|---' * (1 + len(LIKE))}|\n"
+    return head + "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def test_the_costs_of_the_services_are_what_the_command_says() -> None:
+    """Those of docs/which-service.md, at three sizes of one workload."""
+    text = (DOCS / "which-service.md").read_text()
+    commands = re.findall(r"^gcp-adk-store (cost --like chat --turns-per-day \d+)$", text, re.MULTILINE)
+    rows = []
+    for line in commands:
+        found = described(*shlex.split(line)[1:])
+        totals = " | ".join(f"{services['total']:,.2f}" for services in found["services"])
+        rows.append(f"| {found['workload']['turns_per_day']:,.0f} | {totals} |")
+
+    assert 3 == len(rows)
+    assert "\n".join(rows) in text
+
+
 def test_prices_come_from_a_file(tmp_path: Path) -> None:
     """Twice the price is twice the cost; the file has the form that is printed."""
     file = tmp_path / "prices.json"
@@ -157,6 +254,10 @@ def test_a_plot_is_written(tmp_path: Path) -> None:
         (["--history", "1.5"], r"'--history': '1.5' is not a valid integer range"),
         (["--artifact-bytes", "9000000"], r"'--artifact-bytes': 9000000 is not in the range 0<=x<=8388608"),
         (["--cold-share", "1.1"], r"'--cold-share': 1.1 is not in the range 0<=x<=1"),
+        (["--turn-seconds", "0"], r"'--turn-seconds': 0.0 is not in the range 0.01<=x<=86400"),
+        (["--rate", "0.9"], r"--rate 0.9 must be three letters and a number above 0: --rate EUR=0.9"),
+        (["--rate", "EUR=nan"], r"--rate EUR=nan must be three letters and a number above 0"),
+        (["--like", "games"], r"'--like': 'games' is not one of 'chat', 'voice', 'agents'"),
         (["--scopes", "session,temp"], r"--scopes has 'temp', it may have 'session', 'user' and 'app'"),
         (["--prices", "/no/such/file"], r"--prices /no/such/file cannot be read"),
         (["--plot", "/no/such/folder/plot.svg"], r"--plot /no/such/folder/plot.svg cannot be written"),

@@ -130,6 +130,16 @@ RUN = {
             "--scopes session,user --artifacts-per-turn 0.1"
         ),
     ),
+    "test_the_costs_of_the_services_are_what_the_command_says": (
+        "gcp-adk-store cost --like chat --turns-per-day 1000",
+        "gcp-adk-store cost --like chat --turns-per-day 100000",
+        "gcp-adk-store cost --like chat --turns-per-day 1000000",
+    ),
+    "test_the_table_of_sizes_is_what_the_command_says": (
+        "gcp-adk-store cost --like chat --rate EUR=0.9",
+        "gcp-adk-store cost --like voice --rate EUR=0.9",
+        "gcp-adk-store cost --like agents --rate EUR=0.9",
+    ),
     "test_the_quickstart_runs": (
         "python quickstart.py",
         ("gcp-adk-store sessions show --local quickstart-store --app quickstart --user ada --session first"),
