@@ -1,5 +1,6 @@
 """The chat with history that the example's page shows."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,14 @@ import pytest
 from tests.adk_server.chromium import shown_on
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import READY_S, Server
+from tests.inspector.browser import browser
 from tests.support.ready_programs import ready_programs
 
 PICTURE = ROOT / "tests/artifacts/chat.png"
 SESSIONS = "/apps/notes/users/ada/sessions"
 STORE = f"/store{SESSIONS}"
+ANSWERS = "[...document.querySelectorAll('#sessions small')].map((each) => each.textContent)"
+"""The last messages of the chats in the page's list, the newest chat first."""
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +47,28 @@ def test_the_page_shows_a_session_with_its_history(server: Server, chromium: str
     assert "Edit <b>buy</b> milk" in text
     assert text.index("milk") < text.rindex("Noted. 1 in all.")
     assert PICTURE.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.processes
+def test_the_first_message_is_the_title(server: Server, chromium: str, tmp_path: Path) -> None:
+    """Its first 60 characters, of a chat that the message begins; another message changes nothing."""
+    with browser(chromium, profile=tmp_path) as page:
+        page.open(f"{server.url}/chat/?still")
+        page.appear(f"{ANSWERS}.join() === 'Noted. 1 in all.'")
+        for words, answers in (
+            ("call \U0001f600 " + "x" * 60, "Noted. 1 in all.,Noted. 1 in all."),
+            ("call Bob", "Noted. 2 in all.,Noted. 1 in all."),
+        ):
+            page.run(f"element('words').value = {json.dumps(words)}; element('say').requestSubmit()")
+            page.appear(f"{ANSWERS}.join() === {answers!r}")
+        shown = page.run("element('title').textContent")
+        failure = page.run("element('failure').textContent")
+    with httpx.Client(base_url=server.url, timeout=READY_S) as client:
+        titles = {info["title"] for info in client.get(STORE).json()["sessions"]}
+
+    assert "call \U0001f600 " + "x" * 53 == shown
+    assert {"Shopping", shown} == titles
+    assert "" == failure
 
 
 @pytest.mark.processes

@@ -124,6 +124,7 @@ RUN = {
         "gcp-adk-store gc --dry-run",
         "python -m gcp_adk_store.testing --bucket my-bucket",
     ),
+    "test_the_page_shows_a_session_with_its_history": ("python -m examples.chat.main",),
     "test_the_worked_example_is_what_the_command_says": (
         (
             "gcp-adk-store cost --turns-per-day 10000 --events-per-turn 6 --history 200 "

@@ -72,6 +72,30 @@ async def _fill(folder: Path) -> None:
         )
 
 
+def take_chat(chromium: str, place: Path) -> None:
+    """Keep the page of ``examples/chat`` after three messages in two chats."""
+    environ = os.environ | {"ADK_STORE_LOCAL": f"{place}/chat", "PORT": "0", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "examples.chat.main"]
+    with (
+        Server(command, environ=environ, cwd=place, log=place / "chat.log") as server,
+        browser(chromium, profile=place / "chat-profile") as page,
+    ):
+        page.look_as(width=1100)
+        for where, words, answer in (
+            ("#", "Buy milk", "Noted. 1 in all."),
+            ("#", "Call Bob about the invoice", "Noted. 1 in all."),
+            (None, "Ask him for the date", "Noted. 2 in all."),
+        ):
+            if where is not None:
+                page.open("about:blank")
+                page.open(f"{server.url}/chat/{where}")
+            page.run(f"element('words').value = {json.dumps(words)}; element('say').requestSubmit()")
+            page.appear(f"element('events').lastChild?.textContent === {json.dumps(answer)}")
+            page.appear(f"document.querySelector('#sessions small')?.textContent === {json.dumps(answer)}")
+        page.keep(FOLDER / "chat.png")
+    _cut(FOLDER / "chat.png", height=520)
+
+
 def take_adk_web(chromium: str, place: Path) -> None:
     """Keep the page of ``adk web`` after its server was killed and another one was started."""
     (place / ".adk").mkdir()
@@ -153,6 +177,7 @@ _REDRAWN: Final = re.compile(r".*\x1b\[2K|\x1b\[\?25[lh]")
 """What a spinner drew and took away again."""
 TAKEN: Final[Mapping[str, Callable[[str, Path], None]]] = {
     "inspector": take_inspector,
+    "chat": take_chat,
     "adk-web": take_adk_web,
     "demo": take_demo,
     "doctor": take_doctor,

@@ -34,6 +34,7 @@ PACKAGES: Final = {
 
 TOPICS: Final = {
     "store": ("The store", "../../local.md"),
+    "settings": ("Settings, keys and leftovers", "../options.md"),
     "sessions": ("Sessions", "../../points.md"),
     "artifacts": ("Artifacts", "../../how-to/signed-urls.md"),
     "memory": ("Memory", "../../memory.md"),
@@ -49,13 +50,14 @@ _PACKAGES: Final = {
     "sessions.verify": "erasure",
     "model": "sessions",
     "model.erasures": "erasure",
-    "model.payloads": "store",
+    "model.payloads": "settings",
+    "store": "store",
     "erasure": "erasure",
     "artifacts": "artifacts",
     "memory": "memory",
     "templates": "templates",
 }
-"""The page of a name by the module or the package that defines it; all others are about the store."""
+"""The page of a name by the module or the package that defines it; all others are settings."""
 
 _ABOUT_LIMITS: Final = """\
 These classes hold what you can change. Pass them to `Store.connect` or `Store.local` as `session_limits`,
@@ -87,7 +89,8 @@ def pages() -> dict[str, str]:
 
 def _topic(public: Any) -> str:
     _, *path = str(getattr(public, "__module__", "")).split(".")
-    return next((_PACKAGES[each] for each in (".".join(path[:2]), *path[:1]) if each in _PACKAGES), "store")
+    modules = (".".join(path[:2]), *path[:1])
+    return next((_PACKAGES[each] for each in modules if each in _PACKAGES), "settings")
 
 
 def _page(title: str, about: str, package: str, names: list[str]) -> str:

@@ -83,8 +83,9 @@ async function open() {
   stream.addEventListener("end", () => { stream.close(); open(); });
 }
 
-async function create() {
+async function create(title) {
   const made = await ask("POST", `/apps/${APP}/users/${USER}/sessions`, {});
+  if (title) await describe(made.id, title);
   await listSessions();
   location.hash = encodeURIComponent(made.id);
 }
@@ -96,26 +97,40 @@ async function fork(invocation, words) {
   element("words").value = words;
 }
 
+function describe(id, title) {
+  return ask("PATCH", `${STORE}/${encodeURIComponent(id)}`, { title: title || null });
+}
+
 async function rename() {
   const title = prompt("Title", element("title").textContent);
   if (title === null) return;
-  await ask("PATCH", `${STORE}/${encodeURIComponent(session)}`, { title: title || null });
+  await describe(session, title);
   element("title").textContent = title || session;
   await listSessions();
 }
 
+// The first message is the title, until the user gives another one. By characters: half of one is no text.
+async function titleFrom(words) {
+  const title = Array.from(words).slice(0, 60).join("");
+  if (!session) return create(title);
+  const info = await ask("GET", `${STORE}/${encodeURIComponent(session)}`);
+  if (info.title || info.last_text) return;
+  await describe(session, title);
+  element("title").textContent = title;
+}
+
 async function say(submitted) {
   submitted.preventDefault();
-  if (!session) await create();
-  const id = decodeURIComponent(location.hash.slice(1));
   const words = element("words").value;
   element("words").value = "";
+  await titleFrom(words);
+  const id = decodeURIComponent(location.hash.slice(1));
   const newMessage = { role: "user", parts: [{ text: words }] };
   await ask("POST", "/run", { appName: APP, userId: USER, sessionId: id, newMessage });
   await listSessions();
 }
 
-element("new").onclick = create;
+element("new").onclick = () => create();
 element("more").onclick = () => listSessions(next);
 element("earlier").onclick = loadEarlier;
 element("rename").onclick = rename;
