@@ -318,5 +318,4 @@ def _names() -> dict[str, Any]:
         synchronous=reached["tools"],
         asynchronous=reached["async_tools"],
         requests=reached["ces_requests"],
-        logger_stream=None,
     )

@@ -28,7 +28,7 @@ from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, SessionKeyLike
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
-from gcp_adk_store.ces.tools.declarations import FakeTools, MockConfig, Tool
+from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
@@ -64,7 +64,6 @@ class AppAgent(BaseAgent):
         sandbox: Sandbox | str | None = None,
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
-        fakes: FakeTools | None = None,
         use_fakes: bool = False,
         allow_problems: bool = False,
         note_run: NoteRun | None = None,
@@ -80,7 +79,6 @@ class AppAgent(BaseAgent):
             sandbox: ``bubblewrap`` (the default), ``inprocess``, or one to borrow.
             settings: Of the runtime.
             mocks: Answers to calls of tools.
-            fakes: Code that answers calls of tools.
             use_fakes: Let the fakes answer that the app enables for its tools, as the platform does in
                 sessions with ``useToolFakes``.
             allow_problems: Run an app with ``problems``, without what it lacks: also what guards it.
@@ -114,7 +112,6 @@ class AppAgent(BaseAgent):
             sandbox=sandbox,
             settings=settings,
             mocks=mocks,
-            fakes=fakes,
             note_run=self._sessions.note,
         )
 

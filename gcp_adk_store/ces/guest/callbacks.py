@@ -104,7 +104,7 @@ class ToolResponse(dict[str, Any]):
         if not found and isinstance(result, dict) and key in result:
             self._warn(
                 f"tool_response has {key!r} in its 'result': some of the platform's paths hand over "
-                "what is in it (setting unwrap_tool_response)"
+                "what is in it"
             )
 
 
@@ -121,13 +121,9 @@ class Subjects:
     """By the name of the parameter."""
     before: dict[str, Any]
     """Those that may be changed in place, as JSON."""
-    unwrapped: bool
-    """Whether the response is what was in its ``result``."""
 
     @classmethod
-    def of(
-        cls, callback: Callback, request: Mapping[str, Any], warn: Callable[[str], None], *, unwrap: bool
-    ) -> Self:
+    def of(cls, callback: Callback, request: Mapping[str, Any], warn: Callable[[str], None]) -> Self:
         """Return what *request* has for *callback*.
 
         Raises:
@@ -135,7 +131,6 @@ class Subjects:
             pydantic.ValidationError: something is not what it should be.
         """
         values: dict[str, Any] = {}
-        unwrapped = False
         for name in parameters_of(callback):
             if name == "callback_context":
                 continue
@@ -147,12 +142,11 @@ class Subjects:
             elif name in _MODELS:
                 values[name] = from_wire(_MODELS[name], copy.deepcopy(given))
             elif name == "tool_response":
-                unwrapped = unwrap and given.keys() == {"result"} and isinstance(given["result"], dict)
-                values[name] = ToolResponse(plain(given["result"] if unwrapped else given, name), warn)
+                values[name] = ToolResponse(plain(given, name), warn)
             else:
                 values[name] = plain(given, name)
         before = {name: _json(name, value) for name, value in values.items() if name != "tool"}
-        return cls(callback=callback, values=values, before=before, unwrapped=unwrapped)
+        return cls(callback=callback, values=values, before=before)
 
     def keywords(self, session: CallbackContext) -> dict[str, Any]:
         """Return what a callback is called with."""
@@ -214,8 +208,7 @@ class Subjects:
             value = self.values[name]
             after = _checked(name, value) if name in _MODELS else plain(value, name)
             if not same_json(before, after):
-                wrapped = self.unwrapped and name == "tool_response"
-                changed[IN_REQUEST.get(name, name)] = {"result": after} if wrapped else after
+                changed[IN_REQUEST.get(name, name)] = after
         return changed
 
 

@@ -149,12 +149,8 @@ class Variables:
             with suppress(KeyError):
                 self.context.remove_variable(name)
 
-    def changes(self, *, nested: bool, max_bytes: int | None) -> Changes:
-        """Return how the variables changed.
-
-        Args:
-            nested: Whether changes inside of a variable count that was not set again.
-            max_bytes: The largest JSON that a changed variable may have, in UTF-8; None is any.
+    def changes(self, *, max_bytes: int | None) -> Changes:
+        """Return how the variables changed, none with more than *max_bytes* of JSON in UTF-8; None is any.
 
         Raises:
             NotJsonError: a variable cannot be JSON.
@@ -164,9 +160,6 @@ class Variables:
         current = self.context.state
         changed = {name: value for name, value in state.items() if self._differs(name, value)}
         inside = [name for name in changed if name in self.given and current[name] is self.given[name]]
-        if not nested:
-            for name in inside:
-                del changed[name]
         for name, value in changed.items():
             _check_size(name, value, max_bytes)
         there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's

@@ -198,15 +198,6 @@ class RunSettings:
 
     strict_typing: bool = False
     """Whether ``Optional`` and the like must be imported, instead of being there with a warning."""
-    first_def_is_entry: bool = True
-    """Whether a tool without a function of its name is its first function, with a warning."""
-    unwrap_tool_response: bool = False
-    """Whether after_tool gets what is in the ``result`` of a response, as of some of the platform's paths;
-    else it gets all, with a warning where it looks there for what is in ``result``."""
-    track_nested_changes: bool = True
-    """Whether a change inside of a variable counts that is not set again; it is a warning in any case."""
-    logger: bool = False
-    """Whether code has a global ``logger``, which prints."""
     capture: bool = True
     """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
     importable: tuple[str, ...] | None = IMPORTABLE

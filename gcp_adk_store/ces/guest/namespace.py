@@ -1,7 +1,6 @@
 """Gather the names that user code finds: classes, functions, globals, and the module that has them all."""
 
 import importlib
-import logging
 import sys
 import types
 import typing
@@ -70,7 +69,6 @@ def runtime_names(
     synchronous: Tools,
     asynchronous: AsyncTools,
     requests: Requests,
-    logger_stream: Any,
 ) -> dict[str, Any]:
     """Return the names of one run, also as the contents of two modules.
 
@@ -79,7 +77,6 @@ def runtime_names(
         synchronous: ``tools``.
         asynchronous: ``async_tools``.
         requests: ``ces_requests``.
-        logger_stream: Where ``logger`` writes; without it the code has no ``logger``.
     """
 
     def get_variable(key: str, default: Any = None) -> Any:
@@ -107,8 +104,6 @@ def runtime_names(
         PUBLIC_MODULE: public,
         INTERNAL_MODULE: internal,
     }
-    if logger_stream is not None:
-        names["logger"] = _logger(logger_stream)
     for module in (public, internal):
         vars(module).update({name: value for name, value in names.items() if value is not module})
     return names
@@ -138,11 +133,3 @@ def entries(target: MutableMapping[str, Value], added: Mapping[str, Value]) -> I
         for name in added:
             target.pop(name, None)
         target.update(before)
-
-
-def _logger(stream: Any) -> logging.Logger:
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    logger = logging.Logger("ces_code")  # noqa: LOG001  # one in the hierarchy would outlive the run
-    logger.addHandler(handler)
-    return logger

@@ -107,14 +107,13 @@ class Job:
         of_tool = kind == "tool" or callback in {"before_tool", "after_tool"}
         context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
         settings = RunSettings.of(request.get("settings", {}))
-        unwrap = settings.unwrap_tool_response
         return cls(
             kind=kind,
             settings=settings,
             code=_code(request, kind),
             variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
             args=plain(request.get("args", {}), "args"),
-            subjects=Subjects.of(callback, request, warnings.add, unwrap=unwrap) if callback else None,
+            subjects=Subjects.of(callback, request, warnings.add) if callback else None,
             tools=frozenset(request.get("tools", ())),
             warnings=warnings,
         )
@@ -137,7 +136,7 @@ class Job:
         with shown_in_tracebacks(sources):
             try:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
-                    answer = self._succeeded(sources, calls, printed)
+                    answer = self._succeeded(sources, calls)
                 calls.check()
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
                 error = describe(calls.ending or exc, [source.filename for source in sources])
@@ -145,9 +144,9 @@ class Job:
         answer["stdout"] = "".join(kept)
         return answer
 
-    def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
+    def _succeeded(self, sources: Sequence[Source], calls: HostCalls) -> Answer:
         """Return the answer of code that succeeds; raise its exception if it fails."""
-        names = self._names(calls, printed)
+        names = self._names(calls)
         actions = to_wire(self.variables.context.actions, "actions")
         answer = _empty(self.warnings)
         with importable({name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
@@ -168,26 +167,18 @@ class Job:
             )
         return answer
 
-    def _names(self, calls: HostCalls, printed: Capture) -> dict[str, Any]:
-        caller = ToolCaller(
-            calls,
-            self.variables,
-            names=self.tools,
-            warn=self.warnings.add,
-        )
+    def _names(self, calls: HostCalls) -> dict[str, Any]:
+        caller = ToolCaller(calls, self.variables, names=self.tools, warn=self.warnings.add)
         return runtime_names(
             self.variables.context,
             synchronous=Tools(caller),
             asynchronous=AsyncTools(caller),
             requests=Requests(calls),
-            logger_stream=printed if self.settings.logger else None,
         )
 
     def _call_tool(self, source: Source, names: dict[str, Any]) -> Any:
         with source.module(names, self.settings) as namespace:
-            function = source.entry(
-                namespace, None, or_first=self.settings.first_def_is_entry, warn=self.warnings.add
-            )
+            function = source.entry(namespace, None, or_first=True, warn=self.warnings.add)
             return finished(function, function(**self.args))
 
     def _call_callbacks(
@@ -207,10 +198,7 @@ class Job:
         return None, None
 
     def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
-        changes = self.variables.changes(
-            nested=self.settings.track_nested_changes,
-            max_bytes=self.settings.max_variable_bytes,
-        )
+        changes = self.variables.changes(max_bytes=self.settings.max_variable_bytes)
         for name in changes.large:
             self.warnings.add(
                 f"variable {name!r} has more than {self.settings.max_variable_bytes:,} bytes of JSON "

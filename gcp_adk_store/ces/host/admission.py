@@ -102,7 +102,7 @@ class Room:
             return cls(places=levels, per_session=levels, levels=levels, memory_bytes=each)
         places = settings.sandboxes_at_once
         if places is None:
-            memory = settings.sandbox_memory_bytes or int(machine.memory_bytes * _SHARE_OF_MEMORY)
+            memory = int(machine.memory_bytes * _SHARE_OF_MEMORY)
             each = min(each, max(memory // levels, _LEAST_BYTES))
             places = max(1, min(_PER_CPU * machine.cpus, memory // each))
         if sandbox is not None and not isinstance(sandbox, str) and sandbox.runs_at_once is not None:

@@ -29,6 +29,8 @@ from gcp_adk_store.ces.sandbox.interface import (
 
 _SHOWN_CHARACTERS: Final = 16_384
 _NAME_CHARACTERS: Final = 200
+_BACKGROUND_CALLS: Final = 16
+"""Of one run, at a time."""
 
 
 class TooDeepError(Exception):
@@ -75,7 +77,7 @@ class Host:
         self._stopped: ExitStack | None = None
         self._begun: dict[int, asyncio.Task[Reply]] = {}
         self._held_characters = 0
-        self._background = asyncio.Semaphore(settings.background_calls_at_once)
+        self._background = asyncio.Semaphore(_BACKGROUND_CALLS)
         self.calls: list[Call] = []
         self.warnings: list[str] = []
         self.ending: RunFailure | None = None
@@ -334,7 +336,7 @@ class Engine:
                 )
                 answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
                 _require_memory(answer)
-                if self._settings.finish_uncollected and answer.error is None:
+                if answer.error is None:
                     answer = _with(await self._finished(host, clock, limits), answer, request)
             except SandboxError as exc:  # also of what is found in its answer, when its process has ended
                 exc.output = exc.output or "".join(printed)

@@ -40,7 +40,6 @@ from gcp_adk_store.ces.sandbox.interface import Sandbox, SandboxError, SandboxUn
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
     Execution,
-    FakeTools,
     MockConfig,
     PythonTool,
     Tool,
@@ -55,8 +54,6 @@ def callback_request(
     kind: str,
     code: str | CodeFile | Sequence[str | CodeFile],
     subjects: Mapping[str, Any],
-    *,
-    filename: str | None,
 ) -> dict[str, Any]:
     """Return the request that calls the callbacks of *kind* in *code* about *subjects*.
 
@@ -77,9 +74,7 @@ def callback_request(
         "kind": "callback",
         "callback": callback,
         "code": [
-            CodeFile.of(file, filename=filename).wire(
-                function=None, filename=f"{callback}_callback{number}.py"
-            )
+            CodeFile.of(file).wire(function=None, filename=f"{callback}_callback{number}.py")
             for file, number in zip(files, numbers, strict=True)
         ],
         **{name: to_object(_without_classes(subjects[name]), name) for name in subjects_of(callback)},
@@ -144,7 +139,6 @@ class PythonRuntime:
         sandbox: Sandbox | str | None = None,
         settings: RuntimeSettings | None = None,
         mocks: MockConfig | None = None,
-        fakes: FakeTools | None = None,
         note_run: NoteRun | None = None,
     ) -> None:
         """Create a runtime; the sandbox starts with the first run.
@@ -159,7 +153,6 @@ class PythonRuntime:
                 sandbox share its places.
             settings: Choices where the platform's behaviour is not known, and limits.
             mocks: Answers to calls of tools, in every run.
-            fakes: Code that answers calls of tools if no mock does.
             note_run: Called after each run that printed, warned of something or failed, with its session and
                 its :class:`~gcp_adk_store.ces.RunLog`. Tools that code called come before the run itself.
 
@@ -168,7 +161,7 @@ class PythonRuntime:
         """
         settings = settings or RuntimeSettings()
         access = HttpAccess(http or HttpPolicy())
-        self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks, fakes=fakes)
+        self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks)
         room = Room.of(settings, sandbox, Machine.here())
         self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
@@ -188,7 +181,6 @@ class PythonRuntime:
         args: Mapping[str, Any],
         key: SessionKeyLike,
         *,
-        filename: str | None = None,
         execution: Execution = "SYNCHRONOUS",
         timeout_s: float | None = None,
         **options: Unpack[RunOptions],
@@ -200,14 +192,12 @@ class PythonRuntime:
             name: The tool, and its function.
             args: The arguments, as JSON.
             key: The session.
-            filename: As tracebacks show the file.
             execution: ``ASYNCHRONOUS``: return a placeholder at once, and append the response later, as a
                 function response by the user.
             timeout_s: As of a :class:`~gcp_adk_store.ces.PythonTool`.
             options: Of this run.
         """
-        file = CodeFile.of(code, filename=filename)
-        tool = PythonTool(name=name, code=file, execution=execution, timeout_s=timeout_s)
+        tool = PythonTool(name=name, code=code, execution=execution, timeout_s=timeout_s)
         given = to_object(args, "args")
         invocation = Invocation.of(f"run_tool {name}", key, self._settings, options)
         return await self._run_tool(tool, invocation, self._python_work(tool, given, invocation))
@@ -262,7 +252,6 @@ class PythonRuntime:
         code: str | CodeFile | Sequence[str | CodeFile],
         key: SessionKeyLike,
         *,
-        filename: str | None = None,
         llm_request: Any = None,
         llm_response: Any = None,
         tool: str | Mapping[str, Any] | None = None,
@@ -280,7 +269,6 @@ class PythonRuntime:
                 ``before_agent_guardrail`` and so on; the override is the result of one that triggers.
             code: One file, or several; disabled ones are left out.
             key: The session.
-            filename: As tracebacks show a single file.
             llm_request: Of ``before_model``, and of a guardrail's: ADK's, or JSON.
             llm_response: Of ``after_model``, and of a guardrail's.
             tool: Of callbacks of tools: its name, or ``name`` and ``description``.
@@ -297,7 +285,7 @@ class PythonRuntime:
             "args": args,
             "tool_response": tool_response,
         }
-        request = callback_request(kind, code, subjects, filename=filename)
+        request = callback_request(kind, code, subjects)
         invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, options)
 
         async def work(opened: Opened) -> Ran:

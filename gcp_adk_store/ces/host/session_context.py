@@ -289,14 +289,13 @@ def variables_of(
     return sent, sorted(withheld)
 
 
-async def events_of(
-    session: Session, *, media: bool, most_bytes: int | None, warnings: list[str]
-) -> list[dict[str, Any]]:
+async def events_of(session: Session, *, most_bytes: int | None, warnings: list[str]) -> list[dict[str, Any]]:
     """Return the session's latest events as code sees them, in order; other tasks run in between.
+
+    What the user sent in earlier turns has no inline data, as on the platform.
 
     Args:
         session: Whose events.
-        media: Whether what the user sent in earlier turns keeps its inline data.
         most_bytes: As much of JSON as they may have together; None is any.
         warnings: Gets how many are left out.
     """
@@ -308,7 +307,7 @@ async def events_of(
         if number % _EVENTS_OF_A_STEP == 0:
             await asyncio.sleep(0)
         wire = _event(event)
-        if not media and event.author == _USER and event.invocation_id != turn:
+        if event.author == _USER and event.invocation_id != turn:
             _strip(wire)
         left -= len(json.dumps(wire))
         if left < 0:

@@ -95,6 +95,8 @@ async def _end(task: asyncio.Task[ToolRun]) -> None:
 
 
 _USER: Final = "user"
+_APPENDS: Final = 10
+"""Of the response of an asynchronous tool, if other writers are first each time."""
 
 
 @dataclass(slots=True)
@@ -231,13 +233,7 @@ class SessionRuns:
         state, withheld = variables_of(session, self.settings, warnings)
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
-            **to_object(self.settings.context, "settings.context"),
-            "events": await events_of(
-                session,
-                media=self.settings.history_media,
-                most_bytes=self.settings.history_bytes,
-                warnings=warnings,
-            ),
+            "events": await events_of(session, most_bytes=self.settings.history_bytes, warnings=warnings),
             "invocationId": invocation.invocation_id,
             "agentName": invocation.agent_name,
             "sessionId": invocation.key.session,
@@ -265,7 +261,7 @@ class SessionRuns:
         started = time.monotonic()
         ran = await work(opened)
         logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
-        left = self.settings.appends_of_late_responses - 1
+        left = _APPENDS - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
             async with self._limiter.permit(invocation.key):

@@ -1,6 +1,5 @@
 """The settings of a runtime, and the key of a session."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from urllib.parse import quote, unquote
@@ -71,15 +70,11 @@ class RuntimeSettings:
     """Of each run; None means `Limits()`. On a machine with little memory, runs get less."""
     agent_name: str = "agent"
     """Author of the events that runs append, and ``context.agent_name``, unless a call names another."""
-    context: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of ``context``, such as ``language_code``."""
     recent_events: int | None = None
     """The most events in ``context.events``, the latest; None means all."""
     history_bytes: int | None = 6 * 1024 * 1024
     """JSON of the latest events that ``context.events`` has, so that a long session's fit into a run's
     ``frame_bytes`` beside its variables; older ones are left out, with a warning. None means no limit."""
-    history_media: bool = False
-    """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
     shared_variables: tuple[str, ...] = ()
     """Names of the ``user:`` and ``app:`` variables that code sees and sets, such as ``app:theme``, without
     patterns. Runs of other users see what code sets of the app, so the default is empty."""
@@ -95,21 +90,13 @@ class RuntimeSettings:
     """Names in each of these three scopes. Names of removed variables count: ADK's state keeps them."""
     reruns_on_conflict: int = 0
     """How often code runs again if another writer was first; its host calls happen again."""
-    finish_uncollected: bool = True
-    """Whether background calls that the code did not collect are finished, within ``Limits.wall_s``, instead
-    of cancelled. Their changes of variables apply last, in the order of their begin."""
-    background_calls_at_once: int = 16
-    """Background calls of one run at a time."""
     uncollected_characters: int = 16 * 1024 * 1024
     """Size of the answers to background calls that the code has not collected, and of their changes of
     variables. Above it, the run fails."""
     sandboxes_at_once: int | None = None
     """Sandboxes at a time, those of called tools included; runs beyond wait, sessions in turns. None takes 8
-    for each processor that this process may use, and no more than ``sandbox_memory_bytes`` hold."""
-    sandbox_memory_bytes: int | None = None
-    """Memory of all sandboxes in sum, by the ``memory_bytes`` of each. None takes three quarters of what is
-    available when the runtime is made, or of the limit of its control group. ``sandboxes_at_once`` comes
-    before it."""
+    for each processor that this process may use, and no more than three quarters of the memory hold that is
+    available when the runtime is made, or that its control group may have."""
     sandboxes_per_session: int | None = None
     """Sandboxes of one session, and so of one call with all that it starts. None takes one for each depth of
     calls and half of the others."""
@@ -124,8 +111,6 @@ class RuntimeSettings:
     stored_log_characters: int = 0
     """Characters of what code prints, warns of and fails with that the events of a turn keep, in their
     ``custom_metadata``. Whoever reads the events sees them, so the default is 0."""
-    appends_of_late_responses: int = 10
-    """How often the runtime tries to append the response of an asynchronous tool if others are first."""
 
     def __post_init__(self) -> None:
         least = {
@@ -136,16 +121,13 @@ class RuntimeSettings:
             "app_variables_bytes": 0,
             "variables_per_scope": 0,
             "reruns_on_conflict": 0,
-            "background_calls_at_once": 1,
             "uncollected_characters": 0,
             "sandboxes_at_once": 1,
-            "sandbox_memory_bytes": 1,
             "sandboxes_per_session": 1,
             "longest_wait_s": 0,
             "waiting_per_session": 1,
             "max_depth": 0,
             "stored_log_characters": 0,
-            "appends_of_late_responses": 1,
         }
         for name, number in least.items():
             value = getattr(self, name)

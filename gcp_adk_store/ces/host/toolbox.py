@@ -95,18 +95,10 @@ def new_call_id() -> str:
 class Toolbox:
     """Every tool that code may call."""
 
-    def __init__(
-        self,
-        callees: Mapping[str, Callee],
-        *,
-        http: HttpAccess,
-        mocks: MockConfig | None,
-        fakes: FakeTools | None,
-    ) -> None:
+    def __init__(self, callees: Mapping[str, Callee], *, http: HttpAccess, mocks: MockConfig | None) -> None:
         self.callees = callees
         self._http = http
         self._mocks = mocks
-        self._fakes = fakes
 
     def names(self, mocks: MockConfig | None = None) -> list[str]:
         """Return every name that ``tools.X`` may have, sorted; one that has but a mock is one of them.
@@ -136,10 +128,9 @@ class Toolbox:
             if mocks.unmatched == "FAIL" and call.by_code:
                 return Reply(ending=("UnmatchedToolCallError", f"no mock fits this call of {call.name}"))
         callee = self.callees.get(call.name)
-        for fakes in (self._fakes, None if callee is None else callee.fake):
-            if fakes is not None and (function := fakes.function_for(call.name)) is not None:
-                return await self._faked(fakes, function, call, run)
-        return None
+        fake = None if callee is None else callee.fake
+        function = None if fake is None else fake.function_for(call.name)
+        return None if fake is None or function is None else await self._faked(fake, function, call, run)
 
     def description_of(self, name: str) -> str:
         """Return the description of the tool *name*; empty for an unknown tool."""

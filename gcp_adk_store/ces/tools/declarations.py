@@ -39,15 +39,15 @@ class MockConfig:
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Self:
-        """Return the ``mockConfig`` of the platform's API, in camelCase or snake_case.
+        """Return the ``mockConfig`` of the platform's API.
 
         Raises:
             InvalidInputError: *config* is not a mockConfig.
         """
-        mocked = _named(config, "mockedToolCalls", "mocked_tool_calls") or []
+        mocked = _member(config, "mockedToolCalls") or []
         if not isinstance(mocked, list | tuple):
             raise InvalidInputError("mockedToolCalls must be a list")
-        unmatched = _named(config, "unmatchedToolCallBehavior", "unmatched_tool_call_behavior")
+        unmatched = _member(config, "unmatchedToolCallBehavior")
         if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
             unmatched = "PASS_THROUGH"
         if unmatched not in ("PASS_THROUGH", "FAIL"):
@@ -56,8 +56,8 @@ class MockConfig:
             calls=tuple(
                 MockedCall(
                     tool=_tool_of(call),
-                    response=_object(call, "mockResponse", "mock_response"),
-                    expected_args=_object(call, "expectedArgsPattern", "expected_args_pattern"),
+                    response=_object(call, "mockResponse"),
+                    expected_args=_object(call, "expectedArgsPattern"),
                 )
                 for call in mocked
             ),
@@ -97,11 +97,10 @@ class FakeTools:
 
 def _tool_of(call: Mapping[str, Any]) -> str:
     """Return the name that code calls the tool of *call* by; resource names end with it."""
-    toolset = _named(call, "toolset", "toolset") or _named(call, "toolsetTool", "toolset_tool")
+    toolset = _member(call, "toolset") or call.get("toolsetTool")
     if isinstance(toolset, Mapping):
-        operation = _named(toolset, "toolId", "tool_id")
-        return f"{_last(str(toolset.get('toolset', '')))}_{operation}"
-    named = _named(call, "toolId", "tool_id") or call.get("tool")
+        return f"{_last(str(toolset.get('toolset', '')))}_{toolset.get('toolId')}"
+    named = call.get("toolId", call.get("tool"))
     if not isinstance(named, str):
         raise InvalidInputError("a mocked tool call must name its tool, in toolId, tool or toolset")
     name = _last(named)
@@ -112,17 +111,17 @@ def _last(resource_name: str) -> str:
     return resource_name.rpartition("/")[2]
 
 
-def _object(given: Mapping[str, Any], camel: str, snake: str) -> Mapping[str, Any]:
-    found = _named(given, camel, snake) or {}
+def _object(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = _member(given, name) or {}
     if not isinstance(found, Mapping):
-        raise InvalidInputError(f"{camel} of a mocked tool call must be an object")
+        raise InvalidInputError(f"{name} of a mocked tool call must be an object")
     return found
 
 
-def _named(given: Any, camel: str, snake: str) -> Any:
+def _member(given: Any, name: str) -> Any:
     if not isinstance(given, Mapping):
         raise InvalidInputError("a mockConfig, and each of its mocked tool calls, must be an object")
-    return given.get(camel, given.get(snake))
+    return given.get(name)
 
 
 def _has(value: Any, pattern: Any) -> bool:
@@ -147,10 +146,9 @@ class CodeFile:
     """The function to call; by default that of the tool, or of the callback's kind."""
 
     @classmethod
-    def of(cls, code: "str | CodeFile", *, filename: str | None = None) -> "CodeFile":
-        """Return *code* as a file, called *filename* where that is given."""
-        file = CodeFile(code) if isinstance(code, str) else code
-        return file if filename is None else CodeFile(file.source, filename, file.name)
+    def of(cls, code: "str | CodeFile") -> "CodeFile":
+        """Return *code* as a file."""
+        return CodeFile(code) if isinstance(code, str) else code
 
     def wire(self, *, function: str | None, filename: str) -> Code:
         """Return it as a request holds it; *function* and *filename* are the defaults of its names."""
@@ -173,7 +171,7 @@ class PythonTool:
     """Seconds of a run, unless ``RuntimeSettings.limits`` are given; 300 at most. None takes the platform's:
     30, and 60 of an asynchronous one."""
     fake: FakeTools | None = field(default=None, repr=False)
-    """Code that answers in its place, after mocks and the runtime's fakes."""
+    """Code that answers in its place if no mock does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -301,26 +301,10 @@ READS = """def after_tool_callback(tool, input, callback_context, tool_response)
 """
 
 
-@pytest.mark.parametrize(
-    ("unwrap", "override", "changed"),
-    [
-        (False, None, {"result": {"status": "open"}, "seen": True}),
-        (True, {"found": "open"}, {"result": {"status": "open", "seen": True}}),
-    ],
-)
-def test_a_callback_that_reads_a_raw_response_is_told_of_its_result(
-    unwrap: bool,  # noqa: FBT001  # a parameter of the test
-    override: Any,
-    changed: Any,
-) -> None:
-    """Or gets what is in it, if that is chosen; what it changes in place is in ``result`` again."""
-    answer = of_callbacks(
-        "after_tool",
-        READS,
-        **TOOL,
-        tool_response={"result": {"status": "open"}},
-        settings={"unwrap_tool_response": unwrap},
-    )
+def test_a_callback_that_reads_a_raw_response_is_told_of_its_result() -> None:
+    """What it changes in place is beside that."""
+    answer = of_callbacks("after_tool", READS, **TOOL, tool_response={"result": {"status": "open"}})
 
-    assert (answer["result"], answer["tool_response"]) == (override, changed)
-    assert unwrap != any("unwrap_tool_response" in text for text in answer["warnings"])
+    assert answer["result"] is None
+    assert answer["tool_response"] == {"result": {"status": "open"}, "seen": True}
+    assert any("has 'status' in its 'result'" in text for text in answer["warnings"])

@@ -188,19 +188,6 @@ def test_the_delta_is_what_changed() -> None:
     assert any("'nested' was changed inside" in text for text in answer["warnings"])
 
 
-def test_a_change_inside_can_be_ignored() -> None:
-    """As where only what is set again is noticed."""
-    source = """
-        def tool():
-            context.state["nested"].append(2)
-            context.state["set"].append(2)
-            set_variable("set", list(context.state["set"]))
-        """
-    answer = of_tool(source, state={"nested": [1], "set": [1]}, settings={"track_nested_changes": False})
-
-    assert answer["state_delta"] == {"changed": {"set": [1, 2]}, "removed": []}
-
-
 def test_changed_actions_are_told() -> None:
     """What follows of them is the host's to decide."""
     changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")

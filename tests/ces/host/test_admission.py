@@ -37,7 +37,6 @@ ROOM = Room(places=6, per_session=4, levels=2, memory_bytes=GIB)
         (1, 0, {}, (1, 1, 1, 256)),
         (1, 64, {"max_depth": 9}, (8, 8, 8, 1024)),
         (2, 64, {"limits": Limits(memory_bytes=8 * GIB)}, (6, 6, 6, 8192)),
-        (2, 64, {"sandbox_memory_bytes": 8 * GIB}, (8, 7, 6, 1024)),
         (2, 1, {"sandboxes_at_once": 40}, (40, 23, 6, 1024)),
         (2, 64, {"sandboxes_per_session": 8}, (16, 8, 6, 1024)),
         (2, 64, {"sandboxes_per_session": 2}, (16, 2, 2, 1024)),
@@ -74,9 +73,7 @@ def test_a_process_counts_the_processors_that_it_may_use() -> None:
     assert 0 < memory <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@pytest.mark.parametrize(
-    "setting", ["sandboxes_at_once", "sandboxes_per_session", "sandbox_memory_bytes", "longest_wait_s"]
-)
+@pytest.mark.parametrize("setting", ["sandboxes_at_once", "sandboxes_per_session", "longest_wait_s"])
 def test_bounds_that_cannot_be_are_refused(setting: str) -> None:
     """At once."""
     negative: dict[str, Any] = {setting: -1}
@@ -400,7 +397,7 @@ async def test_a_call_that_starts_many_of_itself_has_no_more_sandboxes_than_its_
             parameters="n",
         ),
     )
-    settings = RuntimeSettings(sandbox_memory_bytes=6 * GIB, max_depth=2, sandboxes_per_session=5)
+    settings = RuntimeSettings(sandboxes_at_once=6, max_depth=2, sandboxes_per_session=5)
     sandbox = Counting(bubblewrap)
     runtime = PythonRuntime(await two_sessions(), tools=[many], sandbox=sandbox, settings=settings)
 

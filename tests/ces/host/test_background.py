@@ -70,25 +70,6 @@ async def test_what_they_change_counts_last(
     assert run.variables == {name: value for name, value in visible.items() if ":" not in name}
 
 
-async def test_they_are_cancelled_where_that_is_wanted(make: MakeRuntime) -> None:
-    """Nobody waits for them then."""
-    cancelled = asyncio.Event()
-
-    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-        return dict(args)
-
-    slow = MockTool(name="slow", response=wait)
-    settings = RuntimeSettings(finish_uncollected=False)
-    run = await ran(make(tools=[slow], settings=settings, sandbox=Overlapping()), "pass")
-
-    assert run.ok
-    assert cancelled.is_set()
-
-
 class Overlapping:
     """A sandbox whose process begins a call of ``slow``, and ends."""
 

@@ -127,14 +127,13 @@ async def test_a_callback_that_fails_changes_nothing(
 
 
 async def test_the_kind_may_be_spelt_as_the_function_is(make: MakeRuntime) -> None:
-    """And a single file is called as it is asked for."""
-    code = callback("before_agent", "raise ValueError")
+    """And a file is called as it is named."""
+    code = CodeFile(callback("before_agent", "raise ValueError"), "a.py")
 
-    for given, name in ((code, "a.py"), (CodeFile(code, "a.py"), None)):
-        run = await make().run_callback("before_agent_callback", given, KEY, filename=name)
-        assert (run.kind, run.error is not None) == ("before_agent", True)
-        assert run.error is not None
-        assert 'File "a.py"' in run.error.traceback
+    run = await make().run_callback("before_agent_callback", code, KEY)
+    assert (run.kind, run.error is not None) == ("before_agent", True)
+    assert run.error is not None
+    assert 'File "a.py"' in run.error.traceback
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_its_settings_are_those_that_there_are() -> None:
         re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE.split("### Settings of a runtime")[1], re.MULTILINE)
     )
     settings = RuntimeSettings()
-    spelt = {"guest": "`RunSettings()`", "context": "none"}
+    spelt = {"guest": "`RunSettings()`"}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         is_number = isinstance(value, int) and not isinstance(value, bool)

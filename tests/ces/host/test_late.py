@@ -104,8 +104,8 @@ async def test_a_late_response_is_stored_after_others(
     assert done.stdout == "once\n"
     assert (await stored(service)).state == {"others": 3, "seen": None}
 
-    service = await contested(3)
-    runtime = make(sessions=service, settings=RuntimeSettings(appends_of_late_responses=3))
+    service = await contested(10)
+    runtime = make(sessions=service)
     run = await runtime.run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
     with pytest.raises(StaleSessionError):
         await run.finished()
@@ -207,7 +207,6 @@ class Endless:
     ("args", "settings"),
     [
         ({"a": 1}, RuntimeSettings()),
-        ({"a": 1}, RuntimeSettings(appends_of_late_responses=1)),
         ({"a": "x" * 20_000}, RuntimeSettings(limits=Limits(frame_bytes=10_000))),
     ],
 )

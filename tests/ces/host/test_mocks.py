@@ -1,5 +1,6 @@
 """Mocks and fakes answer in place of tools."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,9 +19,9 @@ CONFIG = {
             "mockResponse": {"result": "one"},
         },
         {
-            "tool_id": "double",
-            "expected_args_pattern": {"deep": {"a": 1}},
-            "mock_response": {"result": "deep"},
+            "toolId": "double",
+            "expectedArgsPattern": {"deep": {"a": 1}},
+            "mockResponse": {"result": "deep"},
         },
         {
             "toolset": {"toolset": "projects/p/locations/l/apps/a/toolsets/Bank", "toolId": "pay"},
@@ -97,6 +98,11 @@ def test_what_is_no_mock_config_is_refused(config: Any) -> None:
         MockConfig.from_json(config)
 
 
+def faked(fakes: FakeTools, *tools: PythonTool) -> list[PythonTool]:
+    """Return *tools* with *fakes*."""
+    return [replace(each, fake=fakes) for each in tools]
+
+
 async def test_fakes_answer_in_place_of_tools(make: MakeRuntime) -> None:
     """One of a tool, else that of all; None lets the tool answer."""
     fakes = FakeTools(
@@ -113,7 +119,7 @@ def fake_tool_call(tool, input, callback_context):
         return [tools.double({"n": 1}).json(), tools.double({"n": 2}).json(), tools.count({}).json(),
                 tools.fail({}).status_code, get_variable("faked")]
     """
-    run = await ran(make(tools=[DOUBLE, COUNT, FAIL], fakes=fakes), body)
+    run = await ran(make(tools=faked(fakes, DOUBLE, COUNT, FAIL)), body)
 
     assert run.result == [{"result": "fake"}, {"result": 4}, {"result": "count"}, 500, "Doubles a number."]
     assert [call.mocked for call in run.calls] == [True, False, True, False]
@@ -125,7 +131,7 @@ async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
         source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
     )
 
-    run = await ran(make(tools=[DOUBLE], fakes=fakes), 'return tools.double({"n": 1}).text')
+    run = await ran(make(tools=faked(fakes, DOUBLE)), 'return tools.double({"n": 1}).text')
     assert run.error is not None
     assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
 
@@ -136,10 +142,10 @@ async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> 
         source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
     )
     raised = await ran(make(), "raise KeyError(1)")
-    faked = await make(tools=[DOUBLE], fakes=fakes).call_tool("double", {"n": 1}, KEY)
-    expected = [{"result": {"error": str(run.error)}} for run in (raised, faked)]
-    assert [raised.response, faked.response] == expected
-    assert None not in (raised.error, faked.error)
+    of_fake = await make(tools=faked(fakes, DOUBLE)).call_tool("double", {"n": 1}, KEY)
+    expected = [{"result": {"error": str(run.error)}} for run in (raised, of_fake)]
+    assert [raised.response, of_fake.response] == expected
+    assert None not in (raised.error, of_fake.error)
 
 
 def test_fakes_that_are_no_python_are_refused() -> None:
@@ -154,7 +160,7 @@ async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime, sessions
         source="def fake_count(tool, input, callback_context):\n"
         "    callback_context.state['count'] = 9\n    return {'result': 'fake'}\n"
     )
-    runtime = make(tools=[COUNT, DOUBLE], fakes=fakes)
+    runtime = make(tools=faked(fakes, COUNT, DOUBLE))
     mocks = MockConfig(calls=[MockedCall(tool="double", response={"result": "mock"})])
 
     assert (await runtime.call_tool("count", {}, KEY)).response == {"result": "fake"}

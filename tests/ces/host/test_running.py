@@ -14,7 +14,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
+from gcp_adk_store.ces import CodeFile, MockTool, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
@@ -78,9 +78,9 @@ async def test_a_failure_changes_nothing(
 
 async def test_an_error_shows_the_codes_own_lines(make: MakeRuntime) -> None:
     """Under the name that its author knows; what was printed until then is there too."""
-    run = await make().run_tool(
-        tool('print("so far")\nreturn 1 / 0'), "tool", {}, KEY, filename="tools/divide.py"
-    )
+    code = CodeFile(tool('print("so far")\nreturn 1 / 0'), "tools/divide.py")
+
+    run = await make().run_tool(code, "tool", {}, KEY)
 
     assert run.error is not None
     assert 'File "tools/divide.py", line 3, in tool' in run.error.traceback
@@ -250,11 +250,11 @@ async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionSer
         ]
     """
     seen = await result_of(
-        make(settings=RuntimeSettings(agent_name="root", context={"language_code": "en", "turn_index": 1})),
+        make(settings=RuntimeSettings(agent_name="root")),
         body,
         invocation_id="e-2",
         function_call_id="call-7",
-        context={"turn_index": 2},
+        context={"language_code": "en", "turn_index": 2},
     )
 
     history = [["user", "e-1", "Hello"], ["greeter", "e-1", "Hi"], ["user", "e-2", "Bye"]]
@@ -289,7 +289,7 @@ async def test_a_history_that_is_too_long_lacks_its_oldest_events(
 async def test_what_the_user_sent_is_there_on_its_turn_alone(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
-    """As on the platform; a setting keeps it."""
+    """As on the platform."""
     await said(sessions, "user", "e-1", types.Part(text="first"), picture(b"\xfb\xff\xfe"))
     body = """
         return [
@@ -301,7 +301,6 @@ async def test_what_the_user_sent_is_there_on_its_turn_alone(
 
     await said(sessions, "user", "e-2", types.Part(text="second"))
     assert await result_of(make(), body) == [[], []]
-    assert await result_of(make(settings=RuntimeSettings(history_media=True)), body) == [[], ["fbfffe"]]
 
 
 async def test_a_response_of_a_tool_is_not_what_the_user_said(

@@ -133,7 +133,7 @@ async def test_a_long_session_is_shown_to_code_in_short_steps(steps: LoopWork) -
     session = Session(id="s1", app_name="shop", user_id="ada", events=events)
     await asyncio.sleep(0)
     steps.calls = 0
-    shown = await events_of(session, media=False, most_bytes=None, warnings=[])
+    shown = await events_of(session, most_bytes=None, warnings=[])
     sent = await encoded_in_steps("request", {"request": {"events": shown}}, Limits())
     await asyncio.sleep(0)
 
