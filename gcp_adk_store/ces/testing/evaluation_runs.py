@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pydantic
@@ -27,7 +28,7 @@ from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value
 from gcp_adk_store.ces.testing.tool_tests import Outcome, Status
-from gcp_adk_store.ces.testing.turn_checks import AgentSays, CallsTools, Rules
+from gcp_adk_store.ces.testing.turn_checks import Expected
 from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
@@ -117,12 +118,9 @@ class ExpectedModel(BaseLlm):
         """Reply as *turn* expects from now on; replies that nobody asked for are dropped."""
         calls = [
             types.Part(function_call=types.FunctionCall(name=call.name, args=_args(call.args)))
-            for check in turn.checks
-            if isinstance(check, CallsTools)
-            for call in check.calls
+            for call in turn.expected.calls or ()
         ]
-        texts = [check.text for check in turn.checks if isinstance(check, AgentSays)]
-        said = [types.Part(text=text) for text in texts if text]
+        said = [types.Part(text=text) for text in turn.expected.says if text]
         self._replies = [each for each in (calls, said) if each]
 
     @override
@@ -140,7 +138,7 @@ def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-_NOT_JUDGED: Final = "in natural language, which only a model can judge: "
+_NOT_JUDGED: Final = "in natural language, which only a model can judge: {}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +152,8 @@ class EvaluationRuns:
     """Of each :class:`Conversation`, such as ``sandbox`` and ``mocks``."""
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
-    rules: Rules
+    similar: float
+    """The similarity of words from which a text counts as the expected one."""
 
     async def run(self, evaluation: Evaluation) -> Outcome:
         """Return what becomes of *evaluation*.
@@ -162,82 +161,64 @@ class EvaluationRuns:
         Raises:
             SandboxUnavailableError: no code can be run here.
         """
-        return await _Run(self, evaluation, [], []).outcome()
-
-
-@dataclass(slots=True)
-class _Run:
-    """One evaluation, while it runs."""
-
-    runs: EvaluationRuns
-    evaluation: Evaluation
-    transcript: list[str]
-    wrong: list[str]
-
-    async def outcome(self) -> Outcome:
-        """Return what becomes of it.
-
-        Raises:
-            SandboxUnavailableError: no code can be run here.
-        """
         began = time.perf_counter()
-        if self.evaluation.needs:
-            return self._outcome("skipped", (self.evaluation.needs,), began)
+        transcript: list[str] = []
+        wrong: list[str] = []
         try:
-            await self._converse()
+            if not evaluation.needs:
+                await self._converse(evaluation, transcript, wrong)
         except SandboxUnavailableError:
             raise
         except (StoreError, APIError, ValueError) as exc:  # also what models raise
-            return self._outcome("error", (*self.wrong, f"{type(exc).__name__}: {str(exc)[:500]}"), began)
-        told = tuple(f"{_NOT_JUDGED}{each}" for each in self._not_judged())
-        if self.wrong:
-            return self._outcome("failed", (*self.wrong, *told), began)
-        has_checks = any(turn.checks for turn in self.evaluation.turns)
-        return self._outcome("passed" if has_checks else "skipped", told, began)
+            wrong.append(f"{type(exc).__name__}: {str(exc)[:500]}")
+            status: Status = "error"
+        else:
+            has_checks = any(turn.expected != Expected() for turn in evaluation.turns)
+            status = "failed" if wrong else "passed" if has_checks and not evaluation.needs else "skipped"
+            wrong += [evaluation.needs] if evaluation.needs else map(_NOT_JUDGED.format, _judged(evaluation))
+        return Outcome(
+            path=evaluation.path,
+            line=evaluation.line,
+            name=evaluation.name,
+            subject=Path(evaluation.path).stem,
+            status=status,
+            says=tuple(wrong),
+            stdout="\n".join(transcript) if status in {"failed", "error"} else "",
+            duration_s=time.perf_counter() - began,
+        )
 
-    async def _converse(self) -> None:
-        """Hold the conversation, and note what is wrong."""
-        runs = self.runs
-        model = runs.model_for(self.evaluation)
-        conversation = Conversation(runs.app, InMemorySessionService(), model=model, **runs.options)
+    async def _converse(self, evaluation: Evaluation, transcript: list[str], wrong: list[str]) -> None:
+        """Hold the conversation, and note what is said and what is wrong."""
+        model = self.model_for(evaluation)
+        conversation = Conversation(self.app, InMemorySessionService(), model=model, **self.options)
         async with conversation:
-            given = _given(self.evaluation.variables)
-            key = await conversation.begin(variables={**runs.variables, **given})
+            variables = {**self.variables, **_given(evaluation.variables)}
+            key = await conversation.begin(variables=variables)
             ended = False
-            for turn in self.evaluation.turns:
+            for turn in evaluation.turns:
                 if ended:
-                    self.wrong.append(f"{turn.name}: an agent ended the session before it")
+                    wrong.append(f"{turn.name}: an agent ended the session before it")
                     break
                 if isinstance(model, ExpectedModel):
                     model.begin(turn)
                 came = await conversation.send(
                     turn.said, key, variables=_given(turn.variables), mocks=_mocks(turn)
                 )
-                self.transcript += _lines(turn.said, came)
+                transcript += _lines(turn.said, came)
                 if came.error is not None:
-                    self.wrong.append(f"{turn.name}: the turn failed: {came.error}")
+                    wrong.append(f"{turn.name}: the turn failed: {came.error}")
                     break
                 ended = came.ended
-                failures = (check.failure(came, runs.rules) for check in turn.checks)
-                self.wrong += [f"{turn.name}: {failure}" for failure in failures if failure]
+                failures = turn.expected.failures(
+                    came, similar=self.similar, allows_extra_calls=self.app.allows_extra_calls
+                )
+                wrong += [f"{turn.name}: {failure}" for failure in failures]
 
-    def _not_judged(self) -> list[str]:
-        """Return the expectations in natural language, those of turns first."""
-        turns = self.evaluation.turns
-        return [f"{turn.name}: {each}" for turn in turns for each in turn.judged] + [*self.evaluation.judged]
 
-    def _outcome(self, status: Status, says: tuple[str, ...], began: float) -> Outcome:
-        evaluation = self.evaluation
-        return Outcome(
-            path=evaluation.path,
-            line=evaluation.line,
-            name=evaluation.name,
-            subject=evaluation.subject,
-            status=status,
-            says=says,
-            stdout="\n".join(self.transcript) if status in {"failed", "error"} else "",
-            duration_s=time.perf_counter() - began,
-        )
+def _judged(evaluation: Evaluation) -> list[str]:
+    """Return the expectations in natural language, those of turns first."""
+    of_turns = [f"{turn.name}: {each}" for turn in evaluation.turns for each in turn.judged]
+    return [*of_turns, *evaluation.judged]
 
 
 def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,9 +227,10 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
     """Return the answers to the calls of *turn* that have one."""
-    if not turn.outputs:
+    outputs = [call for call in turn.expected.calls or () if call.output is not None]
+    if not outputs:
         return None
-    return MockConfig(calls=[MockedCall(tool=call.name, response=call.output or {}) for call in turn.outputs])
+    return MockConfig(calls=[MockedCall(tool=call.name, response=call.output or {}) for call in outputs])
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

@@ -32,15 +32,7 @@ from gcp_adk_store.ces.apps.agents import last_of
 from gcp_adk_store.ces.guest.messages import TRANSFER
 from gcp_adk_store.ces.testing.matching import match_type_fault
 from gcp_adk_store.ces.testing.nodes import Nodes, line_of, text_of
-from gcp_adk_store.ces.testing.turn_checks import (
-    TYPES,
-    AgentSays,
-    CallsTools,
-    Check,
-    ExpectedCall,
-    TurnExpectation,
-    VariablesAre,
-)
+from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
 
 _CASES: Final = ("conversations", "tests", "test_cases")
 _FILE: Final = frozenset({*_CASES, "common_session_parameters", "common_expectations", "config"})
@@ -68,9 +60,7 @@ class EvaluatedTurn:
     said: str
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Those that are set before it."""
-    checks: tuple[Check, ...] = ()
-    outputs: tuple[ExpectedCall, ...] = ()
-    """Calls that are answered in place of their tools, and how."""
+    expected: Expected = field(default_factory=Expected)
     judged: tuple[str, ...] = ()
     """Expectations about this turn, in natural language."""
 
@@ -92,11 +82,6 @@ class Evaluation:
     """Expectations about the whole conversation, in natural language."""
     needs: str = ""
     """What keeps it from being run here."""
-
-    @property
-    def subject(self) -> str:
-        """What reports group it by: the name of its file."""
-        return Path(self.path).stem
 
 
 def read_evaluations(path: Path, shown: str) -> list[Evaluation]:
@@ -141,15 +126,15 @@ class _Reading(Nodes):
         if "turns" in members:
             if members.keys() & {"user", "event", "agent", "tool_calls"}:
                 raise self.wrong(node, f"{name} has turns and is one: put what it says into turns")
-            checks, whole = self._expectations(members.get("expectations"))
-            if checks:
+            others, whole = self._expectations(members.get("expectations"))
+            if others:
                 raise self.wrong(members["expectations"], "expectations with a type belong to a turn")
             parameters |= self._variables(members.get("variables"))
             listed = self.items(members["turns"], "turns")
             turns = tuple(self._turn(each, number) for number, each in enumerate(listed, start=1))
         else:
             turns = (self._turn_of(node, members, 1),)
-        if not (judged or whole or any(turn.checks or turn.judged for turn in turns)):
+        if not (judged or whole or any(turn.expected != Expected() or turn.judged for turn in turns)):
             raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
         return Evaluation(
             path=self.shown,
@@ -169,27 +154,23 @@ class _Reading(Nodes):
         told = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
         if told["user"] is not None and told["event"] is not None:
             raise self.wrong(node, "a turn has user or event, not both")
-        checks, judged = self._expectations(members.get("expectations"))
-        calls = tuple(self._calls(members.get("tool_calls")))
-        golden: list[Check] = []
-        if "agent" in members or "tool_calls" in members:
-            golden = [*self._says(members.get("agent")), CallsTools(calls)]
+        others, judged = self._expectations(members.get("expectations"))
+        is_golden = "agent" in members or "tool_calls" in members
+        calls = tuple(self._calls(members.get("tool_calls"))) if is_golden else None
         return EvaluatedTurn(
             name=told["turn"] or f"turn {number}",
             said=said_of(told["user"], told["event"]),
             variables=self._variables(members.get("variables")),
-            checks=(*golden, *checks),
-            outputs=tuple(call for call in calls if call.output is not None),
+            expected=Expected(says=self._says(members.get("agent")), calls=calls, others=others),
             judged=judged,
         )
 
-    def _says(self, node: yaml.Node | None) -> Iterator[Check]:
+    def _says(self, node: yaml.Node | None) -> tuple[str, ...]:
         if node is None:
-            return
+            return ()
         listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
         texts = [self._scalar_text(each, "agent") or "" for each in listed]
-        if not any(_SILENT in text for text in texts):
-            yield AgentSays("\n".join(texts))
+        return () if any(_SILENT in text for text in texts) else ("\n".join(texts),)
 
     def _calls(self, node: yaml.Node | None) -> Iterator[ExpectedCall]:
         for each in () if node is None else self.items(node, "tool_calls"):
@@ -204,9 +185,9 @@ class _Reading(Nodes):
             output = self.value(members["output"]) if "output" in members else None
             yield ExpectedCall(name, args, output={"result": output} if isinstance(output, str) else output)
 
-    def _expectations(self, node: yaml.Node | None) -> tuple[tuple[Check, ...], tuple[str, ...]]:
-        """Return the checks, and what is in natural language."""
-        checks: list[Check] = []
+    def _expectations(self, node: yaml.Node | None) -> tuple[tuple[tuple[str, Any], ...], tuple[str, ...]]:
+        """Return those with a type, and those in natural language."""
+        others: list[tuple[str, Any]] = []
         judged: list[str] = []
         for each in () if node is None else self.items(node, "expectations"):
             if isinstance(each, yaml.ScalarNode):
@@ -219,8 +200,8 @@ class _Reading(Nodes):
             value = self.value(members["value"]) if "value" in members else None
             if fault := TYPES[kind].fault(value):
                 raise self.wrong(each, f"{kind} {fault}")
-            checks.append(TurnExpectation(kind, value))
-        return tuple(checks), tuple(judged)
+            others.append((kind, value))
+        return tuple(others), tuple(judged)
 
     def _variables(self, node: yaml.Node | None) -> dict[str, Any]:
         """Return variables by name: of an object, of a list of names, or of one of names and values."""
@@ -268,7 +249,7 @@ class _Exported(_Reading):
             return
         listed = self.items(golden["turns"], "turns")
         turns = tuple(self._steps(each, number) for number, each in enumerate(listed, start=1))
-        if not any(turn.checks for turn in turns):
+        if not any(turn.expected != Expected() for turn in turns):
             raise self.wrong(root, "its golden expects nothing, so it cannot fail: add expectations")
         yield Evaluation(
             path=self.shown,
@@ -283,7 +264,8 @@ class _Exported(_Reading):
         text: str | None = None
         event: str | None = None
         variables: dict[str, Any] = {}
-        checks: list[Check] = []
+        after: dict[str, Any] = {}
+        says: list[str] = []
         calls: list[ExpectedCall] = []
         for each in steps:
             step = self.object(each, "a step")
@@ -292,25 +274,18 @@ class _Exported(_Reading):
             text = str(told["text"]) if "text" in told else text
             event = str(_object(told.get("event")).get("event", "")) or event
             expected = _object(step.get("expectation"))
-            checks += _checks(expected)
+            chunks = _object(expected.get("agentResponse")).get("chunks") or ()
+            texts = [str(one["text"]) for one in chunks if isinstance(one, dict) and "text" in one]
+            says += ["\n".join(texts)] if texts else []
+            after |= _object(expected.get("updatedVariables"))
             calls += _calls(expected, calls)
+        is_checked = bool(says or after or calls)
         return EvaluatedTurn(
             name=f"turn {number}",
             said=said_of(text, event),
             variables=variables,
-            checks=(*checks, CallsTools(tuple(calls))) if checks or calls else (),
-            outputs=tuple(call for call in calls if call.output is not None),
+            expected=Expected(says=tuple(says), calls=tuple(calls) if is_checked else None, variables=after),
         )
-
-
-def _checks(expected: Mapping[str, Any]) -> Iterator[Check]:
-    """Yield what a step expects beside calls."""
-    chunks = _object(expected.get("agentResponse")).get("chunks")
-    texts = [str(each["text"]) for each in chunks or () if isinstance(each, dict) and "text" in each]
-    if texts:
-        yield AgentSays("\n".join(texts))
-    if "updatedVariables" in expected:
-        yield VariablesAre(_object(expected["updatedVariables"]))
 
 
 def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[ExpectedCall]:

@@ -1,51 +1,17 @@
 """Say what is wrong with a turn of a conversation; each check is pure."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
 from gcp_adk_store.ces.guest.messages import TRANSFER
-from gcp_adk_store.ces.testing.matching import SIMILAR, fits, has, is_equal, similarity, squeezed
+from gcp_adk_store.ces.testing.matching import fits, has, is_equal, similarity, squeezed
 
 _FUZZY: Final = 0.75
 """The similarity that ``fuzzy_match`` wants."""
 _SHOWN: Final = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """How turns are compared with what is expected."""
-
-    similar: float = SIMILAR
-    """The similarity of words from which a text counts as the expected one."""
-    allows_extra_calls: bool = False
-    """Whether a golden turn may call tools that it does not list."""
-
-
-class Check(Protocol):
-    """Something that a turn has to be."""
-
-    def failure(self, turn: ConversationTurn, rules: Rules) -> str | None:
-        """Return what is wrong with *turn*, or None."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSays:
-    """What agents say: a text that has this one in it, or has about its words."""
-
-    text: str
-
-    def failure(self, turn: ConversationTurn, rules: Rules) -> str | None:
-        """Return both texts if they are not similar enough."""
-        found = similarity(turn.text, self.text)
-        if found >= rules.similar or (self.text.strip() and _contains(turn, self.text)):
-            return None
-        return (
-            f"the agent says {_shortly(turn.text)}, expected {_shortly(self.text)}: similarity {found:.2f}, "
-            f"wanted {rules.similar:.2f}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,68 +23,61 @@ class ExpectedCall:
     output: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """What answers it in place of the tool."""
 
-    def fits(self, use: ToolUse, rules: Rules) -> bool:
-        """Return whether *use* is this call."""
-        return use.name == self.name and fits(use.args, self.args, similar=rules.similar)
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What has to come of a turn."""
 
-@dataclass(frozen=True, slots=True)
-class CallsTools:
-    """The calls of a golden turn, in any order."""
+    says: tuple[str, ...] = ()
+    """What agents say has each of these in it, or about its words."""
+    calls: tuple[ExpectedCall, ...] | None = None
+    """In any order; None for any calls."""
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Their values after the turn."""
+    others: tuple[tuple[str, Any], ...] = ()
+    """Expectations of a test of turns: one of `TYPES` each, and its value."""
 
-    calls: tuple[ExpectedCall, ...]
+    def failures(
+        self, turn: ConversationTurn, *, similar: float, allows_extra_calls: bool = False
+    ) -> Iterator[str]:
+        """Yield what is wrong with *turn*.
 
-    def failure(self, turn: ConversationTurn, rules: Rules) -> str | None:
-        """Return the calls that are missing, and those that are not expected."""
+        Args:
+            turn: What came.
+            similar: The similarity of words from which a text counts as the expected one.
+            allows_extra_calls: Whether a golden turn may call tools that it does not list.
+        """
+        for text in self.says:
+            found = similarity(turn.text, text)
+            if found < similar and not (text.strip() and _contains(turn, text)):
+                expected = f"expected {_shortly(text)}: similarity {found:.2f}, wanted {similar:.2f}"
+                yield f"the agent says {_shortly(turn.text)}, {expected}"
+        if self.calls is not None and (wrong := [*self._wrong_calls(turn, similar, allows_extra_calls)]):
+            yield f"{'; '.join(wrong)}; {_called(turn)}"
+        for name, value in self.variables.items():
+            if not is_equal(turn.variables.get(name), value):
+                yield f"{name} is {_json(turn.variables.get(name))}, expected {_json(value)}"
+        for name, value in self.others:
+            if not TYPES[name].holds(turn, value):
+                wanted = "" if value is None else f" {_shortly(value)}"
+                yield f"{name}{wanted}: {TYPES[name].shows(turn)}"
+
+    def _wrong_calls(
+        self,
+        turn: ConversationTurn,
+        similar: float,
+        allows_extra_calls: bool,  # noqa: FBT001  # as above
+    ) -> Iterator[str]:
         left = list(turn.calls)
-        missing = []
-        for call in self.calls:
-            found = next((use for use in left if call.fits(use, rules)), None)
-            if found is None:
-                missing.append(f"{call.name} {_json(call.args)}")
+        for call in self.calls or ():
+            fitting = (u for u in left if u.name == call.name and fits(u.args, call.args, similar=similar))
+            if (found := next(fitting, None)) is None:
+                yield f"no call of {call.name} {_json(call.args)}"
             else:
                 left.remove(found)
-        extra = [use for use in left if use.name != TRANSFER and not rules.allows_extra_calls]
-        wrong = [f"no call of {each}" for each in missing]
-        wrong += [f"an unexpected call of {use.name} {_json(use.args)}" for use in extra]
-        if not wrong:
-            return None
-        return f"{'; '.join(wrong)}; {_called(turn)}"
-
-
-@dataclass(frozen=True, slots=True)
-class VariablesAre:
-    """Values of variables after the turn."""
-
-    values: Mapping[str, Any]
-
-    def failure(self, turn: ConversationTurn, rules: Rules) -> str | None:
-        """Return the variables with another value."""
-        del rules
-        wrong = [
-            f"{name} is {_json(turn.variables.get(name))}, expected {_json(value)}"
-            for name, value in self.values.items()
-            if not is_equal(turn.variables.get(name), value)
-        ]
-        return "; ".join(wrong) or None
-
-
-@dataclass(frozen=True, slots=True)
-class TurnExpectation:
-    """An expectation of a test of turns."""
-
-    kind: str
-    """One of `TYPES`."""
-    value: Any
-
-    def failure(self, turn: ConversationTurn, rules: Rules) -> str | None:
-        """Return what is expected and what is there."""
-        del rules
-        kind = TYPES[self.kind]
-        if kind.holds(turn, self.value):
-            return None
-        expected = "" if self.value is None else f" {_shortly(self.value)}"
-        return f"{self.kind}{expected}: {kind.shows(turn)}"
+        for use in left:
+            if use.name != TRANSFER and not allows_extra_calls:
+                yield f"an unexpected call of {use.name} {_json(use.args)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,7 +156,6 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.tool_tests import Outcome, malformed  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.turn_checks import Rules  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
@@ -171,7 +170,6 @@ async def _outcomes(
             ]
         except MalformedTestError as exc:
             found.append(malformed(exc))
-    rules = Rules(similar=SIMILAR if similar is None else similar, allows_extra_calls=app.allows_extra_calls)
     async with chosen.opened_sandbox() as sandbox:
         options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
         options |= note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}
@@ -180,7 +178,7 @@ async def _outcomes(
             model_for=_models(app, asked, expected=expected),
             options=options,
             variables=variables,
-            rules=rules,
+            similar=SIMILAR if similar is None else similar,
         )
         return [each if isinstance(each, Outcome) else await runs.run(each) for each in found]
 

@@ -8,7 +8,7 @@ import pytest
 from gcp_adk_store.ces.testing.evaluations import Evaluation, read_evaluations, said_of
 from gcp_adk_store.ces.testing.matching import MATCH_TYPES
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
-from gcp_adk_store.ces.testing.turn_checks import TYPES, AgentSays, CallsTools, TurnExpectation, VariablesAre
+from gcp_adk_store.ces.testing.turn_checks import TYPES, Expected, ExpectedCall
 from tests.support.documents import ROOT, blocks
 
 GOLDEN = """
@@ -88,29 +88,18 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
     """Parameters of one conversation go before those of the file; a null stands for the default."""
     (found,) = read(tmp_path, GOLDEN)
     first, second = found.turns
-    says, calls = second.checks
 
-    assert (found.name, found.line, found.tags, found.subject) == (
-        "an order is looked up",
-        5,
-        ("P0", "orders"),
-        "a",
-    )
+    assert (found.name, found.line, found.tags) == ("an order is looked up", 5, ("P0", "orders"))
     assert found.variables == {"tier": "silver", "region": None}
     assert found.judged == ("The agent is polite.", "The agent gives no date.")
-    assert (first.said, first.checks[0]) == (
-        "<event>session start</event>",
-        AgentSays("Welcome!\nHow can I help?"),
-    )
-    assert first.checks[1] == CallsTools(())
+    assert first.said == "<event>session start</event>"
+    assert first.expected == Expected(says=("Welcome!\nHow can I help?",), calls=())
     assert (second.said, second.variables) == ("Where is order 12?", {"seen": True})
-    assert says == AgentSays("It has shipped.")
-    assert isinstance(calls, CallsTools)
-    assert [(each.name, each.args) for each in calls.calls] == [
-        ("look_up", {"id": {"value": "12", "$matchType": "contains"}}),
-        ("transfer_to_agent", {"agent_name": "billing"}),
-    ]
-    assert [each.output for each in second.outputs] == [{"status": "shipped"}]
+    looked_up = ExpectedCall(
+        "look_up", {"id": {"value": "12", "$matchType": "contains"}}, output={"status": "shipped"}
+    )
+    handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
+    assert second.expected == Expected(says=("It has shipped.",), calls=(looked_up, handed_over))
 
 
 def test_tests_of_turns_are_read(tmp_path: Path) -> None:
@@ -119,10 +108,7 @@ def test_tests_of_turns_are_read(tmp_path: Path) -> None:
 
     assert (greets.name, greets.turns[0].said) == ("it greets", "<event>session start</event>")
     assert greets.turns[0].variables == {"a": 1}
-    assert greets.turns[0].checks == (
-        TurnExpectation("contains", "Welcome"),
-        TurnExpectation("no_tools_called", None),
-    )
+    assert greets.turns[0].expected == Expected(others=(("contains", "Welcome"), ("no_tools_called", None)))
     assert greets.turns[0].judged == ("It sounds friendly.",)
     assert [(turn.name, turn.said) for turn in asks.turns] == [("first", "My order"), ("second", "12")]
 
@@ -137,11 +123,14 @@ def test_an_exported_evaluation_is_read(tmp_path: Path) -> None:
         "<event>session start</event>",
         {"tier": "gold"},
     )
-    assert first.checks == (AgentSays("Hi"), CallsTools(()))
-    assert second.checks[0] == VariablesAre({"seen": True})
-    assert [(each.name, each.output) for each in second.outputs] == [("look_up", {"result": 1})]
-    assert isinstance(second.checks[1], CallsTools)
-    assert second.checks[1].calls[1].args == {"agent_name": "billing"}
+    assert first.expected == Expected(says=("Hi",), calls=())
+    assert second.expected == Expected(
+        calls=(
+            ExpectedCall("look_up", {"id": "12"}, output={"result": 1}),
+            ExpectedCall("transfer_to_agent", {"agent_name": "billing"}),
+        ),
+        variables={"seen": True},
+    )
 
 
 def test_the_evaluations_of_the_page_are_read(tmp_path: Path) -> None:
