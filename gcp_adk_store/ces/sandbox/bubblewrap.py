@@ -21,7 +21,7 @@ from gcp_adk_store.ces.sandbox.environment import (
     installed_folder,
     open_environment,
 )
-from gcp_adk_store.ces.sandbox.frames import encoded_in_steps
+from gcp_adk_store.ces.sandbox.frames import encoded
 from gcp_adk_store.ces.sandbox.inside.keeping import DEVICES
 from gcp_adk_store.ces.sandbox.interface import GUEST, Answer, Clock, Limits, SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.seccomp import program
@@ -100,7 +100,7 @@ class BubblewrapSandbox:
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
-        first = await encoded_in_steps("request", {"request": request}, limits)
+        first = await encoded("request", {"request": request}, limits)
         clock = clock or Clock()
         async with self._limiter.permit():
             # The clock of the keeper ignores stops; it is for a host that does not end a run in time.

@@ -7,18 +7,14 @@ frames, which the host answers by their id in any order, and one ``result`` or `
 import asyncio
 import json
 import math
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from gcp_adk_store.ces.sandbox.interface import REASONS, Limits, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.errors import InvalidInputError
-
-T = TypeVar("T")
-Steps: TypeAlias = Generator[None, None, T]
-"""Work with a result; between two of its steps, other work may be done."""
 
 HEADER_BYTES: Final = 4
 _LARGEST_ID: Final = 2**31
@@ -146,40 +142,14 @@ class _Count:
         self.values += len(outside) - len(outside.translate(None, b",[{"))
 
 
-def encoded(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
-    """Return a frame of the host.
+async def encoded(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
+    """Return a frame of the host, which may be large, while other tasks run.
 
     Raises:
         InvalidInputError: *frame* is not JSON, or is larger than ``frame_bytes``.
     """
-    return _result_of(_encoding(kind, frame, limits))
-
-
-async def encoded_in_steps(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
-    """Return a frame of the host, which may be large, while other tasks run; raises as :func:`encoded`."""
-    steps, results = _encoding(kind, frame, limits), []
-
-    def taken() -> Iterator[None]:
-        results.append((yield from steps))
-
-    for _ in taken():
-        await asyncio.sleep(0)
-    return results[0]
-
-
-def _result_of(steps: Steps[T]) -> T:
-    """Return the result of *steps*, taken at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            result: T = ended.value
-            return result
-
-
-def _encoding(kind: str, frame: Mapping[str, Any], limits: Limits) -> Steps[bytes]:
     try:
-        text = yield from _text({"kind": kind, **frame})
+        text = await _text({"kind": kind, **frame})
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the {kind} is not JSON: {exc}") from exc
     if len(text) > limits.frame_bytes:
@@ -195,7 +165,7 @@ def _value(text: bytes, depth: int) -> object:
     except (ValueError, RecursionError) as exc:
         raise SandboxProtocolError(f"a frame is not JSON: {str(exc)[:200]}") from exc
     try:
-        levels = _levels(value)
+        levels = max(_levels(value))
     except ValueError as exc:  # such as 1e999, which the parser reads as infinity
         raise SandboxProtocolError(f"a frame is not JSON: {exc}") from exc
     if levels > depth + 1:
@@ -203,24 +173,19 @@ def _value(text: bytes, depth: int) -> object:
     return value
 
 
-def _text(frame: dict[str, Any]) -> Steps[bytes]:
+async def _text(frame: dict[str, Any]) -> bytes:
     """Return *frame* as JSON, as the package json writes it, five times as fast."""
     try:
         text = to_json(frame)
     except PydanticSerializationError:  # also of a lone surrogate, which code may send
         return json.dumps(frame, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    yield
-    yield from _counting(frame)
+    for _ in _levels(frame):
+        await asyncio.sleep(0)
     return text
 
 
-def _levels(value: object) -> int:
-    """Return the depth of *value*; raises as :func:`_counting`."""
-    return _result_of(_counting(value))
-
-
-def _counting(value: object) -> Steps[int]:
-    """Return the depth of *value*; a text has the depth 1.
+def _levels(value: object) -> Iterator[int]:
+    """Yield the depth of *value*, and before it that which was found, after each step; a text has 1.
 
     Raises:
         TypeError: a value in it is not JSON.
@@ -231,7 +196,7 @@ def _counting(value: object) -> Steps[int]:
         below: list[object] = []
         for number, each in enumerate(level, start=1):
             if number % _VALUES_OF_A_STEP == 0:
-                yield
+                yield levels
             if isinstance(each, _SCALARS):
                 continue
             if isinstance(each, dict):
@@ -247,7 +212,7 @@ def _counting(value: object) -> Steps[int]:
                 raise TypeError(f"{type(each).__name__} is not JSON")
         level = below
         levels += 1
-    return levels
+    yield levels
 
 
 def _frame(value: object) -> Frame:

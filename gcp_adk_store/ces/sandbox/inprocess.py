@@ -54,7 +54,7 @@ class InProcessSandbox:
         clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a thread; see ``Sandbox.run``."""
-        first = encoded("request", {"request": request}, limits)
+        first = await encoded("request", {"request": request}, limits)
         streams = sys.stdin, sys.stdout, sys.stderr
         shown: list[str] = []
         ours, theirs = socket.socketpair()

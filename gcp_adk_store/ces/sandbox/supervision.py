@@ -245,6 +245,6 @@ class Conversation:
 
     async def _respond(self, call: HostCall) -> None:
         found = await self._answer(call.call)
-        text = encoded("answer", {"id": call.id, "answer": found}, self._limits)
+        text = await encoded("answer", {"id": call.id, "answer": found}, self._limits)
         async with self._writing:
             await self._frames.write(text)

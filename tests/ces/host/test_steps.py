@@ -13,7 +13,7 @@ from google.genai import types
 from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
 from gcp_adk_store.ces.host.session_context import events_of
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxError, SandboxOutputError
-from gcp_adk_store.ces.sandbox.frames import encoded_in_steps
+from gcp_adk_store.ces.sandbox.frames import encoded
 from tests.ces.host.runs import MakeRuntime, ran, stored
 from tests.ces.host.web import Web
 from tests.support.loop_work import LoopWork, counted_steps
@@ -134,7 +134,7 @@ async def test_a_long_session_is_shown_to_code_in_short_steps(steps: LoopWork) -
     await asyncio.sleep(0)
     steps.calls = 0
     shown = await events_of(session, most_bytes=None, warnings=[])
-    sent = await encoded_in_steps("request", {"request": {"events": shown}}, Limits())
+    sent = await encoded("request", {"request": {"events": shown}}, Limits())
     await asyncio.sleep(0)
 
     assert 5000 == len(shown) == sent.count(b'"invocationId"')

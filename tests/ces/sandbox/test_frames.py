@@ -1,5 +1,6 @@
 """Read frames of whatever bytes: what is honest comes out, whatever else is one kind of error."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -29,13 +30,15 @@ frames = (
 
 def bytes_of(frame: Frame) -> bytes:
     """Return what an honest process sends."""
+    members: dict[str, Any]
     match frame:
         case HostCall(number, call):
-            return encoded("call", {"id": number, "call": call}, Limits())
+            kind, members = "call", {"id": number, "call": call}
         case Result(result):
-            return encoded("result", {"result": result}, Limits())
+            kind, members = "result", {"result": result}
         case Failed(reason, message):
-            return encoded("failed", {"reason": reason, "message": message}, Limits())
+            kind, members = "failed", {"reason": reason, "message": message}
+    return asyncio.run(encoded(kind, members, Limits()))
 
 
 @settings(max_examples=30, deadline=None)
