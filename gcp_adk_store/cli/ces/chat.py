@@ -43,7 +43,10 @@ from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.settings import MEMORY
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces import SessionKey
+    from google.adk.models.base_llm import BaseLlm
+
+    from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, SessionKey
+    from gcp_adk_store.store import Store
 
 
 @click.command()
@@ -91,12 +94,6 @@ async def save_golden(store: Any, key: "SessionKey", file: Path, **options: Any)
     click.echo(f"{file}: run it with gcp-adk-store ces eval DIR --tests {file.parent}", err=True)
 
 
-if TYPE_CHECKING:
-    from google.adk.models.base_llm import BaseLlm
-
-    from gcp_adk_store.ces import AgentApp
-
-
 def model_options(command: Command) -> Command:
     """Add the options of :func:`chosen_model` to *command*."""
     return with_options(
@@ -138,10 +135,6 @@ def own_model(app: "AgentApp") -> str:
         raise CannotLookError("the app names no model; give --model")
     return named
 
-
-if TYPE_CHECKING:
-    from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
-    from gcp_adk_store.store import Store
 
 _PROMPT: Final = "you: "
 _HELP: Final = """\
@@ -217,7 +210,7 @@ async def _converse(
 
     asked = {name: given.pop(name) for name in ("model", "script")}
     chosen = Chosen(tools=folder, **given)
-    app = chosen.read_whole_app(folder)
+    app = chosen.read_app(folder, whole=True)
     model = chosen_model(**asked)
     key = None if session is None else key_of(session)
     async with AsyncExitStack() as stack:

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 from xml.etree import ElementTree as ET
 
 import click
@@ -31,6 +31,7 @@ from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
+    from gcp_adk_store.ces.apps.findings import Finding
     from gcp_adk_store.ces.testing.tool_tests import Outcome
 
 
@@ -78,24 +79,30 @@ def xml_text(text: str) -> str:
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
 
 
-def write_junit(junit: Path, outcomes: "list[Outcome]", suite: str = "ces test") -> None:
-    """Write *outcomes* as JUnit's XML; raises as :func:`write`."""
-    write(junit, junit_xml(outcomes, suite))
-
-
-def write(file: Path, content: bytes) -> None:
-    """Write a report.
+def report(
+    outcomes: "list[Outcome]", *, junit: Path | None, as_json: bool, suite: str = "ces test"
+) -> NoReturn:
+    """Show *outcomes*, as many as reports have, and end the command: with 1 if one of them is no success.
 
     Raises:
-        CannotLookError: the file cannot be written.
+        CannotLookError: the file *junit* cannot be written.
     """
-    try:
-        file.write_bytes(content)
-    except OSError as exc:
-        raise CannotLookError(f"{file} cannot be written: {exc.strerror}") from exc
+    from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
+
+    shown = bounded(outcomes)
+    if junit is not None:
+        try:
+            junit.write_bytes(junit_xml(shown, suite))
+        except OSError as exc:
+            raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in shown]))
+    else:
+        _show_outcomes(shown)
+    sys.exit(any(each.status in {"failed", "error"} for each in shown))
 
 
-def show_outcomes(outcomes: "list[Outcome]") -> None:
+def _show_outcomes(outcomes: "list[Outcome]") -> None:
     """Print *outcomes* as a table, and below it what is wrong."""
     table = Table("", "of", "test", "ms", box=None)
     table.columns[3].justify = "right"
@@ -114,10 +121,6 @@ def show_outcomes(outcomes: "list[Outcome]") -> None:
     counts = Counter[str](each.status for each in outcomes)
     click.echo()
     show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))
-
-
-if TYPE_CHECKING:
-    from gcp_adk_store.ces.apps.findings import Finding
 
 
 _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
@@ -170,10 +173,6 @@ def _show(found: "list[Finding]", *, files: int) -> None:
     console.print(summary, highlight=False)
 
 
-if TYPE_CHECKING:
-    from gcp_adk_store.ces.testing.tool_tests import Outcome
-
-
 @click.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @app_option
@@ -204,13 +203,7 @@ def test(
 
     app = app_in(folder, app_name)
     outcomes = _run(app, Chosen(tools=app, **given), tests, only, variables=variables, whole=folder)
-    if junit is not None:
-        write_junit(junit, outcomes)
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
-    else:
-        show_outcomes(outcomes)
-    sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+    report(outcomes, junit=junit, as_json=as_json)
 
 
 def _run(
@@ -238,10 +231,7 @@ def _run(
         raise CannotLookError(str(exc)) from exc
     if outcomes and all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(f"every test in {tests or whole} was skipped")
-
-    from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
-
-    return bounded(outcomes)
+    return outcomes
 
 
 def _tool_files(folder: Path) -> list[Path]:
@@ -272,7 +262,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise
 
-    app = chosen.read_sound_app(folder)
+    app = chosen.read_app(folder)
     async with chosen.opened_sandbox() as sandbox:
         shared: dict[str, Any] = {
             "app": app,

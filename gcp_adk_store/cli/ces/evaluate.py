@@ -1,16 +1,13 @@
 """The command that runs the evaluations of an agent app."""
 
-import dataclasses
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from gcp_adk_store.cli.ces.chat import chosen_model, model_options, own_model
-from gcp_adk_store.cli.ces.check import show_outcomes, write_junit
+from gcp_adk_store.cli.ces.check import report
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     app_in,
@@ -83,7 +80,7 @@ def evaluate(
     found, none can run, or the app has problems.
     """
     with needs_ces():
-        from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
+        import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
     app = app_in(folder, app_name)
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
@@ -96,16 +93,11 @@ def evaluate(
         outcomes = until_interrupted(_outcomes(app, files, **given))
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
+    if not outcomes:
+        raise CannotLookError("no evaluation has such a name or tag")
     if all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(_nothing_ran(outcomes))
-    shown = bounded(outcomes)
-    if junit is not None:
-        write_junit(junit, shown, suite="ces eval")
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in shown]))
-    else:
-        show_outcomes(shown)
-    sys.exit(any(each.status in {"failed", "error"} for each in shown))
+        raise CannotLookError("; ".join(["every evaluation was skipped", *dict.fromkeys(outcomes[0].says)]))
+    report(outcomes, junit=junit, as_json=as_json, suite="ces eval")
 
 
 def _places(whole: Path, app: Path) -> list[Path]:
@@ -131,12 +123,6 @@ def _is_exported(path: Path) -> bool:
     return path.stem == path.parent.name and path.resolve().parent.parent.name == "evaluations"
 
 
-def _nothing_ran(outcomes: "Sequence[Outcome]") -> str:
-    if not outcomes:
-        return "no evaluation has such a name or tag"
-    return "; ".join(["every evaluation was skipped", *dict.fromkeys(outcomes[0].says)])
-
-
 async def _outcomes(
     folder: Path,
     files: list[Path],
@@ -159,7 +145,7 @@ async def _outcomes(
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
-    app = chosen.read_whole_app(folder)
+    app = chosen.read_app(folder, whole=True)
     found: list[Outcome | Evaluation] = []
     for file in files:
         try:

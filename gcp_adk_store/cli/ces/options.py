@@ -98,51 +98,37 @@ class Chosen:
     credential: tuple[str, ...]
     allow_problems: bool = False
 
-    def read_app(self, folder: Path) -> "AgentApp":
-        """Return the app in *folder*, with the servers and credentials of its toolsets.
+    def read_app(self, folder: Path, *, whole: bool = False) -> "AgentApp":
+        """Return the app in *folder*, with servers and credentials of its toolsets, and show its problems.
+
+        Args:
+            folder: Of the app.
+            whole: Say what of it does not run here, as conversations do.
 
         Raises:
-            CannotLookError: an option is not valid.
+            CannotLookError: an option is not valid, or the app has problems that are not allowed.
         """
         from gcp_adk_store.ces import read_app  # noqa: PLC0415  # of the extra
 
         servers = dict(_named("--server", each, "TOOLSET=URL") for each in self.server)
         variables = dict(_named("--credential", each, "TOOLSET=VARIABLE") for each in self.credential)
-        credentials: dict[str, str] = {}
-        for toolset, variable in variables.items():
-            value = os.environ.get(variable)
+        credentials = {toolset: os.environ.get(variable, "") for toolset, variable in variables.items()}
+        for toolset, value in credentials.items():
             if not value:
-                raise CannotLookError(f"--credential {toolset}: the environment has no variable {variable}")
-            credentials[toolset] = value
+                raise CannotLookError(
+                    f"--credential {toolset}: the environment has no variable {variables[toolset]}"
+                )
         try:
-            return read_app(folder, servers=servers, credentials=credentials)
+            app = read_app(folder, servers=servers, credentials=credentials)
         except InvalidInputError as exc:
             raise CannotLookError(str(exc)) from exc
-
-    def read_sound_app(self, folder: Path) -> "AgentApp":
-        """Return the app in *folder*, and report its problems.
-
-        Raises:
-            CannotLookError: an option is not valid, or the app has problems that are not allowed.
-        """
-        app = self.read_app(folder)
-        for problem in app.problems:
-            click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)
-        if app.problems and not self.allow_problems:
+        problems = [f"{folder}/{each.path}:{each.line}: {each.says}" for each in app.problems]
+        for each in (*problems, *(app.unlike_platform if whole else ())):
+            click.echo(visible(each), err=True)
+        if problems and not self.allow_problems:
             raise CannotLookError(
                 "the app does not run with these problems: correct them, or add --allow-problems"
             )
-        return app
-
-    def read_whole_app(self, folder: Path) -> "AgentApp":
-        """Return the app in *folder* for conversations, and say what of it does not run here.
-
-        Raises:
-            CannotLookError: as :meth:`read_sound_app`.
-        """
-        app = self.read_sound_app(folder)
-        for each in app.unlike_platform:
-            click.echo(visible(each), err=True)
         return app
 
     def http(self) -> "HttpPolicy":

@@ -6,11 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from gcp_adk_store.cli.ces.options import Chosen
 from gcp_adk_store.cli.place import open_store
-from gcp_adk_store.cli.screen import CannotLookError, visible
+from gcp_adk_store.cli.screen import CannotLookError
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -139,8 +137,6 @@ def make_runtime(place: Place, chosen: Chosen, mocks: dict[str, Any] | None) -> 
     from gcp_adk_store.ces.apps.layout import load_tools  # noqa: PLC0415  # likewise
 
     app = None if chosen.tools is None else chosen.read_app(chosen.tools)
-    for problem in () if app is None else app.problems:
-        click.echo(visible(f"{chosen.tools}/{problem.path}:{problem.line}: {problem.says}"), err=True)
     return PythonRuntime(
         place.sessions,
         artifact_service=place.artifacts,

@@ -151,7 +151,7 @@ def _carry_out(
             if said is not None:
                 await say(place, said, invocation_id)
             before = dict(place.session.state)
-            async with make_runtime(place, Chosen(**chosen), mocks) as runtime:
+            async with make_runtime(place, Chosen(**chosen, allow_problems=True), mocks) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
