@@ -87,7 +87,7 @@ def _may_define_any(node: ast.AST) -> bool:
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One thing that is looked for."""
 
@@ -97,56 +97,46 @@ class Rule:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "CES001": Rule(severity="error", looks_for="a file of the app cannot be read, or is missing"),
-    "CES002": Rule(severity="error", looks_for="the code is not valid Python 3.12"),
-    "CES101": Rule(severity="error", looks_for="the function is missing"),
-    "CES102": Rule(severity="error", looks_for="the first function has another name than the tool"),
-    "CES103": Rule(severity="error", looks_for="a function of this name is in another tool too"),
-    "CES104": Rule(severity="warning", looks_for="the tool's function has no docstring"),
-    "CES105": Rule(severity="error", looks_for="the function is an `async def`"),
-    "CES106": Rule(severity="error", looks_for="a callback's parameters are not those it is called with"),
-    "CES107": Rule(severity="error", looks_for="`executionType` is neither `SYNCHRONOUS` nor `ASYNCHRONOUS`"),
-    "CES108": Rule(severity="warning", looks_for="the tool's name is not snake_case"),
-    "CES109": Rule(severity="warning", looks_for="a callback returns another type than its kind may return"),
-    "CES201": Rule(
-        severity="error", looks_for="a parameter of a tool's file has no annotation, of helpers too"
-    ),
-    "CES202": Rule(severity="error", looks_for="a tool's parameter is `None` by default"),
-    "CES203": Rule(severity="error", looks_for="a tool takes `*args` or `**kwargs`"),
-    "CES204": Rule(severity="warning", looks_for="a tool has a parameter `context`, which is a global"),
-    "CES205": Rule(severity="warning", looks_for="a parameter of a callback's file has no annotation"),
-    "CES206": Rule(
-        severity="warning", looks_for="a tool's parameter is `None` by default, as its annotation allows"
-    ),
-    "CES301": Rule(severity="error", looks_for="the platform has no such module"),
-    "CES302": Rule(severity="warning", looks_for="a name of typing is not imported"),
-    "CES303": Rule(severity="error", looks_for="nothing defines the name"),
-    "CES304": Rule(severity="warning", looks_for="`logger` is used without an import"),
-    "CES305": Rule(severity="warning", looks_for="a documented class was not among the globals of a tool"),
-    "CES401": Rule(severity="error", looks_for="the code names an unknown tool"),
-    "CES402": Rule(severity="warning", looks_for="`tools.X` is called with anything but one dict"),
-    "CES403": Rule(severity="error", looks_for="`ces_requests` does not know the keyword"),
-    "CES404": Rule(severity="warning", looks_for="an `ExternalResponse` has no such attribute"),
-    "CES405": Rule(severity="warning", looks_for="the code does not call what `async_tools` returned"),
-    "CES406": Rule(severity="error", looks_for="`ces_requests` has no such method"),
-    "CES407": Rule(severity="error", looks_for="`data=` of `ces_requests` is bytes"),
-    "CES409": Rule(severity="warning", looks_for="a class of the runtime has no such attribute or keyword"),
-    "CES601": Rule(severity="warning", looks_for="the session cannot give what a document marks as its own"),
-    "CES602": Rule(severity="error", looks_for="the app names an agent or a guardrail that it does not have"),
-    "CES603": Rule(
-        severity="error", looks_for="an agent names a tool or a toolset that the app does not have"
-    ),
-    "CES604": Rule(severity="error", looks_for="an agent names a child that the app does not have"),
-    "CES605": Rule(
-        severity="error", looks_for="an instruction mentions a tool or an agent that the app does not have"
-    ),
-    "CES606": Rule(severity="warning", looks_for="an instruction mentions a tool that its agent cannot call"),
-    "CES607": Rule(severity="warning", looks_for="the default of a variable is not of its declared type"),
-    "CES608": Rule(
-        severity="error", looks_for="a key is in snake_case, and the platform reads it in camelCase"
-    ),
-    "CES609": Rule(severity="error", looks_for="an agent is the child of two agents"),
-    "CES610": Rule(severity="error", looks_for="a custom header of an MCP toolset is not a variable"),
+    "CES001": Rule("error", "a file of the app cannot be read, or is missing"),
+    "CES002": Rule("error", "the code is not valid Python 3.12"),
+    "CES101": Rule("error", "the function is missing"),
+    "CES102": Rule("error", "the first function has another name than the tool"),
+    "CES103": Rule("error", "a function of this name is in another tool too"),
+    "CES104": Rule("warning", "the tool's function has no docstring"),
+    "CES105": Rule("error", "the function is an `async def`"),
+    "CES106": Rule("error", "a callback's parameters are not those it is called with"),
+    "CES107": Rule("error", "`executionType` is neither `SYNCHRONOUS` nor `ASYNCHRONOUS`"),
+    "CES108": Rule("warning", "the tool's name is not snake_case"),
+    "CES109": Rule("warning", "a callback returns another type than its kind may return"),
+    "CES201": Rule("error", "a parameter of a tool's file has no annotation, of helpers too"),
+    "CES202": Rule("error", "a tool's parameter is `None` by default"),
+    "CES203": Rule("error", "a tool takes `*args` or `**kwargs`"),
+    "CES204": Rule("warning", "a tool has a parameter `context`, which is a global"),
+    "CES205": Rule("warning", "a parameter of a callback's file has no annotation"),
+    "CES206": Rule("warning", "a tool's parameter is `None` by default, as its annotation allows"),
+    "CES301": Rule("error", "the platform has no such module"),
+    "CES302": Rule("warning", "a name of typing is not imported"),
+    "CES303": Rule("error", "nothing defines the name"),
+    "CES304": Rule("warning", "`logger` is used without an import"),
+    "CES305": Rule("warning", "a documented class was not among the globals of a tool"),
+    "CES401": Rule("error", "the code names an unknown tool"),
+    "CES402": Rule("warning", "`tools.X` is called with anything but one dict"),
+    "CES403": Rule("error", "`ces_requests` does not know the keyword"),
+    "CES404": Rule("warning", "an `ExternalResponse` has no such attribute"),
+    "CES405": Rule("warning", "the code does not call what `async_tools` returned"),
+    "CES406": Rule("error", "`ces_requests` has no such method"),
+    "CES407": Rule("error", "`data=` of `ces_requests` is bytes"),
+    "CES409": Rule("warning", "a class of the runtime has no such attribute or keyword"),
+    "CES601": Rule("warning", "the session cannot give what a document marks as its own"),
+    "CES602": Rule("error", "the app names an agent or a guardrail that it does not have"),
+    "CES603": Rule("error", "an agent names a tool or a toolset that the app does not have"),
+    "CES604": Rule("error", "an agent names a child that the app does not have"),
+    "CES605": Rule("error", "an instruction mentions a tool or an agent that the app does not have"),
+    "CES606": Rule("warning", "an instruction mentions a tool that its agent cannot call"),
+    "CES607": Rule("warning", "the default of a variable is not of its declared type"),
+    "CES608": Rule("error", "a key is in snake_case, and the platform reads it in camelCase"),
+    "CES609": Rule("error", "an agent is the child of two agents"),
+    "CES610": Rule("error", "a custom header of an MCP toolset is not a variable"),
 }
 """By code; a code keeps its meaning for ever."""
 

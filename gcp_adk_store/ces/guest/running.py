@@ -6,13 +6,14 @@ writes nothing else. Runs of one process may nest, as they do where a host answe
 must not overlap, for standard streams and modules are the process's.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
-from .capture import Capture, Show, standard_streams
 from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
@@ -33,6 +34,56 @@ from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
 from .source import Source, describe, finished, shown_in_tracebacks
 
 _MAX_WARNINGS: Final = 100
+_CUT = "\n[output was cut here]\n"
+
+Show = Callable[[str], object]
+"""Takes a piece of what is printed, at once and in order."""
+
+
+class Capture(io.TextIOBase):
+    """A text stream whose beginning is shown as it is written.
+
+    Nothing waits here: code that is killed has shown what it printed.
+    """
+
+    def __init__(self, show: Show, max_chars: int) -> None:
+        super().__init__()
+        self._show = show
+        self._left = max_chars
+        self._is_cut = False
+
+    def writable(self) -> bool:
+        """Return whether it can be written to: it can."""
+        return True
+
+    def write(self, text: str, /) -> int:
+        """Show *text* up to the limit; at the limit, show once that the output is cut.
+
+        Raises:
+            TypeError: *text* is not text.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        kept = text[: self._left]
+        if kept:
+            self._left -= len(kept)
+            self._show(str.__str__(kept))
+        if len(kept) < len(text) and not self._is_cut:
+            self._is_cut = True
+            self._show(_CUT)
+        return len(text)
+
+
+@contextmanager
+def standard_streams(stream: Any) -> Iterator[None]:
+    """Let *stream* be stdout and stderr, and stdin be empty."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), stream, stream
+    try:
+        yield
+    finally:
+        if sys.stdout is stream:  # a host that gave the code up may have taken its streams back
+            sys.stdin, sys.stdout, sys.stderr = before
 
 
 def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = None) -> Answer:

@@ -17,6 +17,7 @@ from gcp_adk_store.cli.ces.options import (
     app_in,
     app_option,
     fakes_option,
+    key_of,
     log_option,
     mocks_option,
     note_run,
@@ -25,7 +26,6 @@ from gcp_adk_store.cli.ces.options import (
     until_interrupted,
     with_options,
 )
-from gcp_adk_store.cli.ces.place import key_of
 from gcp_adk_store.cli.place import (
     PLACE,
     OpenStore,

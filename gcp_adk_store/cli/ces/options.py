@@ -214,6 +214,23 @@ def app_in(path: Path, name: str | None) -> Path:
         raise CannotLookError(str(exc)) from exc
 
 
+def key_of(session: str) -> "SessionKey":
+    """Return the session that ``--session`` names.
+
+    Raises:
+        CannotLookError: it is malformed.
+    """
+    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
+
+    try:
+        key = SessionKey.of(session)
+    except InvalidInputError as exc:
+        raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
+    if key.session != key.session.strip():  # ADK would make one of another id
+        raise CannotLookError(f"--session {session}: an id neither begins nor ends with a space")
+    return key
+
+
 fakes_option = click.option(
     "--fakes", is_flag=True, help="Let the fakes answer that the app enables for its tools (toolFakeConfig)."
 )

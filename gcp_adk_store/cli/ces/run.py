@@ -4,8 +4,9 @@ import ast
 import json
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,19 +18,22 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.cli.ces.options import (
     Chosen,
+    key_of,
     mocks_option,
     object_option,
     runtime_options,
     until_interrupted,
     with_options,
 )
-from gcp_adk_store.cli.ces.place import Place, make_runtime, opened, say
-from gcp_adk_store.cli.place import PLACE, place_options, told_with_remedy
+from gcp_adk_store.cli.place import PLACE, open_store, place_options, told_with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
-    from gcp_adk_store.ces import CallbackRun, PythonRuntime, ToolRun
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.sessions import BaseSessionService, Session
+
+    from gcp_adk_store.ces import CallbackRun, PythonRuntime, SessionKey, ToolRun
     from gcp_adk_store.ces.host.results import Call, Run, RunFailure
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -73,7 +77,7 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
     with needs_ces():
         from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
 
-    async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "ToolRun":
+    async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "ToolRun":
         code = load_code(file)
         entry = name or _first_function(code.source) or file.stem
         run = await runtime.run_tool(code, entry, args, place.key, invocation_id=invocation_id)
@@ -104,11 +108,132 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
         from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
     about = _about(kind, {name: given.pop(name) for name in _SUBJECTS})
 
-    async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "CallbackRun":
+    async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "CallbackRun":
         codes = [load_code(file) for file in files]
         return await runtime.run_callback(kind, codes, place.key, invocation_id=invocation_id, **about)
 
     _carry_out(work, **given)
+
+
+_IN_MEMORY: Final = "local/local"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """What code runs on."""
+
+    sessions: "BaseSessionService"
+    artifacts: "BaseArtifactService | None"
+    key: "SessionKey"
+    session: "Session"
+    """As it is before the run."""
+    where: str
+    """The place of the session, for display."""
+    kept: bool
+    """Whether what changes is."""
+
+
+@asynccontextmanager
+async def _opened(
+    session: str | None,
+    *,
+    at: Mapping[str, str | None],
+    create: bool,
+    dry_run: bool,
+    variables: Mapping[str, Any] | None,
+) -> AsyncIterator[_Place]:
+    """Open the session that is named, one in memory, or with *dry_run* a copy in memory of the one named.
+
+    *at* are the options of :func:`~gcp_adk_store.cli.place.place_options`, which name the store.
+
+    Raises:
+        CannotLookError: the session does not exist, or it exists although *create* is set.
+    """
+    if session is None:
+        made = await _in_memory(variables or {})
+        yield made
+        return
+    key = key_of(session)
+    if dry_run and create:
+        raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
+    if variables is not None and not create:
+        raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
+    async with open_store(at) as opened_store:
+        store, where = opened_store.store, opened_store.where
+        found = await store.sessions.get_session(**key.names)
+        if found is None and not create:
+            raise CannotLookError(f"the session {session} does not exist in {where}; create it with --create")
+        if found is not None and create:
+            raise CannotLookError(f"the session {session} exists already; leave out --create")
+        if found is None:
+            found = await store.sessions.create_session(**key.names, state=dict(variables or {}))
+        sessions: BaseSessionService = store.sessions
+        if dry_run:
+            sessions, found = await _copy_of(found)
+        artifacts = store.artifacts if store.has_artifacts else None
+        yield _Place(
+            sessions=sessions,
+            artifacts=artifacts,
+            key=key,
+            session=found,
+            where=f"{session} in {where}",
+            kept=not dry_run,
+        )
+
+
+async def _in_memory(variables: Mapping[str, Any]) -> _Place:
+    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
+
+    key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
+    memory = InMemorySessionService()
+    made = await memory.create_session(**key.names, state=dict(variables))
+    return _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
+
+
+async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
+    """Return *found* in a service of its own, which is forgotten."""
+    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+    memory = InMemorySessionService()
+    whose: dict[str, Any] = {"app_name": found.app_name, "user_id": found.user_id}
+    copy = await memory.create_session(**whose, session_id=found.id, state=dict(found.state))
+    for event in found.events:
+        await memory.append_event(copy, event.model_copy(deep=True))
+    # Of what sessions share, events have what it was then.
+    shared = {name: value for name, value in found.state.items() if name.startswith(("app:", "user:"))}
+    await memory.create_session(**whose, state=shared)
+    read = await memory.get_session(**whose, session_id=found.id)
+    return memory, read or copy
+
+
+def _make_runtime(place: _Place, chosen: Chosen, mocks: dict[str, Any] | None) -> "PythonRuntime":
+    """Return the runtime that was asked for.
+
+    Raises:
+        InvalidInputError: a tool or a mock is not valid.
+    """
+    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.layout import load_tools  # noqa: PLC0415  # likewise
+
+    app = None if chosen.tools is None else chosen.read_app(chosen.tools)
+    return PythonRuntime(
+        place.sessions,
+        artifact_service=place.artifacts,
+        tools=[] if app is None else load_tools(app),
+        **chosen.runtime(mocks),
+    )
+
+
+async def _say(place: _Place, said: str, invocation_id: str) -> None:
+    """Append what the user said to the session."""
+    from google.adk.events import Event  # noqa: PLC0415  # half of ADK
+    from google.genai import types  # noqa: PLC0415  # likewise
+
+    content = types.Content(role="user", parts=[types.Part(text=said)])
+    event = Event(author="user", invocation_id=invocation_id, content=content)
+    await place.sessions.append_event(place.session, event)
 
 
 def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +251,7 @@ def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _carry_out(
-    work: "Callable[[PythonRuntime, Place, str], Awaitable[Run]]",
+    work: "Callable[[PythonRuntime, _Place, str], Awaitable[Run]]",
     *,
     session: str | None,
     create: bool,
@@ -145,13 +270,13 @@ def _carry_out(
 
     at = {name: chosen.pop(name) for name in PLACE}
 
-    async def run() -> "tuple[Place, Mapping[str, Any], Run]":
-        async with opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
+    async def run() -> "tuple[_Place, Mapping[str, Any], Run]":
+        async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
             invocation_id = f"ces-{uuid.uuid4().hex}"
             if said is not None:
-                await say(place, said, invocation_id)
+                await _say(place, said, invocation_id)
             before = dict(place.session.state)
-            async with make_runtime(place, Chosen(**chosen, allow_problems=True), mocks) as runtime:
+            async with _make_runtime(place, Chosen(**chosen, allow_problems=True), mocks) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
@@ -184,7 +309,7 @@ def _show_end(exc: Any, *, as_json: bool) -> None:
     click.echo(visible(f"{type(exc).__name__}: {exc}"), err=True)
 
 
-def _show(place: Place, before: Mapping[str, Any], ran: "Run") -> None:
+def _show(place: _Place, before: Mapping[str, Any], ran: "Run") -> None:
     console = Console(soft_wrap=True)
     for title, lines in (
         ("session", _kept(place, ran)),
@@ -208,7 +333,7 @@ def _shown(error: "RunFailure") -> str:
     return traceback if '  File "' in traceback else str(error)
 
 
-def _kept(place: Place, ran: "Run") -> list[str]:
+def _kept(place: _Place, ran: "Run") -> list[str]:
     """Return the session, and whether it changed."""
     if not place.where:
         return []
