@@ -64,13 +64,7 @@ class AgentSpec:
 
 
 def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentSpec:
-    """Return the agent in *folder*; what is malformed in *config* is left out.
-
-    Args:
-        folder: The name of its folder.
-        config: Its configuration; may be empty.
-        instruction: The text, not its path.
-    """
+    """Return the agent in *folder*, whose text is *instruction*; what is malformed in *config* is left out."""
     settings = _mapping(config.get("modelSettings"))
     temperature = settings.get("temperature")
     return AgentSpec(
@@ -323,13 +317,7 @@ def other_toolset(config: Mapping[str, Any], name: str, folder: str) -> Toolset 
 
 
 def names_of(toolset: Toolset, chosen: Iterable[str], called: Iterable[str]) -> frozenset[str]:
-    """Return the names of tools of *toolset*, which has no document.
-
-    Args:
-        toolset: The toolset.
-        chosen: Tools that agents choose of it.
-        called: Names of tools that code calls.
-    """
+    """Return the tools of *toolset*, which has no document, that agents have *chosen* or code *called*."""
     prefix = f"{toolset.name}_"
     return frozenset(
         {f"{prefix}{each}" for each in chosen} | {each for each in called if each.startswith(prefix)}

@@ -184,12 +184,7 @@ class Parsed:
 
     @classmethod
     def of(cls, source: str, path: str) -> Self | Finding:
-        """Return *source*, parsed; or what is wrong with it.
-
-        Args:
-            source: The text of the file.
-            path: As findings name it.
-        """
+        """Return *source*, parsed; or what is wrong with it. Findings name it by *path*."""
         try:
             tree = ast.parse(source, path)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:

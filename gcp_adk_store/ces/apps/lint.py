@@ -97,12 +97,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
 
 
 def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
-    """Yield the unknown tools that the code names.
-
-    Args:
-        parsed: The code.
-        known: Names of all tools of the app.
-    """
+    """Yield the tools that the code names and that are not among those *known*."""
     for named in parsed.scanned.tools:
         if named.name not in known and not named.name.startswith("_"):
             others = f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}"

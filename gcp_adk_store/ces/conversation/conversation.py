@@ -305,19 +305,11 @@ class Conversation:
                     yield event
 
     async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:
-        """Return the variables of a session as they are now.
-
-        Raises:
-            SessionMissingError: the session does not exist.
-        """
+        """Return the variables of a session as they are now; raises as :meth:`send`."""
         return visible((await self._session(SessionKey.of(key))).state, shared=())
 
     async def answering(self, key: SessionKeyLike) -> str:
-        """Return the name of the agent that answers next.
-
-        Raises:
-            SessionMissingError: the session does not exist.
-        """
+        """Return the name of the agent that answers next; raises as :meth:`send`."""
         return self.agent.active(in_force((await self._session(SessionKey.of(key))).events))
 
     async def close(self) -> None:

@@ -253,9 +253,7 @@ class ModelFailedError(TurnFailedError):
 def fallback_of(handling: ErrorHandling, events: Sequence[Event]) -> types.Content | None:
     """Return what an agent answers in place of its model, which failed; None if the app does not say it.
 
-    Args:
-        handling: What the app says.
-        events: Of the session; agents' answers with an error are fallbacks.
+    Answers of agents in *events* that have an error are fallbacks.
     """
     answers = [event for event in reversed(events) if event.author != USER and event.content is not None]
     before = len([*takewhile(lambda event: event.error_code is not None, answers)])
@@ -275,11 +273,7 @@ def require_fitting(ran: Run) -> None:
 
 
 def require_success(ran: Run, what: str) -> None:
-    """Raise what ends the turn if the code of a callback failed; *what* it is.
-
-    Raises:
-        TurnFailedError: it failed, or a variable is too large.
-    """
+    """Raise the TurnFailedError that ends the turn if the code of a callback, which is *what*, failed."""
     require_fitting(ran)
     if ran.error is not None:
         raise TurnFailedError(CALLBACK_FAILED, f"{what}: {ran.error}")

@@ -123,12 +123,7 @@ class TurnSessions(BaseSessionService):
 
     @asynccontextmanager
     async def reserving(self, key: SessionKey, mocks: MockConfig | None = None) -> AsyncIterator[None]:
-        """Let responses that come late wait until the block ends: it reads the session and appends to it.
-
-        Args:
-            key: The session.
-            mocks: Answers to calls of tools in the turns of the block.
-        """
+        """Let responses that come late wait until the block ends; *mocks* answer calls in its turns."""
         over = asyncio.Event()
         self._reserved.setdefault(key, []).append(over)
         if mocks is not None:
@@ -323,14 +318,7 @@ async def guard(
 ) -> None:
     """Run the callbacks of *kind* of the guardrails of *agent*, in order, until one triggers.
 
-    Args:
-        program: The app.
-        runtime: Where code runs.
-        agent: Who acts.
-        kind: ``before_agent`` and so on.
-        key: The session.
-        subjects: What the callbacks are about.
-        options: Of each run.
+    *subjects* are what the callbacks are about, *options* those of each run.
 
     Raises:
         GuardrailTriggeredError: one has triggered.

@@ -120,12 +120,7 @@ class HostCalls:
         return self._exchange({**call, "id": next(self._ids)}, _REPLY)
 
     def begin(self, call: Mapping[str, Any]) -> Callable[[], Reply]:
-        """Let the host begin *call*; return what waits for the reply, the same each time.
-
-        Raises:
-            TypeError, ValueError: something in *call* cannot be JSON.
-            HostCallError: the host refuses.
-        """
+        """Let the host begin *call*; return what waits for its reply, each time; raises as :meth:`ask`."""
         number = next(self._ids)
         self._exchange({**call, "id": number, "background": True}, {})
         self._open.add(number)

@@ -23,15 +23,10 @@ class NotJsonError(TypeError):
 def plain(value: Any, where: str, *, depth: int = MAX_DEPTH) -> Any:
     """Return a deep copy of *value* of None, bool, int, float, str, list and dict alone.
 
-    Tuples become lists, subclasses what they derive from.
-
-    Args:
-        value: Anything.
-        where: The name of *value* in messages.
-        depth: Levels that are left.
+    Tuples become lists, subclasses what they derive from. Messages call it *where*.
 
     Raises:
-        NotJsonError: a part of *value* is not JSON.
+        NotJsonError: a part of *value* is not JSON, or is deeper than *depth* levels.
     """
     if value is None or isinstance(value, bool | str | int | float):
         return _scalar(value, where)

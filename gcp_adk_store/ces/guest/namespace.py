@@ -70,14 +70,7 @@ def runtime_names(
     asynchronous: AsyncTools,
     requests: Requests,
 ) -> dict[str, Any]:
-    """Return the names of one run, also as the contents of two modules.
-
-    Args:
-        session: What ``context`` and the functions for variables work on.
-        synchronous: ``tools``.
-        asynchronous: ``async_tools``.
-        requests: ``ces_requests``.
-    """
+    """Return the names of one run, also as the contents of two modules; ``context`` is *session*."""
 
     def get_variable(key: str, default: Any = None) -> Any:
         return session.state.get(key, default)

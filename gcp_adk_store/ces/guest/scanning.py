@@ -11,13 +11,10 @@ from typing import Any, Final
 
 
 def import_gate(importable: Sequence[str]) -> Callable[..., Any]:
-    """Return an ``__import__`` for the standard library and *importable* alone.
+    """Return an ``__import__`` for the standard library, and for *importable* and what is below, alone.
 
     It says of everything else what Python says of a module that is not installed. It keeps honest code
     honest; what must not be reached has to be absent.
-
-    Args:
-        importable: Dotted names; what is below them is importable too.
     """
 
     def find(
@@ -49,11 +46,7 @@ def missing_module(
 ) -> str | None:
     """Return what ``import name``, or ``from name import members``, does not find; None if it finds all.
 
-    Args:
-        name: A dotted name.
-        members: The imported names; empty for ``import name``.
-        importable: Dotted names; the names below them are importable too.
-        standard: The top-level modules of the standard library.
+    There are the *standard* modules, by their top names, and *importable* ones with what is below them.
     """
 
     def is_within(name: str) -> bool:
@@ -153,12 +146,7 @@ def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str |
 
 
 def bound_names(nodes: Iterable[ast.AST], *, of_runtime: bool = True) -> Iterator[str]:
-    """Yield every name that code binds anywhere, in whichever scope.
-
-    Args:
-        nodes: Of the code, all of them.
-        of_runtime: Whether imports of the runtime's own names, under these names, count.
-    """
+    """Yield every name that code binds anywhere; imports of the runtime's own names only if *of_runtime*."""
     for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):

@@ -25,13 +25,9 @@ _MAX_FRAMES: Final = 50
 
 
 def describe(error: BaseException, filenames: Collection[str]) -> RunError:
-    """Return what is known of *error*, as long as it is bearable.
+    """Return what is known of *error*, with the frames of *filenames* alone, as long as it is bearable.
 
     Its class is asked for by ``type``: an exception of user code may say anything of itself.
-
-    Args:
-        error: Anything that was raised, also by ``sys.exit``.
-        filenames: Those of user code.
     """
     of_class = type(error)
     kind = cast("HostCallError", error).kind if issubclass(of_class, HostCallError) else _name(of_class)
@@ -181,12 +177,7 @@ class Source:
 
     @contextmanager
     def module(self, names: dict[str, Any], settings: RunSettings) -> Iterator[dict[str, Any]]:
-        """Run the code as a module that can be found by its name; yield its namespace.
-
-        Args:
-            names: The runtime's names.
-            settings: What it can import, and whether names of typing are there.
-        """
+        """Run the code, with the runtime's *names*, as a module that its name finds; yield its namespace."""
         made = types.ModuleType(MODULE)
         namespace = vars(made)
         namespace.update(module_globals(names, settings), __file__=self.filename)
@@ -201,16 +192,10 @@ class Source:
     def entry(
         self, namespace: dict[str, Any], wanted: str | None, *, or_first: bool, warn: Callable[[str], None]
     ) -> Callable[..., Any]:
-        """Return the function to call.
-
-        Args:
-            namespace: Of the module, after it ran.
-            wanted: Name of the function, unless the code came with another.
-            or_first: Whether the first function will do.
-            warn: Receives the warning if the first function is taken.
+        """Return the function to call: that of the code, or the one *wanted*, or with *or_first* the first.
 
         Raises:
-            EntryPointError: the module does not define the function.
+            EntryPointError: the module, whose *namespace* is that after it ran, does not define the function.
         """
         name = self.name or wanted
         defined = self.scanned.functions

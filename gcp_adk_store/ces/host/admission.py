@@ -156,15 +156,10 @@ class Places:
         longest_wait_s: float,
         waiting: Waiting,
     ) -> AsyncIterator[None]:
-        """Hold a place for a block.
+        """Hold a place for a block, for a run at a *depth* of calls from 0.
 
-        Args:
-            user: The user of the run; users that wait take turns.
-            session: The session of the run; those of one user that wait take turns when it is the user's.
-            depth: The depth of calls, from 0.
-            room: The number of places.
-            longest_wait_s: Seconds to wait at most.
-            waiting: Entered while the run waits.
+        Users that wait take turns, and the sessions of a user when it is the user's. *waiting* is entered
+        while the run waits, for *longest_wait_s* seconds at most.
 
         Raises:
             OverloadedError: no place was free in time.

@@ -367,11 +367,7 @@ class Engine:
 
 
 def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:
-    """Check the untrusted *answer* against its *request*.
-
-    Raises:
-        SandboxProtocolError: the answer names an unknown callback.
-    """
+    """Return the untrusted *answer*, checked against its *request*; raise a SandboxProtocolError."""
     if answer.overridden_by is not None and not 0 <= answer.overridden_by < len(request["code"]):
         raise SandboxProtocolError(f"the code's process names the unknown callback {answer.overridden_by}")
     return replace(

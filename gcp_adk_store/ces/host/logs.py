@@ -60,11 +60,7 @@ def logs_of_run(
 ) -> Iterator[RunLog]:
     """Yield the logs of the tools that a run called, then its own; none without anything to tell.
 
-    Args:
-        log: Of the run, without its failure.
-        error: What ended its code.
-        calls: Its host calls.
-        failure: What ended its process.
+    *error* is what ended its code, and *failure* what ended its process.
     """
     for call in calls:
         failed = _told(call.error) if call.error is not None and call.kind == "tool" else ""

@@ -258,12 +258,7 @@ class Answer:
         )
 
     def failed(self, error: RunFailure, *, before: Mapping[str, Any]) -> Self:
-        """Return the answer of a run that failed by *error*.
-
-        Args:
-            error: Why.
-            before: The variables it began with.
-        """
+        """Return the answer of a run that failed by *error*, and began with the variables *before*."""
         return type(self)(state=dict(before), response=error.response, error=error, warnings=self.warnings)
 
 

@@ -30,10 +30,7 @@ from gcp_adk_store.errors import InvalidInputError
 def to_json(value: Any, where: str, *, null_for_nan: bool = False) -> Any:
     """Return *value* as JSON: models in camelCase without what is None, bytes as standard base64.
 
-    Args:
-        value: The value to convert.
-        where: What it is, for the message.
-        null_for_nan: Whether NaN and infinities become null.
+    With *null_for_nan*, NaN and infinities become null.
 
     Raises:
         InvalidInputError: JSON cannot hold a part of *value*; the message names *where*.
@@ -108,12 +105,9 @@ def visible(state: Mapping[str, Any], *, shared: Collection[str]) -> dict[str, A
 
 
 def fitting(variables: Mapping[str, Any], settings: RuntimeSettings, warnings: list[str]) -> dict[str, Any]:
-    """Return those of *variables* that a run is sent: as many as each scope may have, the smallest first.
+    """Return those of *variables* that a run is sent: as many as each scope may have, small ones first.
 
-    Args:
-        variables: As JSON; other writers may have set more than runs may.
-        settings: With the bounds.
-        warnings: Gets how many are left out of which scope.
+    *warnings* gets how many are left out of which scope; other writers may have set more than runs may.
     """
     left = {scope: [most, settings.variables_per_scope] for scope, (most, _) in _bounds(settings).items()}
     sizes = {name: bytes_of(name, value) for name, value in variables.items()}
@@ -266,12 +260,8 @@ def variables_of(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the variables that code gets, and names of those that are there and not sent.
 
-    So a run begins with any variables. Code can remove those that are not sent, and set them.
-
-    Args:
-        session: Whose variables.
-        settings: With their bounds.
-        warnings: Gets what is not sent, and why.
+    So a run begins with any variables. Code can remove those that are not sent, and set them. *warnings* gets
+    what is not sent, and why.
     """
     seen = visible(session.state, shared=settings.shared_variables)
     readable: dict[str, Any] = {}
@@ -292,12 +282,8 @@ def variables_of(
 async def events_of(session: Session, *, most_bytes: int | None, warnings: list[str]) -> list[dict[str, Any]]:
     """Return the session's latest events as code sees them, in order; other tasks run in between.
 
-    What the user sent in earlier turns has no inline data, as on the platform.
-
-    Args:
-        session: Whose events.
-        most_bytes: As much of JSON as they may have together; None is any.
-        warnings: Gets how many are left out.
+    What the user sent in earlier turns has no inline data, as on the platform. *warnings* gets how many are
+    left out because all have more than *most_bytes* of JSON; None is any.
     """
     latest = latest_input(session)
     turn = None if latest is None else latest.invocation_id
@@ -332,11 +318,7 @@ async def user_content(
 ) -> dict[str, Any] | None:
     """Return what the user said last, with the artifacts that it refers to in their place.
 
-    Args:
-        session: Whose user.
-        given: What they said, where the session does not have it yet.
-        artifacts: Where the session's artifacts are.
-        warnings: Gets what is missing.
+    That is what is *given*, where the session does not have it yet. *warnings* gets what is missing.
     """
     latest = latest_input(session)
     content = given if given is not None else latest and latest.content

@@ -101,11 +101,7 @@ class Toolbox:
         self._mocks = mocks
 
     def names(self, mocks: MockConfig | None = None) -> list[str]:
-        """Return every name that ``tools.X`` may have, sorted; one that has but a mock is one of them.
-
-        Args:
-            mocks: Of the run, beside those of every run.
-        """
+        """Return every name that ``tools.X`` may have, sorted, also those of *mocks* of the run alone."""
         mocked = (call.tool for each in (mocks, self._mocks) if each is not None for call in each.calls)
         return sorted({*self.callees, *mocked})
 

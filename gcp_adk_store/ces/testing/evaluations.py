@@ -87,9 +87,7 @@ class Evaluation:
 def read_evaluations(path: Path, shown: str) -> list[Evaluation]:
     """Return the evaluations of the file *path*; none of one with scenarios alone, which need a user.
 
-    Args:
-        path: A file of YAML or JSON.
-        shown: How errors and evaluations name it.
+    Errors and evaluations call it *shown*.
 
     Raises:
         MalformedTestError: the file cannot be read, or an evaluation is malformed.

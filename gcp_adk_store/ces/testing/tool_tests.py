@@ -127,11 +127,7 @@ class ToolTest:
 
 
 def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
-    """Return the tests of the file *path*.
-
-    Args:
-        path: A file of YAML.
-        shown: How errors and tests name it.
+    """Return the tests of the file *path*, which errors and tests call *shown*.
 
     Raises:
         MalformedTestError: the file is not YAML, or a test is malformed.

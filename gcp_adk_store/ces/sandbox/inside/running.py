@@ -67,13 +67,7 @@ class Conversation:
                 self._answers[answer["id"]] = answer["answer"]
 
     def finish(self, result: dict[str, Any]) -> None:
-        """Send the result.
-
-        Raises:
-            FrameTooLargeError: nothing was sent.
-            TypeError: *result* is not JSON; nothing was sent.
-            ValueError: a number is infinite or not a number; nothing was sent.
-        """
+        """Send the result; raises as :meth:`call`."""
         self._write({"kind": "result", "result": result})
 
     def fail(self, reason: str, message: str) -> None:
