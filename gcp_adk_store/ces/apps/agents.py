@@ -64,7 +64,7 @@ class AgentSpec:
 
 
 def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentSpec:
-    """Return the agent in *folder*, whose text is *instruction*; what is malformed in *config* is left out."""
+    """Return the agent in *folder* with that *instruction*; what is malformed in *config* is left out."""
     settings = _mapping(config.get("modelSettings"))
     temperature = settings.get("temperature")
     return AgentSpec(

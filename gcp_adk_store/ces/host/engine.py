@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
@@ -41,35 +41,20 @@ class Host:
     """Answers the questions of one run."""
 
     def __init__(
-        self,
-        toolbox: Toolbox,
-        http: HttpAccess,
-        settings: RuntimeSettings,
-        situation: Situation,
-        *,
-        run_below: Callable[..., Awaitable[Ran]],
-        overlaps: bool,
-        clock: Clock,
-        waiting: Waiting,
+        self, engine: "Engine", situation: Situation, *, depth: int, clock: Clock, waiting: Waiting
     ) -> None:
         """Prepare it.
 
         Args:
-            toolbox: What tools there are.
-            http: Where requests may go.
-            settings: Of the runtime.
+            engine: What runs it, and the runs within it.
             situation: Of the run.
-            run_below: Runs a request within this run; raises a `TooDeepError` where that is too deep.
-            overlaps: Whether background calls go on while the code does.
+            depth: How many runs it is within.
             clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
             waiting: Tells who waits for the run that it stands still.
         """
-        self._toolbox = toolbox
-        self._http = http
-        self._settings = settings
+        self._engine = engine
         self._situation = situation
-        self._run_below = run_below
-        self._overlaps = overlaps
+        self._depth = depth
         self._clock = clock
         self._waiting = waiting
         self._awaited: Counter[int] = Counter()
@@ -105,7 +90,7 @@ class Host:
         if question.id in self._begun:
             raise SandboxProtocolError(f"the code begins {question.id} twice")
         task = self._begun[question.id] = asyncio.create_task(self._serve_in_turn(question))
-        if not self._overlaps:
+        if not self._engine.overlaps:
             await asyncio.wait([task])
         return {}
 
@@ -153,7 +138,7 @@ class Host:
         return reply
 
     async def _serve(self, question: Question) -> Reply:
-        most = self._settings.uncollected_characters
+        most = self._engine.settings.uncollected_characters
         if self._held_characters > most:
             self._end(
                 "UncollectedAnswersError",
@@ -202,21 +187,18 @@ class Host:
         )
         try:
             waiting = partial(self._counted, self._queued, question.id)
-            return await self._toolbox.reply(call, partial(self._run_below, waiting=waiting))
+            run_below = partial(self._engine.run, depth=self._depth + 1, waiting=waiting)
+            return await self._engine.toolbox.reply(call, run_below)
         except TooDeepError as exc:
-            return Reply(
-                ending=(
-                    "ToolDepthError",
-                    (
-                        f"tools call each other deeper than {exc}: max_depth is {self._settings.max_depth}, "
-                        "and each depth needs a sandbox (sandboxes_per_session)"
-                    ),
-                )
+            says = (
+                f"tools call each other deeper than {exc}: max_depth is {self._engine.settings.max_depth}, "
+                "and each depth needs a sandbox (sandboxes_per_session)"
             )
+            return Reply(ending=("ToolDepthError", says))
 
     async def _of_web(self, question: Question) -> Reply:
         outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
-        return Reply.of_fetched(await self._http.fetch(outgoing, asker=self._situation.asker))
+        return Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
 
 
 def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:
@@ -259,21 +241,16 @@ class Engine:
     """Runs requests, in bounded numbers and to a bounded depth."""
 
     def __init__(
-        self,
-        sandbox: Sandbox,
-        toolbox: Toolbox,
-        http: HttpAccess,
-        settings: RuntimeSettings,
-        room: Room,
+        self, sandbox: Sandbox, toolbox: Toolbox, http: HttpAccess, settings: RuntimeSettings, room: Room
     ) -> None:
         self._sandbox = sandbox
-        self._toolbox = toolbox
-        self._http = http
-        self._settings = settings
+        self.toolbox = toolbox
+        self.http = http
+        self.settings = settings
         self._guest_settings = asdict(settings.guest)
         self._room = room
         self._limits = replace(settings.limits or Limits(), memory_bytes=room.memory_bytes)
-        self._overlaps = overlaps(sandbox)
+        self.overlaps = overlaps(sandbox)
         self._places = places_of(sandbox)
 
     async def run(
@@ -302,22 +279,13 @@ class Engine:
         if depth >= self._room.levels:
             raise TooDeepError(self._room.levels - 1)
         limits = self._limits
-        if timeout_s is not None and self._settings.limits is None:
+        if timeout_s is not None and self.settings.limits is None:
             limits = replace(limits, wall_s=timeout_s)
-        clock = Clock(longest_stop_s=self._settings.longest_wait_s)
-        host = Host(
-            self._toolbox,
-            self._http,
-            self._settings,
-            situation,
-            run_below=partial(self.run, depth=depth + 1),
-            overlaps=self._overlaps,
-            clock=clock,
-            waiting=waiting,
-        )
+        clock = Clock(longest_stop_s=self.settings.longest_wait_s)
+        host = Host(self, situation, depth=depth, clock=clock, waiting=waiting)
         whole = {
             "version": VERSION,
-            "tools": self._toolbox.names(situation.mocks),
+            "tools": self.toolbox.names(situation.mocks),
             "settings": self._guest_settings,
             **request,
         }
@@ -327,7 +295,7 @@ class Engine:
             situation.session,
             depth,
             self._room,
-            longest_wait_s=self._settings.longest_wait_s,
+            longest_wait_s=self.settings.longest_wait_s,
             waiting=waiting,
         ):
             try:

@@ -138,7 +138,8 @@ _SHOWN: Final = {"type": 200, "message": 10_000, "traceback": 40_000}
 """Of a failure, how many characters are kept: more than an honest process sends."""
 _MOST_CHANGES: Final = 10_000
 """Variables that a run changes: storing takes its time for each."""
-_WHILE_OPTIONAL: Final = ("llm_request", "llm_response", "args", "tool_response", "actions", "response")
+MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")
+"""What callbacks are about, and may change in place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +218,7 @@ class Answer:
     overridden_by: int | None = None
     delta: Delta = field(default_factory=lambda: Delta(changed={}, removed=[]))
     changed: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """``llm_request``, ``llm_response``, ``args`` and ``tool_response`` that code changed in place."""
+    """Those of `MAY_CHANGE` that code changed in place."""
     actions: dict[str, Any] | None = None
     warnings: Sequence[str] = ()
     error: RunFailure | None = None
@@ -230,7 +231,7 @@ class Answer:
             SandboxProtocolError: *frame* is not a valid answer.
         """
         delta = _delta(frame)
-        for name in _WHILE_OPTIONAL:
+        for name in (*MAY_CHANGE, "actions", "response"):
             if frame.get(name) is not None:
                 _field(frame, name, dict)
         error = None
@@ -247,11 +248,7 @@ class Answer:
             overridden_by=_field(frame, "overridden_by", int) if override else None,
             state=delta.applied_to(before),
             delta=delta,
-            changed={
-                name: frame[name]
-                for name in ("llm_request", "llm_response", "args", "tool_response")
-                if frame.get(name) is not None
-            },
+            changed={name: frame[name] for name in MAY_CHANGE if frame.get(name) is not None},
             actions=frame.get("actions"),
             warnings=_texts(frame, "warnings"),
             error=error,

@@ -14,15 +14,9 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.logs import NoteRun
-from gcp_adk_store.ces.host.results import Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
+from gcp_adk_store.ces.host.results import MAY_CHANGE, Answer, CallbackRun, Delta, Reply, RunFailure, ToolRun
 from gcp_adk_store.ces.host.session_context import to_object
-from gcp_adk_store.ces.host.session_runs import (
-    Done,
-    LateRuns,
-    Opened,
-    SessionRuns,
-    Work,
-)
+from gcp_adk_store.ces.host.session_runs import LateRuns, Opened, SessionRuns, Work
 from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKeyLike
 from gcp_adk_store.ces.host.toolbox import (
     Invocation,
@@ -46,8 +40,6 @@ from gcp_adk_store.ces.tools.declarations import (
     by_name,
 )
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
-
-_MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")
 
 
 def callback_request(
@@ -90,14 +82,6 @@ def _without_classes(subject: Any) -> Any:
         return subject
     config = subject.config.model_copy(update={"response_schema": TypeAdapter(schema).json_schema()})
     return subject.model_copy(update={"config": config})
-
-
-def subjects_after(request: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    """Return the subjects after the callbacks, and the names of those that they ``changed``."""
-    return {
-        **{name: answer.changed.get(name, request.get(name)) for name in _MAY_CHANGE},
-        "changed": frozenset(answer.changed),
-    }
 
 
 PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
@@ -220,9 +204,8 @@ class PythonRuntime:
         """
         callee = self._toolbox.callees.get(name)
         if callee is None:
-            raise InvalidInputError(
-                f"unknown tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
-            )
+            known = ", ".join(sorted(self._toolbox.callees))
+            raise InvalidInputError(f"unknown tool {name[:100]!r}; known: {known}")
         given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, options)
         tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")
@@ -292,14 +275,15 @@ class PythonRuntime:
             about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
             return await self._engine.run({**request, "context": about}, opened.situation)
 
-        done = await self._sessions.run(invocation, work)
-        answer = done.ran.answer
+        answer, fields = await self._sessions.run(invocation, work)
+        after: dict[str, Any] = {name: answer.changed.get(name, request.get(name)) for name in MAY_CHANGE}
         return CallbackRun(
-            **done.fields(),
+            **fields,
             kind=request["callback"],
             override=None if answer.overridden_by is None else answer.result,
             overridden_by=answer.overridden_by,
-            **subjects_after(request, answer),
+            **after,
+            changed=frozenset(answer.changed),
         )
 
     async def close(self) -> None:
@@ -326,7 +310,7 @@ class PythonRuntime:
 
     async def _run_tool(self, tool: PythonTool, invocation: Invocation, work: Work) -> ToolRun:
         if tool.execution == "SYNCHRONOUS":
-            return _tool_run(await self._sessions.run(invocation, work), invocation)
+            return _tool_run(invocation, *await self._sessions.run(invocation, work))
         opened = await self._sessions.open(invocation)
         late = self._late.begin(tool.name, invocation, self._finish(tool.name, invocation, opened, work))
         return ToolRun(
@@ -355,14 +339,13 @@ class PythonRuntime:
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
                 return _failed(failure_of(exc), opened)
 
-        done = await self._sessions.finish_late(invocation, name, opened, with_response)
-        return _tool_run(done, invocation)
+        return _tool_run(
+            invocation, *await self._sessions.finish_late(invocation, name, opened, with_response)
+        )
 
 
-def _tool_run(done: Done, invocation: Invocation) -> ToolRun:
-    return ToolRun(
-        **done.fields(), response=done.ran.answer.response, function_call_id=invocation.function_call_id
-    )
+def _tool_run(invocation: Invocation, answer: Answer, fields: dict[str, Any]) -> ToolRun:
+    return ToolRun(**fields, response=answer.response, function_call_id=invocation.function_call_id)
 
 
 def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Ran:

@@ -125,29 +125,8 @@ class Opened:
 Work: TypeAlias = Callable[[Opened], Awaitable[Ran]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
-    """What became of a run, and its event."""
-
-    ran: Ran
-    warnings: Sequence[str]
-    invocation_id: str
-    event_id: str | None
-    duration_s: float
-
-    def fields(self) -> dict[str, Any]:
-        """Return the fields that all results have."""
-        return {
-            "error": self.ran.answer.error,
-            "variables": self.ran.answer.state,
-            "stdout": self.ran.stdout,
-            "warnings": tuple(self.warnings),
-            "calls": tuple(self.ran.calls),
-            "actions": self.ran.answer.actions,
-            "event_id": self.event_id,
-            "invocation_id": self.invocation_id,
-            "duration_s": self.duration_s,
-        }
+Done: TypeAlias = tuple[Answer, dict[str, Any]]
+"""What became of a run, and the fields that all results have."""
 
 
 @dataclass(slots=True)
@@ -189,9 +168,9 @@ class SessionRuns:
                         "%s on %s runs again: another writer was first", invocation.what, invocation.key
                     )
                     continue
-                done = self._done(invocation, opened, ran, event_id, started)
-                self._note(invocation, ran, done.warnings)
-                return done
+                answer, fields = self._done(invocation, opened, ran, event_id, started)
+                self._note(invocation, ran, fields["warnings"])
+                return answer, fields
         raise AssertionError("unreachable")
 
     @asynccontextmanager
@@ -351,7 +330,6 @@ class SessionRuns:
         self, invocation: Invocation, opened: Opened, ran: Ran, event_id: str | None, started: float
     ) -> Done:
         duration_s = time.monotonic() - started
-        fading = fleeting([*ran.answer.delta.changed])
         logger.info(
             "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
             invocation.what,
@@ -363,20 +341,22 @@ class SessionRuns:
             len(ran.calls),
             len(ran.stdout),
         )
-        return Done(
-            ran=ran,
-            warnings=(
+        lasting = "lasts only for this run, because ADK does not store it"
+        return ran.answer, {
+            "error": ran.answer.error,
+            "variables": ran.answer.state,
+            "stdout": ran.stdout,
+            "warnings": (
                 *opened.warnings,
                 *ran.warnings,
-                *(
-                    f"the variable {name!r} lasts only for this run, because ADK does not store it"
-                    for name in fading
-                ),
+                *(f"the variable {name!r} {lasting}" for name in fleeting([*ran.answer.delta.changed])),
             ),
-            invocation_id=invocation.invocation_id,
-            event_id=event_id,
-            duration_s=duration_s,
-        )
+            "calls": tuple(ran.calls),
+            "actions": ran.answer.actions,
+            "event_id": event_id,
+            "invocation_id": invocation.invocation_id,
+            "duration_s": duration_s,
+        }
 
 
 def _require_new(session: Session, invocation: Invocation) -> None:

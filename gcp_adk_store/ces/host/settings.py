@@ -1,6 +1,6 @@
 """The settings of a runtime, and the key of a session."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -55,6 +55,7 @@ SessionKeyLike: TypeAlias = SessionKey | str
 
 
 _MIB: Final = 1024 * 1024
+_AT_LEAST_ONE: Final = frozenset({"sandboxes_at_once", "sandboxes_per_session", "waiting_per_session"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,26 +114,10 @@ class RuntimeSettings:
     ``custom_metadata``. Whoever reads the events sees them, so the default is 0."""
 
     def __post_init__(self) -> None:
-        least = {
-            "recent_events": 0,
-            "history_bytes": 0,
-            "session_variables_bytes": 0,
-            "user_variables_bytes": 0,
-            "app_variables_bytes": 0,
-            "variables_per_scope": 0,
-            "reruns_on_conflict": 0,
-            "uncollected_characters": 0,
-            "sandboxes_at_once": 1,
-            "sandboxes_per_session": 1,
-            "longest_wait_s": 0,
-            "waiting_per_session": 1,
-            "max_depth": 0,
-            "stored_log_characters": 0,
-        }
-        for name, number in least.items():
-            value = getattr(self, name)
-            if value is not None and value < number:
-                raise InvalidInputError(f"{name} must be at least {number}, not {value}")
+        for each in fields(self):
+            value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
+            if isinstance(value, int | float) and value < least:
+                raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
         names: object = self.shared_variables  # a caller without types may give anything
         if not isinstance(names, tuple) or not all(map(_is_shareable, names)):
             raise InvalidInputError(
