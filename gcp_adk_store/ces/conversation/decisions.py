@@ -272,13 +272,6 @@ def require_fitting(ran: Run) -> None:
         raise TurnFailedError(FAILED_PRECONDITION, ran.error.message)
 
 
-def require_success(ran: Run, what: str) -> None:
-    """Raise the TurnFailedError that ends the turn if the code of a callback, which is *what*, failed."""
-    require_fitting(ran)
-    if ran.error is not None:
-        raise TurnFailedError(CALLBACK_FAILED, f"{what}: {ran.error}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
     """A call of a function in a turn, and its response."""

@@ -13,20 +13,11 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from typing_extensions import override
 
-from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, TransferRule, guardrails_of
+from gcp_adk_store.ces.apps.agents import GuardrailSpec, TransferRule, guardrails_of
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
-from gcp_adk_store.ces.conversation.decisions import (
-    CALLBACK_FAILED,
-    USER,
-    Condition,
-    TurnFailedError,
-    in_force,
-    require_success,
-)
+from gcp_adk_store.ces.conversation.decisions import USER, Condition, in_force
 from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
-from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import SessionKey
-from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
     MockConfig,
@@ -304,38 +295,3 @@ class GuardrailTriggeredError(Exception):
     def __init__(self, guardrail: GuardrailSpec, reason: str) -> None:
         super().__init__(f"{guardrail.name}: {reason}")
         self.guardrail, self.reason = guardrail, reason
-
-
-async def guard(
-    program: Program,
-    runtime: PythonRuntime,
-    agent: AgentSpec,
-    kind: str,
-    key: SessionKey,
-    *,
-    subjects: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> None:
-    """Run the callbacks of *kind* of the guardrails of *agent*, in order, until one triggers.
-
-    *subjects* are what the callbacks are about, *options* those of each run.
-
-    Raises:
-        GuardrailTriggeredError: one has triggered.
-        TurnFailedError: the code of one failed.
-        SandboxUnavailableError: no code can be run here.
-    """
-    for guardrail in program.guardrails.get(agent.folder, ()):
-        code = program.guardrail_code.get((guardrail.folder, f"{kind}_guardrail"))
-        if code is None:
-            continue
-        what = f"{kind} of the guardrail {guardrail.name}"
-        try:
-            ran = await runtime.run_callback(f"{kind}_guardrail", code, key, **subjects, **options)
-        except SandboxUnavailableError:
-            raise
-        except SandboxError as exc:
-            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {exc}") from exc
-        require_success(ran, what)
-        if ran.override is not None:
-            raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))

@@ -24,16 +24,16 @@ from gcp_adk_store.ces.conversation.decisions import (
     TurnFailedError,
     calls_of,
     require_fitting,
-    require_success,
 )
 from gcp_adk_store.ces.conversation.models import whole_response
-from gcp_adk_store.ces.conversation.program import GuardrailTriggeredError, HeldSession, Program, guard
+from gcp_adk_store.ces.conversation.program import GuardrailTriggeredError, HeldSession, Program
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
 from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.tools.declarations import CodeFile
 from gcp_adk_store.errors import InvalidInputError
 
 MOST_TRANSFERS: Final = 10
@@ -126,13 +126,19 @@ class Turn:
         return self._hold(self._event(content, error_code=code, error_message=str(exc)[:MOST_SAID]))
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
-        """Ask the agent's guardrails; raise if one triggers."""
-        key, options = self.held.key, self._options()
-        try:
-            await guard(self.program, self.runtime, self.agent, kind, key, subjects=subjects, options=options)
-        except TurnFailedError:
-            self._withhold()  # nobody has judged it
-            raise
+        """Ask the agent's guardrails, in order; raise a GuardrailTriggeredError if one triggers."""
+        for guardrail in self.program.guardrails.get(self.agent.folder, ()):
+            code = self.program.guardrail_code.get((guardrail.folder, f"{kind}_guardrail"))
+            if code is None:
+                continue
+            what = f"{kind} of the guardrail {guardrail.name}"
+            try:
+                ran = await self._ran(f"{kind}_guardrail", code, what, subjects)
+            except TurnFailedError:
+                self._withhold()  # nobody has judged it
+                raise
+            if ran.override is not None:
+                raise GuardrailTriggeredError(guardrail, str(ran.override.get("reason", "")))
 
     async def _guarded(self, guardrail: GuardrailSpec, reason: str) -> AsyncIterator[Event]:
         """Yield what *guardrail* does in place of the agent's answer."""
@@ -318,16 +324,25 @@ class Turn:
         code = self.program.callbacks.get((self.agent.folder, kind))
         if not code:
             return None
+        ran = await self._ran(kind, code, f"{kind} of {self.agent.name}", subjects)
+        wanted = (ran.actions or {}).get("transferToAgent")
+        if wanted and (target := self.program.app.agent(str(wanted))):
+            self._next = target
+        return ran
+
+    async def _ran(
+        self, kind: str, code: CodeFile | tuple[CodeFile, ...], what: str, subjects: Mapping[str, Any]
+    ) -> CallbackRun:
+        """Run callbacks, called *what*, about *subjects*; raise a TurnFailedError if their code fails."""
         try:
             ran = await self.runtime.run_callback(kind, code, self.held.key, **subjects, **self._options())
         except SandboxUnavailableError:
             raise
         except SandboxError as exc:
-            raise TurnFailedError(CALLBACK_FAILED, f"{kind} of {self.agent.name}: {exc}") from exc
-        require_success(ran, f"{kind} of {self.agent.name}")
-        wanted = (ran.actions or {}).get("transferToAgent")
-        if wanted and (target := self.program.app.agent(str(wanted))):
-            self._next = target
+            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {exc}") from exc
+        require_fitting(ran)
+        if ran.error is not None:
+            raise TurnFailedError(CALLBACK_FAILED, f"{what}: {ran.error}")
         return ran
 
     def _options(self) -> dict[str, Any]:
