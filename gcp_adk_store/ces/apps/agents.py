@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
-from gcp_adk_store.ces.tools.openapi import identifier
+from gcp_adk_store.ces.tools.openapi import operation_names
 
 _TO_CHILD: Final = "PARENT_TO_CHILD"
 _TO_PARENT: Final = "CHILD_TO_PARENT"
@@ -209,7 +209,6 @@ def guardrails_of(
     return tuple(found.values())
 
 
-_METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 _KINDS: Final = {
     "agentTool": "another agent",
     "clientFunction": "a function of the client",
@@ -269,15 +268,7 @@ class Toolset:
     @property
     def tool_names(self) -> frozenset[str]:
         """How code calls its operations: ``{name}_{operationId}``, else by method and path."""
-        paths = self.spec.get("paths")
-        described = frozenset(
-            f"{self.name}_{identifier(named)}"
-            for path, operations in (paths.items() if isinstance(paths, dict) else ())
-            for method, operation in (operations.items() if isinstance(operations, dict) else ())
-            if method in _METHODS and isinstance(operation, dict)
-            for named in (str(operation.get("operationId") or f"{method}_{identifier(str(path))}"),)
-        )
-        return described | self.listed
+        return self.listed | {f"{self.name}_{each}" for each in operation_names(self.spec)}
 
     @property
     def names(self) -> frozenset[str]:

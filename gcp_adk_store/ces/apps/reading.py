@@ -17,7 +17,6 @@ callbacks are in the order of their folders. A folder of ``{tool}.py`` files is 
 """
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +53,7 @@ from gcp_adk_store.ces.apps.files import (
 )
 from gcp_adk_store.ces.apps.findings import finding
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
-from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, CALLBACKS, Callback
+from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.errors import InvalidInputError
 
@@ -67,7 +66,6 @@ _EXTRA_CALLS: Final = (
     "extraToolCallBehavior",
 )
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
-_DEFINED: Final = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
 
 
 def read_app(
@@ -125,14 +123,10 @@ class _Reading(Files):
         place = root / "tools" if (root / "tools").is_dir() else root
         for each in folders(place):
             self._add_tool(each, tools, others)
-        files = [
-            path
-            for path in sorted(place.glob("*.py"))
-            if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
-        ]
-        alone = {path: callback for path in files if (callback := _callback_of(path))}
         tools += [
-            ToolCode(name=path.stem, path=path, asynchronous=False) for path in files if path not in alone
+            ToolCode(name=path.stem, path=path, asynchronous=False)
+            for path in place.glob("*.py")
+            if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
         ]
         toolsets = [
             found for each in folders(root / "toolsets") if (found := self._toolset(each, environment))
@@ -149,10 +143,6 @@ class _Reading(Files):
         ]
         self.unlike += unlike_of_app(config)
         model = config.get("modelSettings")
-        callbacks += [
-            CallbackCode(agent="", callback=callback, path=path, disabled=False)
-            for path, callback in alone.items()
-        ]
         return AgentApp(
             folder=root,
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
@@ -353,16 +343,6 @@ class _Reading(Files):
                 if isinstance(schema, dict) and "default" in schema:
                     variables[each["name"]] = schema["default"]
         return variables
-
-
-def _callback_of(path: Path) -> Callback | None:
-    """Return which callback a file among tools is; None of a tool, and where it cannot be read."""
-    try:
-        defined = _DEFINED.findall(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError):
-        return None
-    found = (cast("Callback", kind) for kind in CALLBACKS if f"{kind}_callback" in defined)
-    return next(found, None)
 
 
 def _called(path: Path) -> list[str]:

@@ -118,7 +118,7 @@ class PythonRuntime:
         session_service: BaseSessionService,
         *,
         artifact_service: BaseArtifactService | None = None,
-        tools: Mapping[str, Tool | str] | Iterable[Tool] = (),
+        tools: Iterable[Tool] = (),
         http: HttpPolicy | None = None,
         sandbox: Sandbox | str | None = None,
         settings: RuntimeSettings | None = None,
@@ -130,7 +130,7 @@ class PythonRuntime:
         Args:
             session_service: The service of the sessions: this library's, or any of ADK's.
             artifact_service: The service of the files that ``context.user_content`` may refer to.
-            tools: The tools of code and of models; a text in a mapping is the code of a Python tool.
+            tools: The tools of code and of models.
             http: The hosts that requests may reach; by default none.
             sandbox: ``bubblewrap`` (the default), ``inprocess``, which does not isolate the code, or a
                 sandbox to borrow, which stays open on :meth:`close`. Runtimes that borrow the same
@@ -152,11 +152,6 @@ class PythonRuntime:
         self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
         self._sessions = SessionRuns(session_service, artifact_service, settings, note_run)
         self._late = LateRuns(per_session=settings.waiting_per_session)
-
-    @property
-    def tool_names(self) -> tuple[str, ...]:
-        """Every name that ``tools.X`` may have, sorted."""
-        return tuple(self._toolbox.names())
 
     async def run_tool(
         self,

@@ -10,7 +10,7 @@ from gcp_adk_store.ces.guest.contract import Code
 from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
-from gcp_adk_store.ces.tools.parameters import Authentication, SessionValues
+from gcp_adk_store.ces.tools.parameters import SessionValues
 from gcp_adk_store.errors import InvalidInputError
 
 
@@ -198,14 +198,19 @@ class OperationTool:
 
     name: str
     operation: Operation
-    headers: Mapping[str, str] = field(repr=False)
-    authentication: Authentication | None = None
-    fake: FakeTools | None = field(default=None, repr=False)
+    tool: OpenApiTool
+    """What it is of."""
 
     @property
     def description(self) -> str:
         """What the document says of it."""
         return self.operation.description
+
+    @property
+    def fake(self) -> FakeTools | None:
+        """Code that answers in its place."""
+        fake: FakeTools | None = self.tool.fake
+        return fake
 
     def request(self, args: Mapping[str, Any], session: SessionValues) -> Outgoing:
         """Return the request for *args*, with what its toolset authenticates itself by.
@@ -214,10 +219,11 @@ class OperationTool:
             ArgumentsError: an argument is missing, unknown, or does not fit its place.
             CredentialMissingError: the credential is missing.
         """
-        if self.authentication is None:
-            return self.operation.request(args, self.headers, session)
-        headers, params = self.authentication.sent(session)
-        outgoing = self.operation.request(args, {**self.headers, **headers}, session)
+        headers, authentication = self.tool.headers, self.tool.authentication
+        if authentication is None:
+            return self.operation.request(args, headers, session)
+        more, params = authentication.sent(session)
+        outgoing = self.operation.request(args, {**headers, **more}, session)
         return replace(outgoing, params=[*(outgoing.params or ()), *params] or None)
 
 
@@ -225,42 +231,29 @@ Tool: TypeAlias = PythonTool | OpenApiTool | MockTool
 Callee: TypeAlias = PythonTool | OperationTool | MockTool
 
 
-def by_name(tools: Mapping[str, Tool | str] | Iterable[Tool]) -> dict[str, Callee]:
-    """Return what can be called, by the name that code calls it by; a text is the code of a Python tool.
+def by_name(tools: Iterable[Tool]) -> dict[str, Callee]:
+    """Return what can be called, by the name that code calls it by.
 
     Raises:
-        InvalidInputError: two have one name, or a name is not the tool's.
+        InvalidInputError: two have one name, or one is no tool.
     """
     found: dict[str, Callee] = {}
-    pairs = tools.items() if isinstance(tools, Mapping) else ((None, tool) for tool in tools)
-    for key, given in pairs:
-        for callee in _callees(key, given):
+    for tool in tools:
+        for callee in _callees(tool):
             if callee.name in found:
                 raise InvalidInputError(f"two tools have the name {callee.name!r}; rename one")
             found[callee.name] = callee
     return found
 
 
-def _callees(key: str | None, tool: Tool | str) -> list[Callee]:
+def _callees(tool: Tool) -> list[Callee]:
     match tool:
-        case str() if key is not None:
-            return [PythonTool(name=key, code=tool)]
         case OpenApiTool():
             return [
-                OperationTool(
-                    name=name,
-                    operation=operation,
-                    headers=tool.headers,
-                    authentication=tool.authentication,
-                    fake=tool.fake,
-                )
+                OperationTool(name=name, operation=operation, tool=tool)
                 for name, operation in tool.operations.items()
             ]
         case PythonTool() | MockTool():
-            if key not in {None, tool.name}:
-                raise InvalidInputError(
-                    f"the tool {tool.name!r} is given under the name {key!r}; use one name"
-                )
             return [tool]
         case _:
             raise InvalidInputError(

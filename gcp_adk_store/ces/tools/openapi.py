@@ -8,11 +8,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx
-import yaml
 
 from gcp_adk_store.ces.http.fetching import Outgoing, header_fault
 from gcp_adk_store.ces.tools.parameters import (
@@ -192,27 +190,26 @@ class OpenApiTool:
     @classmethod
     def from_spec(
         cls,
-        spec: Mapping[str, Any] | str | Path,
+        document: Mapping[str, Any],
         *,
         display_name: str | None = None,
         server: str | None = None,
         headers: Mapping[str, str] | None = None,
         authentication: Authentication | None = None,
     ) -> Self:
-        """Return the tool of a document, or of a file of JSON or YAML that holds one.
+        """Return the tool of a document.
 
         Args:
-            spec: The document, or the path of its file.
+            document: As JSON or YAML has it.
             display_name: By default the document's title, as an identifier.
             server: URL that the paths follow; by default the document's first one.
             headers: Sent with each request.
             authentication: Sent with each request too.
 
         Raises:
-            InvalidInputError: the document cannot be read, or has no operation that can be called.
+            InvalidInputError: *document* is malformed, or has no operation that can be called.
         """
-        document = _read(spec)
-        title = _mapping(document.get("info"), "info").get("title", "")
+        title = _mapping(_mapping(document, "its root").get("info"), "info").get("title", "")
         name = display_name or identifier(str(title))
         if not name:
             raise InvalidInputError("the OpenAPI document has no title; give a display_name")
@@ -230,14 +227,17 @@ class OpenApiTool:
         )
 
 
-def _read(spec: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
-    if isinstance(spec, Mapping):
-        return spec
-    try:
-        text = Path(spec).read_text(encoding="utf-8")
-        return _mapping(yaml.safe_load(text), str(spec))  # JSON is YAML
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
-        raise InvalidInputError(f"{spec} cannot be read as an OpenAPI document: {exc}") from exc
+def operation_names(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the operations of *document*; what is malformed has none."""
+    paths = document.get("paths")
+    for path, item in paths.items() if isinstance(paths, Mapping) else ():
+        for method, told in item.items() if isinstance(item, Mapping) else ():
+            if method in _METHODS and isinstance(told, Mapping):
+                yield _name(told, method, str(path))
+
+
+def _name(told: Mapping[str, Any], method: str, path: str) -> str:
+    return identifier(str(told.get("operationId") or f"{method}_{identifier(path)}"))
 
 
 def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
@@ -284,7 +284,7 @@ def _operation(
     except UnfillableError as exc:
         of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
     return Operation(
-        name=identifier(str(told.get("operationId") or f"{method}_{identifier(path)}")),
+        name=_name(told, method, path),
         method=method,
         path=path,
         server=_absolute(server) if server else _server(told, item, document),

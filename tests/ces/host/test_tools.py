@@ -103,15 +103,6 @@ async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> N
     assert "max_depth" in run.result
 
 
-@pytest.mark.parametrize("tools", [{"double": DOUBLE.code}, {"double": DOUBLE}, [DOUBLE]])
-async def test_tools_are_given_by_name_or_one_by_one(tools: Any, make: MakeRuntime) -> None:
-    """A text is the code of a Python tool."""
-    runtime = make(tools=tools)
-
-    assert runtime.tool_names == ("double",)
-    assert await result_of(runtime, 'return tools.double({"n": 1}).json()["result"]') == 2
-
-
 @pytest.mark.parametrize("tools", [[DOUBLE, DOUBLE], {"treble": DOUBLE}, [3]])
 def test_tools_that_do_not_fit_together_are_refused(tools: Any, make: MakeRuntime) -> None:
     """At once."""

@@ -308,17 +308,3 @@ def test_code_that_no_parser_bears_is_a_finding_or_none(app: Path, code: str) ->
     write(app, {"tools/first/python_function/python_code.py": code})
 
     assert {"CES002", "CES104", "CES101"} >= {code for code, *_ in codes(app)}
-
-
-def test_a_callback_among_files_of_tools_is_a_callback(tmp_path: Path) -> None:
-    """Of the kind that its function says; what only calls itself so is a tool."""
-    write(
-        tmp_path,
-        {"greet.py": "def before_agent_callback(callback_context: CallbackContext) -> None:\n    pass\n"},
-    )
-    write(tmp_path, {"look_up.py": TOOL.format(name="look_up")})
-    app = read_app(tmp_path)
-
-    assert ["look_up"] == [tool.name for tool in app.tools]
-    assert [("before_agent", "greet.py")] == [(each.callback, each.path.name) for each in app.callbacks]
-    assert [] == codes(tmp_path)
