@@ -1,7 +1,7 @@
 """Read the files of an app, and what they say of its behaviour, within bounds."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -196,42 +196,3 @@ def seconds_of(duration: Any) -> float | None:
     except ValueError:
         return None
     return seconds if text.endswith(_SECONDS) and 0 < seconds < float("inf") else None
-
-
-def fake_of(config: Mapping[str, Any]) -> str | None:
-    """Return the path of the fake of a tool or a toolset; None if it has none, or does not use it."""
-    fake = config.get("toolFakeConfig")
-    code = member(fake, "codeBlock", "pythonCode")
-    return code if isinstance(code, str) and member(fake, "enableFakeMode") is True else None
-
-
-def uses_fakes(config: Mapping[str, Any]) -> bool:
-    """Return whether golden conversations of the app call fakes instead of tools."""
-    return bool(member(config, "evaluationSettings", "goldenEvaluationToolCallBehaviour") == "FAKE")
-
-
-def unlike_of_app(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the configuration of an app asks for, and what happens here instead."""
-    settings = config.get("errorHandlingSettings")
-    if (
-        member(settings, "errorHandlingStrategy") == "FALLBACK_RESPONSE"
-        and not error_handling_of(config).says
-    ):
-        yield (
-            "the app has no customFallbackMessages, and only the platform has its own: if the model fails, "
-            "the turn fails here"
-        )
-
-
-def unlike_of_toolset(config: Mapping[str, Any], name: str) -> Iterator[str]:
-    """Yield the same of a toolset."""
-    if member(config, "mcpToolset", "customHeaders"):
-        yield f"the customHeaders of {name} are not sent: tools of an MCP server run on the platform alone"
-    if seconds_of(config.get("timeout")) is not None:
-        yield f"the timeout of {name} does not count: its requests have HttpPolicy.timeout_s, 10 s by default"
-
-
-def unlike_of_callback(config: Mapping[str, Any], what: str) -> Iterator[str]:
-    """Yield the same of a callback, which is called *what*."""
-    if config.get("proactiveExecutionEnabled") is True and config.get("disabled") is not True:
-        yield f"{what} runs once for each response here: models are not streamed, and have no parts before it"

@@ -42,14 +42,9 @@ from gcp_adk_store.ces.apps.files import (
     Files,
     config_file,
     error_handling_of,
-    fake_of,
     folders,
     member,
     seconds_of,
-    unlike_of_app,
-    unlike_of_callback,
-    unlike_of_toolset,
-    uses_fakes,
 )
 from gcp_adk_store.ces.apps.findings import finding
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
@@ -65,6 +60,8 @@ _EXTRA_CALLS: Final = (
     "toolMatchingSettings",
     "extraToolCallBehavior",
 )
+_GOLDEN_CALLS: Final = ("evaluationSettings", "goldenEvaluationToolCallBehaviour")
+_FALLBACK: Final = "FALLBACK_RESPONSE"
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
 
 
@@ -141,7 +138,12 @@ class _Reading(Files):
             for each in guardrails
             if each.enabled and each.folder not in with_code
         ]
-        self.unlike += unlike_of_app(config)
+        errors = error_handling_of(config)
+        if member(config, "errorHandlingSettings", "errorHandlingStrategy") == _FALLBACK and not errors.says:
+            self.unlike.append(
+                "the app has no customFallbackMessages, and only the platform has its own: if the model "
+                "fails, the turn fails here"
+            )
         model = config.get("modelSettings")
         return AgentApp(
             folder=root,
@@ -162,8 +164,8 @@ class _Reading(Files):
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),
             allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
-            errors=error_handling_of(config),
-            uses_fakes=uses_fakes(config),
+            errors=errors,
+            uses_fakes=member(config, *_GOLDEN_CALLS) == "FAKE",
             unlike_platform=tuple(dict.fromkeys(self.unlike)),
             problems=tuple(dict.fromkeys(self.problems)),
         )
@@ -202,10 +204,11 @@ class _Reading(Files):
             )
 
     def _fake(self, config: Mapping[str, Any], name: str) -> Path | None:
-        told = fake_of(config)
-        if told is None or not self.is_file(self.folder / told, f"the fake of {name}"):
+        """Return the code of the fake of a tool or a toolset; None if it has none, or does not use it."""
+        told = member(config, "toolFakeConfig", "codeBlock", "pythonCode")
+        if not isinstance(told, str) or member(config, "toolFakeConfig", "enableFakeMode") is not True:
             return None
-        return self.folder / told
+        return self.folder / told if self.is_file(self.folder / told, f"the fake of {name}") else None
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
         config = self.config(folder / folder.name)
@@ -213,7 +216,15 @@ class _Reading(Files):
         for each in (folder.name, name):
             config = merged(config, member(environment, "toolsets", each))
         fake = self._fake(config, name)
-        self.unlike += unlike_of_toolset(config, name)
+        if member(config, "mcpToolset", "customHeaders"):
+            self.unlike.append(
+                f"the customHeaders of {name} are not sent: tools of an MCP server run on the platform alone"
+            )
+        if seconds_of(config.get("timeout")) is not None:
+            self.unlike.append(
+                f"the timeout of {name} does not count: its requests have HttpPolicy.timeout_s, by default "
+                "10 s"
+            )
         declared = config.get("openApiToolset")
         schema = declared.get("openApiSchema") if isinstance(declared, dict) else None
         if not isinstance(declared, dict) or not isinstance(schema, str):
@@ -306,15 +317,18 @@ class _Reading(Files):
                     says = f"{callback} callback {number} has no pythonCode"
                     self.problem(config_file(folder / folder.name), says)
                 elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
-                    if callback == "after_model":
-                        self.unlike += unlike_of_callback(
-                            each, f"{callback} callback {number} of {folder.name}"
+                    is_disabled = each.get("disabled") is True
+                    streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
+                    if streams and not is_disabled:
+                        self.unlike.append(
+                            f"after_model callback {number} of {folder.name} runs once for each response "
+                            "here: models are not streamed, and have no parts before it"
                         )
                     yield CallbackCode(
                         agent=folder.name,
                         callback=cast("Callback", callback),
                         path=self.folder / code,
-                        disabled=each.get("disabled") is True,
+                        disabled=is_disabled,
                     )
 
     def _agent(self, folder: Path) -> AgentSpec:

@@ -1,7 +1,6 @@
 """Gather the names that user code finds: classes, functions, globals, and the module that has them all."""
 
 import importlib
-import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -106,13 +105,6 @@ def module_globals(names: dict[str, Any], settings: RunSettings) -> dict[str, An
     """Return those of *names* that are globals where *settings* hold, and names of typing beside them."""
     typed = {} if settings.strict_typing else {name: getattr(typing, name) for name in TYPING_NAMES}
     return {**typed, **names}
-
-
-@contextmanager
-def importable(modules: dict[str, types.ModuleType]) -> Iterator[None]:
-    """Make *modules* importable by name for a block."""
-    with entries(sys.modules, modules):
-        yield
 
 
 @contextmanager

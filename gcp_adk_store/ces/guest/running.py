@@ -8,7 +8,7 @@ must not overlap, for standard streams and modules are the process's.
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
@@ -30,7 +30,7 @@ from .contract import (
 from .first_runs import FIRST_REPLY, FIRST_RUNS
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, ToolCaller, Tools
 from .models import from_wire, plain, same_json, sendable, to_wire
-from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
+from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .source import Source, describe, finished, shown_in_tracebacks
 
 _MAX_WARNINGS: Final = 100
@@ -119,16 +119,11 @@ class Warnings:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def add(self, text: str) -> None:
-        """Keep *text* if it is new and the limit allows it."""
-        shown = sendable(text)
-        if shown not in self.texts and len(self.texts) < _MAX_WARNINGS:
-            self.texts.append(shown)
-
-    def add_all(self, texts: Iterable[str]) -> None:
-        """Keep each of *texts*."""
-        for text in texts:
-            self.add(text)
+    def add(self, *texts: str) -> None:
+        """Keep each of *texts* that is new, as far as the limit allows it."""
+        for shown in map(sendable, texts):
+            if shown not in self.texts and len(self.texts) < _MAX_WARNINGS:
+                self.texts.append(shown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,9 +173,9 @@ class Job:
         for source in sources:
             if error := source.unknown_tool(self.tools):
                 return self._failed(error)
-            self.warnings.add_all(source.doubts)
+            self.warnings.add(*source.doubts)
             if not self.settings.strict_typing:
-                self.warnings.add_all(source.missing_imports())
+                self.warnings.add(*source.missing_imports())
         calls = HostCalls(call_host)
         kept: list[str] = []
         printed = Capture(show or kept.append, self.settings.max_stdout_chars)
@@ -200,7 +195,8 @@ class Job:
         names = self._names(calls)
         actions = to_wire(self.variables.context.actions, "actions")
         answer = _empty(self.warnings)
-        with importable({name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
+        modules = {name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}
+        with entries(sys.modules, modules):
             if self.subjects is None:
                 answer["result"] = plain(self._call_tool(sources[0], names), "result")
                 answer["response"] = {"result": answer["result"]}

@@ -4,8 +4,7 @@ import ast
 import builtins
 import io
 import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,14 +108,12 @@ def lines_of(source: str) -> list[str]:
 
 def scan(tree: ast.Module) -> Scan:
     """Return what the code of *tree* names."""
-    names = Counter(bound_names(ast.walk(tree), of_runtime=False))
-    bound = set(names)
-    aliases = {alias: owner for alias, owner in _aliases(tree, bound) if names[alias] == 1}
+    bound = set(bound_names(ast.walk(tree), of_runtime=False))
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     used: dict[str, int] = {}
     tools = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound, aliases)):
+        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound)):
             tools.append(ToolName(owner=owner, name=node.attr, line=node.lineno))
         elif isinstance(node, ast.Name) and node.id in TYPING_NAMES - bound:
             used[node.id] = min(node.lineno, used.get(node.id, node.lineno))
@@ -124,25 +121,15 @@ def scan(tree: ast.Module) -> Scan:
     return Scan(functions=tuple(functions), tools=tuple(tools), missing_imports=tuple(sorted(used.items())))
 
 
-def _aliases(tree: ast.Module, bound: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield further names of the two globals, as in ``t = tools``, with the global."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                if owner := _owner(value, bound, {}):
-                    yield name, owner
-
-
-def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str | None:
+def _owner(node: ast.expr, bound: set[str]) -> str | None:
     """Return which of the two globals *node* is, or None; code that binds the name itself hides it."""
-    if isinstance(node, ast.Name) and node.id in aliases:
-        return aliases[node.id]
-    if isinstance(node, ast.Name) and node.id in OWNERS and node.id not in bound:
-        return node.id
-    if isinstance(node, ast.Attribute) and node.attr in OWNERS:
-        module = node.value
-        return node.attr if isinstance(module, ast.Name) and module.id in _MODULES else None
-    return None
+    match node:
+        case ast.Name(id=name) if name in OWNERS and name not in bound:
+            return name
+        case ast.Attribute(value=ast.Name(id=module), attr=name) if name in OWNERS and module in _MODULES:
+            return name
+        case _:
+            return None
 
 
 def bound_names(nodes: Iterable[ast.AST], *, of_runtime: bool = True) -> Iterator[str]:

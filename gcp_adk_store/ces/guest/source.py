@@ -4,6 +4,7 @@ import ast
 import builtins
 import inspect
 import linecache
+import sys
 import traceback
 import types
 import warnings
@@ -15,7 +16,7 @@ from typing import Any, Final, cast
 from .contract import Code, RunError, RunSettings
 from .host_calls import HostCallError, unknown_tool
 from .models import sendable
-from .namespace import entries, importable, module_globals
+from .namespace import entries, module_globals
 from .scanning import Scan, import_gate, lines_of, scan
 
 # What people read of an error; a frame that the sandbox sends has far more room.
@@ -185,7 +186,7 @@ class Source:
             # Pickle looks for the code's own classes in its module, by the gate too.
             gate = import_gate((*settings.importable, MODULE))
             namespace["__builtins__"] = {**vars(builtins), "__import__": gate}
-        with importable({MODULE: made}):
+        with entries(sys.modules, {MODULE: made}):
             exec(self.compiled, namespace)  # noqa: S102  # what this package is for
             yield namespace
 

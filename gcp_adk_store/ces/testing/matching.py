@@ -25,18 +25,12 @@ _STEP: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
-    wanted: str | int | None
-    """Key, index, or None for all of them."""
-    anywhere: bool
-
-
-@dataclass(frozen=True, slots=True)
 class JsonPath:
     """Where values are in a document."""
 
     text: str
-    steps: tuple[_Step, ...]
+    steps: tuple[tuple[str | int | None, bool], ...]
+    """Of each, the key, the index or None for all of them, and whether it is at any depth."""
 
     @classmethod
     def of(cls, text: str) -> "JsonPath":
@@ -51,11 +45,9 @@ class JsonPath:
             match = _STEP.match(rest, position)
             if match is None:
                 raise ValueError(f"the path {text!r} cannot be read at {rest[position:]!r}")
-            named = next(
-                (match[group] for group in ("name", "single", "double") if match[group] is not None), None
-            )
+            names = [match[group] for group in ("name", "single", "double") if match[group] is not None]
             index = None if match["index"] is None else int(match["index"])
-            steps.append(_Step(named if named is not None else index, anywhere=bool(match["every"])))
+            steps.append((names[0] if names else index, bool(match["every"])))
             position = match.end()
         if not text.strip():
             raise ValueError("the path is empty; $ names the whole document")
@@ -63,14 +55,14 @@ class JsonPath:
 
     def has(self, name: str) -> bool:
         """Whether it goes through what is called *name*."""
-        return any(step.wanted == name for step in self.steps)
+        return any(wanted == name for wanted, _ in self.steps)
 
     def find(self, document: Any) -> Any:
         """Return what is there in *document*: the value, a list of several, None for nothing."""
         found = [document]
-        for step in self.steps:
-            among = [below for each in found for below in _all_below(each)] if step.anywhere else found
-            found = [value for each in among for value in _matching(each, step.wanted)]
+        for wanted, anywhere in self.steps:
+            among = [below for each in found for below in _all_below(each)] if anywhere else found
+            found = [value for each in among for value in _matching(each, wanted)]
         return found if len(found) > 1 else next(iter(found), None)
 
 

@@ -24,10 +24,6 @@ class MockedCall:
     expected_args: Mapping[str, Any] = field(default_factory=dict)
     """What the arguments must have, at any depth; others may be there too."""
 
-    def fits(self, tool: str, args: Mapping[str, Any]) -> bool:
-        """Whether it answers the call of *tool* with *args*."""
-        return tool == self.tool and _has(args, self.expected_args)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockConfig:
@@ -66,7 +62,8 @@ class MockConfig:
 
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
         """Return the first answer that fits a call of *tool*, or None."""
-        return next((call for call in self.calls if call.fits(tool, args)), None)
+        fitting = (each for each in self.calls if each.tool == tool and _has(args, each.expected_args))
+        return next(fitting, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,21 +56,3 @@ def test_functions_are_those_of_the_module_in_order() -> None:
     source = "class C:\n    def m(self): ...\n\ndef b():\n    def inner(): ...\n\nasync def a(): ..."
 
     assert scan(ast.parse(source)).functions == ("b", "a")
-
-
-def test_other_names_of_tools_are_followed() -> None:
-    """Where a name has no other meaning anywhere in the code."""
-    source = """
-t = tools
-twice = tools
-def tool():
-    mine = ces_public.async_tools
-    t.one({})
-    mine.two({})
-    twice.three({})
-def other(twice):
-    pass
-"""
-    assert [("tools", "one"), ("async_tools", "two")] == [
-        (found.owner, found.name) for found in scan(ast.parse(source)).tools
-    ]
