@@ -1,6 +1,7 @@
 """Decide what a turn does next, and what it leads to."""
 
 import ast
+import json
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -281,6 +282,12 @@ class ToolUse:
     args: Mapping[str, Any]
     response: Mapping[str, Any] | None
     """None for a call without a response, such as that of ``end_session``."""
+
+    @property
+    def text(self) -> str:
+        """All of it in a line, for people."""
+        args, response = (json.dumps(e, ensure_ascii=False, default=str) for e in (self.args, self.response))
+        return f"{self.agent} calls {self.name} {args} -> {response}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

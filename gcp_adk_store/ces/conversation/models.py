@@ -22,6 +22,7 @@ from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, USER, ModelFa
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.toolbox import CALL_ID
+from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
 _MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")
@@ -91,27 +92,14 @@ def transfer_declaration(among: Sequence[AgentSpec]) -> dict[str, Any]:
     """Return the declaration of ``transfer_to_agent`` to one of *among*."""
     listed = "\n".join(f"- {each.name}: {each.description}".rstrip(": ") for each in among)
     name = {"type": "string", "enum": [each.name for each in among]}
-    return {
-        "name": TRANSFER,
-        "description": f"Hand the conversation over to another agent, which answers from now on:\n{listed}",
-        "parametersJsonSchema": {
-            "type": "object",
-            "properties": {"agent_name": name},
-            "required": ["agent_name"],
-        },
-    }
+    says = f"Hand the conversation over to another agent, which answers from now on:\n{listed}"
+    return declared(TRANSFER, says, {"agent_name": name}, ["agent_name"])
 
 
 def end_declaration() -> dict[str, Any]:
     """Return the declaration of ``end_session``."""
-    return {
-        "name": END_SESSION,
-        "description": "End the session.",
-        "parametersJsonSchema": {
-            "type": "object",
-            "properties": {"reason": {"type": "string"}, "session_escalated": {"type": "boolean"}},
-        },
-    }
+    properties = {"reason": {"type": "string"}, "session_escalated": {"type": "boolean"}}
+    return declared(END_SESSION, "End the session.", properties, [])
 
 
 @dataclass(frozen=True, slots=True)

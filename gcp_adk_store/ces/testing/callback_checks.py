@@ -206,7 +206,8 @@ class _File:
             why = wrong or f"pytest ended with {process.returncode}:\n{told}"
             says = (why, "later tests of this file did not run")
             self._outcomes.append(replace(self._begun, status="error", says=says))
-        return self._outcomes or [self._without_tests()]
+        no_test = "it has no test: write a function whose name begins with test_"
+        return self._outcomes or [Outcome.of_file(str(self.file), no_test)]
 
     async def _listen(self, channel: socket.socket) -> str | None:
         """Handle messages until the end; return why this process ended the tests, or None."""
@@ -328,16 +329,6 @@ class _File:
     def _outcome(self, told: object) -> Outcome:
         """Return the outcome that the process reports, always as one of this file."""
         return replace(_valid(_OUTCOME, told), path=str(self.file))
-
-    def _without_tests(self) -> Outcome:
-        return Outcome(
-            path=str(self.file),
-            line=1,
-            name="the file",
-            subject="",
-            status="error",
-            says=("it has no test: write a function whose name begins with test_",),
-        )
 
 
 def _functions(file: Path) -> int:

@@ -1,6 +1,5 @@
 """Run evaluations, and save a conversation as a golden one."""
 
-import json
 import re
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -236,12 +235,6 @@ def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
 def _lines(said: str, turn: ConversationTurn) -> list[str]:
     """Return *turn* as a transcript shows it."""
     lines = [f"user: {said}"]
-    lines += [
-        f"{use.agent} calls {use.name} {_json(use.args)} -> {_json(use.response)}" for use in turn.calls
-    ]
+    lines += [use.text for use in turn.calls]
     lines += [line for log in turn.logs for line in log.text.splitlines()]
     return [*lines, *(f"{author}: {text}" for author, text in turn.said)]
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

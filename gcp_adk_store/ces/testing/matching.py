@@ -140,6 +140,7 @@ OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 }
 """By name; each gets what is there and what is expected."""
 
+_SHOWN: Final = 300
 WITHOUT_VALUE: Final = frozenset({"is_null", "is_not_null"})
 
 
@@ -160,12 +161,12 @@ class Expectation:
         if OPERATORS[self.operator](actual, self.value):
             return None
         expected = "" if self.operator in WITHOUT_VALUE else f" {self.value!r}"
-        return f"{self.path.text} {self.operator}{expected}: it is {_shortly(actual)}"
+        return f"{self.path.text} {self.operator}{expected}: it is {shortly(repr(actual))}"
 
 
-def _shortly(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 300 else f"{shown[:300]}..."  # noqa: PLR2004  # a few lines of a terminal
+def shortly(text: str) -> str:
+    """Return the beginning of *text*: a few lines of a terminal."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 MATCH_TYPES: Final = frozenset({"semantic", "contains", "exact", "regexp", "ignore"})

@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import yaml
 from google.adk.sessions import InMemorySessionService, Session
@@ -42,6 +42,11 @@ class Outcome:
     stdout: str = ""
     """What the code printed."""
     duration_s: float = 0.0
+
+    @classmethod
+    def of_file(cls, path: str, says: str, *, line: int = 1) -> Self:
+        """Return the error of a file that has no test which could run."""
+        return cls(path=path, line=line, name="the file", subject="", status="error", says=(says,))
 
 
 _OUTCOMES: Final = 10_000
@@ -256,7 +261,7 @@ class ToolChecks(Checks):
                 try:
                     tests = read_tool_tests(file, str(file))
                 except MalformedTestError as exc:
-                    outcomes.append(malformed(exc))
+                    outcomes.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
                     continue
                 outcomes += [await self._outcome_of(test, runtime) for test in tests]
         return outcomes
@@ -334,10 +339,3 @@ def _is_of_error(expectation: Expectation) -> bool:
     value = expectation.value
     within = value.get("result", value) if isinstance(value, dict) else None
     return expectation.path.has("error") or (isinstance(within, dict) and "error" in within)
-
-
-def malformed(error: MalformedTestError) -> Outcome:
-    """Return the outcome of a malformed test file."""
-    return Outcome(
-        path=error.path, line=error.line, name="the file", subject="", status="error", says=(error.says,)
-    )

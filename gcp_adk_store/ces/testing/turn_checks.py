@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from gcp_adk_store.ces.conversation.decisions import ConversationTurn, ToolUse
 from gcp_adk_store.ces.guest.messages import TRANSFER
-from gcp_adk_store.ces.testing.matching import fits, has, is_equal, similarity, squeezed
+from gcp_adk_store.ces.testing.matching import fits, has, is_equal, shortly, similarity, squeezed
 
 _FUZZY: Final = 0.75
 """The similarity that ``fuzzy_match`` wants."""
-_SHOWN: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +161,8 @@ TYPES: Final[Mapping[str, TurnType]] = {
 
 
 def _json(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False, default=str))
+    return shortly(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def _shortly(value: Any) -> str:
-    return _cut(repr(value))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return shortly(repr(value))

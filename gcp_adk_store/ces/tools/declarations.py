@@ -283,13 +283,14 @@ def declaration_of(callee: Callee) -> dict[str, Any]:
             if operation.body is not None and not of_session.expression:
                 properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}
                 required += ["body"] if operation.body_required else []
-            return _declared(callee.name, callee.description, properties, required)
+            return declared(callee.name, callee.description, properties, required)
         case MockTool():
-            made = _declared(callee.name, callee.description, {}, [])
+            made = declared(callee.name, callee.description, {}, [])
             return made if callee.parameters is None else {**made, "parametersJsonSchema": callee.parameters}
 
 
-def _declared(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+def declared(name: str, description: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """Return the declaration of a function whose parameters are *properties* of an object."""
     schema: dict[str, Any] = {**_OBJECT, "properties": properties}
     if required:
         schema["required"] = required
@@ -309,14 +310,14 @@ def _of_python(tool: PythonTool) -> dict[str, Any]:
     wanted = code.name or tool.name
     found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
     if found is None:
-        return _declared(tool.name, tool.description, {}, [])
+        return declared(tool.name, tool.description, {}, [])
     properties, required = {}, []
     for argument, has_default in _parameters(found.args):
         properties[argument.arg] = _schema(argument.annotation)
         if not has_default:
             required.append(argument.arg)
     described = ast.get_docstring(found, clean=False)
-    return _declared(tool.name, tool.description or inspect.cleandoc(described or ""), properties, required)
+    return declared(tool.name, tool.description or inspect.cleandoc(described or ""), properties, required)
 
 
 def _parameters(arguments: ast.arguments) -> Iterator[tuple[ast.arg, bool]]:

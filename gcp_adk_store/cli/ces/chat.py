@@ -334,12 +334,7 @@ async def _shown(
             return await conversation.answering(key)
         case "/calls":
             uses = () if turn is None else turn.calls
-            lines = (
-                f"{use.agent}: {use.name} {json.dumps(use.args, ensure_ascii=False, default=str)} -> "
-                f"{json.dumps(use.response, ensure_ascii=False, default=str)}"
-                for use in uses
-            )
-            return "\n".join(lines) or "the last turn called nothing"
+            return "\n".join(use.text for use in uses) or "the last turn called nothing"
         case "/log":
             logs = () if turn is None else turn.logs
             return "\n".join(each.text for each in logs) or "the code of the last turn told nothing"

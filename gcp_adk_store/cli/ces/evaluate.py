@@ -141,7 +141,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import Outcome, malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import Outcome  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
@@ -155,7 +155,7 @@ async def _outcomes(
                 if (not name or each.name in name) and (not tag or set(tag) & set(each.tags))
             ]
         except MalformedTestError as exc:
-            found.append(malformed(exc))
+            found.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
     async with chosen.opened_sandbox() as sandbox:
         options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
         options |= note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}

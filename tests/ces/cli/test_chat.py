@@ -52,7 +52,7 @@ def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> No
     assert result.exit_code == 0
     assert "root: Hello, Ada.\\x1b[2J\n" in result.stdout
     assert '{\n  "met": "Ada"\n}\n' in result.stdout
-    assert 'root: greet {"name": "Ada"} -> {"result": "Hello"}\nroot\n' in result.stdout
+    assert 'root calls greet {"name": "Ada"} -> {"result": "Hello"}\nroot\n' in result.stdout
     assert "/state  the variables" in result.stdout
     assert result.stdout.endswith("root: Goodbye.\n")
     assert "in memory, not stored" in result.stderr
