@@ -5,26 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store.ces.apps.agents import (
-    AgentSpec,
-    GuardrailSpec,
-    OtherTool,
-    Toolset,
-    last_of,
-)
-from gcp_adk_store.ces.apps.files import (
-    ErrorHandling,
-)
+from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec, OtherTool, Toolset, last_of
+from gcp_adk_store.ces.apps.files import ErrorHandling
 from gcp_adk_store.ces.apps.findings import Finding
 from gcp_adk_store.ces.guest.contract import Callback
-from gcp_adk_store.ces.tools.declarations import (
-    CodeFile,
-    Execution,
-    FakeTools,
-    MockTool,
-    PythonTool,
-    Tool,
-)
+from gcp_adk_store.ces.tools.declarations import CodeFile, FakeTools, MockTool, PythonTool, Tool
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.parameters import Authentication
 from gcp_adk_store.errors import InvalidInputError
@@ -139,9 +124,7 @@ def load_tools(app: AgentApp, *, use_fakes: bool = False) -> list[Tool]:
     Raises:
         InvalidInputError: the code of one cannot be read.
     """
-    found: list[tuple[Path | None, Tool]] = [
-        (each.fake, tool) for each, tool in zip(app.tools, _python_tools(app), strict=True)
-    ]
+    found: list[tuple[Path | None, Tool]] = [(each.fake, _python(each)) for each in app.tools]
     found += [(toolset.fake, tool) for toolset in app.toolsets for tool in _of_toolset(toolset)]
     found += [(each.fake, _other(each)) for each in app.other_tools]
     if not use_fakes:
@@ -168,12 +151,13 @@ def load_code(path: Path) -> CodeFile:
         raise InvalidInputError(f"{path} is not UTF-8; save it as UTF-8: {exc}") from exc
 
 
-def _python_tools(app: AgentApp) -> Iterator[PythonTool]:
-    for tool in app.tools:
-        execution: Execution = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
-        yield PythonTool(
-            name=tool.name, code=load_code(tool.path), execution=execution, timeout_s=tool.timeout_s
-        )
+def _python(tool: ToolCode) -> PythonTool:
+    return PythonTool(
+        name=tool.name,
+        code=load_code(tool.path),
+        execution="ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS",
+        timeout_s=tool.timeout_s,
+    )
 
 
 def _of_toolset(toolset: Toolset) -> Iterator[Tool]:

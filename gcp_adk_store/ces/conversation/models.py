@@ -234,7 +234,12 @@ class ScriptedModel(BaseLlm):
             InvalidInputError: one is not a reply.
         """
         super().__init__(model="scripted")
+        self.script(replies)
+
+    def script(self, replies: Iterable[Reply]) -> None:
+        """Give these *replies* from now on; raises as the constructor."""
         self._replies = [_response(reply, number) for number, reply in enumerate(replies, start=1)]
+        self._next = 0
 
     @classmethod
     def from_file(cls, path: Path) -> Self:

@@ -102,17 +102,6 @@ class VariableTooLargeError(ValueError):
     """A variable is larger than the platform takes; the whole turn would fail."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What a run changed of the variables."""
-
-    delta: StateDelta
-    nested: list[str]
-    """Names of variables that were not set again: something inside of them changed."""
-    large: list[str]
-    """Names of variables that were there, and are larger than one may be that is set."""
-
-
 @dataclass(slots=True)
 class Variables:
     """The variables of a context, beside what they were."""
@@ -149,8 +138,10 @@ class Variables:
             with suppress(KeyError):
                 self.context.remove_variable(name)
 
-    def changes(self, *, max_bytes: int | None) -> Changes:
+    def changes(self, warn: Callable[[str], None], *, max_bytes: int | None) -> StateDelta:
         """Return how the variables changed, none with more than *max_bytes* of JSON in UTF-8; None is any.
+
+        *warn* gets what is to be said of large ones that stay, and of those that changed inside alone.
 
         Raises:
             NotJsonError: a variable cannot be JSON.
@@ -159,32 +150,28 @@ class Variables:
         state = self.as_json()
         current = self.context.state
         changed = {name: value for name, value in state.items() if self._differs(name, value)}
-        inside = [name for name in changed if name in self.given and current[name] is self.given[name]]
         for name, value in changed.items():
-            _check_size(name, value, max_bytes)
+            if too_large := _too_large(name, value, max_bytes):
+                raise VariableTooLargeError(too_large)
+        for name, value in self.before.items():
+            if name not in changed and (too_large := _too_large(name, value, max_bytes)):
+                warn(too_large)
+        for name in changed:
+            if name in self.given and current[name] is self.given[name]:
+                warn(f"variable {name!r} was changed inside and not set again: the platform may miss it")
         there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's
-        removed = [name for name in there if name not in state]
-        large = [
-            name for name in self.before if name not in changed and _is_large(self.before[name], max_bytes)
-        ]
-        return Changes(delta={"changed": changed, "removed": removed}, nested=inside, large=large)
+        return {"changed": changed, "removed": [name for name in there if name not in state]}
 
     def _differs(self, name: str, value: Any) -> bool:
         return name not in self.before or not same_json(self.before[name], value)
 
 
-def _check_size(name: str, value: Any, max_bytes: int | None) -> None:
-    if max_bytes is not None and _is_large(value, max_bytes):
-        size = _size(value)
-        raise VariableTooLargeError(
-            f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes): "
-            "the platform ends such a turn with FAILED_PRECONDITION"
-        )
-
-
-def _is_large(value: Any, max_bytes: int | None) -> bool:
-    return max_bytes is not None and _size(value) > max_bytes
-
-
-def _size(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+def _too_large(name: str, value: Any, max_bytes: int | None) -> str | None:
+    """Return what is wrong with a variable that is too large, or None."""
+    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if max_bytes is None or size <= max_bytes:
+        return None
+    return (
+        f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes): "
+        "the platform ends such a turn with FAILED_PRECONDITION"
+    )

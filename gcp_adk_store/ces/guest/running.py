@@ -245,17 +245,9 @@ class Job:
         return None, None
 
     def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
-        changes = self.variables.changes(max_bytes=self.settings.max_variable_bytes)
-        for name in changes.large:
-            self.warnings.add(
-                f"variable {name!r} has more than {self.settings.max_variable_bytes:,} bytes of JSON "
-                "(max_variable_bytes): the platform ends such a turn with FAILED_PRECONDITION"
-            )
-        for name in changes.nested:
-            self.warnings.add(
-                f"variable {name!r} was changed inside and not set again: the platform may miss it"
-            )
-        answer["state_delta"] = changes.delta
+        answer["state_delta"] = self.variables.changes(
+            self.warnings.add, max_bytes=self.settings.max_variable_bytes
+        )
         after = to_wire(self.variables.context.actions, "actions")
         answer["actions"] = None if same_json(actions, after) else after
 

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.errors import InvalidInputError, StoreError
@@ -67,10 +67,6 @@ class Limits:
             kinds = (int, float) if each.name == "wall_s" else (int,)
             if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < math.inf:
                 raise InvalidInputError(f"{each.name} must be a positive number, not {str(value)[:80]!r}")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the limits by name."""
-        return asdict(self)
 
 
 class Clock:

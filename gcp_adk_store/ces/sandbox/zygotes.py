@@ -10,7 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Self
 
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxCrashError, SandboxUnavailableError
@@ -307,7 +307,7 @@ class Zygote:
             with self._guard:
                 if self._control.fileno() < 0:
                     raise ConnectionResetError("the zygote was closed")
-                socket.send_fds(self._control, [json.dumps(limits.as_json()).encode()], handles)
+                socket.send_fds(self._control, [json.dumps(asdict(limits)).encode()], handles)
             ours.pop_all()
             return ZygoteProcess(limits, frames, output, status)
 

@@ -2,26 +2,21 @@
 
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pydantic
 import yaml
 from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService, Session
-from google.genai import types
 from google.genai.errors import APIError
-from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.decisions import MODEL, USER, ConversationTurn, calls_of, in_force
-from gcp_adk_store.ces.conversation.models import ScriptError
+from gcp_adk_store.ces.conversation.models import ScriptedModel
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
@@ -107,28 +102,18 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
     return turn
 
 
-class ExpectedModel(BaseLlm):
+class ExpectedModel(ScriptedModel):
     """Makes the calls of a golden turn in its first reply, and says the text in its second one."""
 
-    model: str = "expected"
-    _replies: list[list[types.Part]] = pydantic.PrivateAttr(default_factory=list)
+    def __init__(self) -> None:
+        """Reply nothing before a turn."""
+        super().__init__(())
 
     def begin(self, turn: EvaluatedTurn) -> None:
         """Reply as *turn* expects from now on; replies that nobody asked for are dropped."""
-        calls = [
-            types.Part(function_call=types.FunctionCall(name=call.name, args=_args(call.args)))
-            for call in turn.expected.calls or ()
-        ]
-        said = [types.Part(text=text) for text in turn.expected.says if text]
-        self._replies = [each for each in (calls, said) if each]
-
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        if not self._replies:
-            raise ScriptError("the turn expects no further reply of a model")
-        yield LlmResponse(content=types.Content(role="model", parts=self._replies.pop(0)))
+        calls = [{"name": call.name, "args": _args(call.args)} for call in turn.expected.calls or ()]
+        said = [text for text in turn.expected.says if text]
+        self.script([*([{"calls": calls}] if calls else []), *(["\n".join(said)] if said else [])])
 
 
 def _args(expected: Mapping[str, Any]) -> dict[str, Any]:

@@ -137,21 +137,17 @@ def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
     Raises:
         MalformedTestError: the file is not YAML, or a test is malformed.
     """
-    return _Reading(shown).tests(text_of(path, shown))
+    reading = _Reading(shown)
+    root = reading.root(text_of(path, shown))
+    tests = reading.members(root).get("tests")
+    found = [] if tests is None else [reading.test(each) for each in reading.items(tests, "tests")]
+    if not found:
+        raise reading.wrong(tests or root, "it has no tests")
+    return found
 
 
 class _Reading(Nodes):
-    def tests(self, text: str) -> list[ToolTest]:
-        root = self.root(text)
-        tests = self.members(root).get("tests")
-        if tests is None:
-            raise self.wrong(root, "it has no tests")
-        found = [self._test(each) for each in self.items(tests, "tests")]
-        if not found:
-            raise self.wrong(tests, "it has no tests")
-        return found
-
-    def _test(self, node: yaml.Node) -> ToolTest:
+    def test(self, node: yaml.Node) -> ToolTest:
         members = self.members(node, "a test", _FIELDS, hidden=_HIDDEN)
         if "agrs" in members:
             if "args" in members:

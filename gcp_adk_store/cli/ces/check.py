@@ -200,38 +200,23 @@ def test(
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
-
-    app = app_in(folder, app_name)
-    outcomes = _run(app, Chosen(tools=app, **given), tests, only, variables=variables, whole=folder)
-    report(outcomes, junit=junit, as_json=as_json)
-
-
-def _run(
-    app: Path,
-    chosen: Chosen,
-    tests: Path | None,
-    only: str | None,
-    *,
-    whole: Path,
-    variables: dict[str, Any],
-) -> "list[Outcome]":
-    """Return what became of the tests in the folder *tests*, or in *whole*."""
-    of_tools = [] if only == "callbacks" else _tool_files(tests or whole)
+    app, place = app_in(folder, app_name), tests or folder
+    of_tools = [] if only == "callbacks" else _tool_files(place)
     of_callbacks = [] if only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):
         raise CannotLookError(
-            f"{tests or whole} has no tests: put them into tool_tests/*.yaml, or into test.py beside "
-            "python_code.py"
+            f"{place} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
+    chosen = Chosen(tools=app, **given)
     try:
         outcomes = until_interrupted(_outcomes(app, of_tools, of_callbacks, variables, chosen))
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
     if outcomes and all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(f"every test in {tests or whole} was skipped")
-    return outcomes
+        raise CannotLookError(f"every test in {place} was skipped")
+    report(outcomes, junit=junit, as_json=as_json)
 
 
 def _tool_files(folder: Path) -> list[Path]:

@@ -208,34 +208,6 @@ async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
     return memory, read or copy
 
 
-def _make_runtime(place: _Place, chosen: Chosen, mocks: dict[str, Any] | None) -> "PythonRuntime":
-    """Return the runtime that was asked for.
-
-    Raises:
-        InvalidInputError: a tool or a mock is not valid.
-    """
-    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.ces.apps.layout import load_tools  # noqa: PLC0415  # likewise
-
-    app = None if chosen.tools is None else chosen.read_app(chosen.tools)
-    return PythonRuntime(
-        place.sessions,
-        artifact_service=place.artifacts,
-        tools=[] if app is None else load_tools(app),
-        **chosen.runtime(mocks),
-    )
-
-
-async def _say(place: _Place, said: str, invocation_id: str) -> None:
-    """Append what the user said to the session."""
-    from google.adk.events import Event  # noqa: PLC0415  # half of ADK
-    from google.genai import types  # noqa: PLC0415  # likewise
-
-    content = types.Content(role="user", parts=[types.Part(text=said)])
-    event = Event(author="user", invocation_id=invocation_id, content=content)
-    await place.sessions.append_event(place.session, event)
-
-
 def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of callbacks of *kind*.
 
@@ -263,6 +235,10 @@ def _carry_out(
     **chosen: Any,
 ) -> None:
     """Do *work*, show its result, and end the command."""
+    from google.adk.events import Event  # noqa: PLC0415  # half of ADK
+    from google.genai import types  # noqa: PLC0415  # likewise
+
+    from gcp_adk_store.ces import PythonRuntime, load_tools  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.sandbox.interface import (  # noqa: PLC0415  # of the extra
         SandboxError,
         SandboxUnavailableError,
@@ -274,9 +250,15 @@ def _carry_out(
         async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
             invocation_id = f"ces-{uuid.uuid4().hex}"
             if said is not None:
-                await _say(place, said, invocation_id)
+                content = types.Content(role="user", parts=[types.Part(text=said)])
+                event = Event(author="user", invocation_id=invocation_id, content=content)
+                await place.sessions.append_event(place.session, event)
             before = dict(place.session.state)
-            async with _make_runtime(place, Chosen(**chosen, allow_problems=True), mocks) as runtime:
+            options = Chosen(**chosen, allow_problems=True)
+            tools = [] if options.tools is None else load_tools(options.read_app(options.tools))
+            async with PythonRuntime(
+                place.sessions, artifact_service=place.artifacts, tools=tools, **options.runtime(mocks)
+            ) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
