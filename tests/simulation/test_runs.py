@@ -48,7 +48,7 @@ async def run(actor: Actor, name: str, *, fails: bool) -> None:
     await actor.journal.call(
         actor.name, "run", "one",
         lambda: runs.run(Invocation.of("run_tool it", KEY, SETTINGS, {"event_id": name}), work),
-        given=name, seen=lambda done: list(done.ran.answer.state["names"]),
+        given=name, seen=lambda done: list(done[0].state["names"]),
     )  # fmt: skip
 
 
