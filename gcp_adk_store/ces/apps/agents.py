@@ -5,11 +5,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from gcp_adk_store.ces.apps.files import member
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
 from gcp_adk_store.ces.tools.openapi import operation_names
 
 _TO_CHILD: Final = "PARENT_TO_CHILD"
 _TO_PARENT: Final = "CHILD_TO_PARENT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Something that configurations name."""
+
+    name: str
+    """The display name."""
+    folder: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What configurations may call it."""
+        return frozenset({self.name, self.folder}) - {""}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +52,9 @@ class ToolsetUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSpec:
+class AgentSpec(Named):
     """An agent of an app, as its configuration has it."""
 
-    name: str
-    """The display name: what a transfer names."""
-    folder: str
     description: str = ""
     instruction: str = ""
     model: str = ""
@@ -57,22 +69,16 @@ class AgentSpec:
     guardrails: tuple[str, ...] = ()
     """Beside those of the app, as the configuration names them."""
 
-    @property
-    def names(self) -> frozenset[str]:
-        """What configurations may call it."""
-        return frozenset({self.name, self.folder})
-
 
 def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentSpec:
     """Return the agent in *folder* with that *instruction*; what is malformed in *config* is left out."""
-    settings = _mapping(config.get("modelSettings"))
-    temperature = settings.get("temperature")
+    temperature = member(config, "modelSettings", "temperature")
     return AgentSpec(
         name=str(config.get("displayName") or folder),
         folder=folder,
         description=str(config.get("description") or ""),
         instruction=instruction,
-        model=str(settings.get("model") or ""),
+        model=str(member(config, "modelSettings", "model") or ""),
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
         tools=tuple(map(last_of, _texts(config.get("tools")))),
         toolsets=tuple(_toolsets(config.get("toolsets"))),
@@ -102,32 +108,24 @@ def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
 
 def _rules(listed: Any) -> Iterator[TransferRule]:
     for each in listed if isinstance(listed, list) else ():
-        told = _mapping(each)
-        forced, forbidden = told.get("deterministicTransfer"), told.get("disablePlannerTransfer")
-        condition = _mapping(forced if forced is not None else forbidden)
-        child, direction = told.get("childAgent"), told.get("direction")
+        forced = member(each, "deterministicTransfer")
+        condition = member(each, "disablePlannerTransfer") if forced is None else forced
+        child, direction = member(each, "childAgent"), member(each, "direction")
         if not isinstance(child, str) or direction not in {_TO_CHILD, _TO_PARENT} or not condition:
             continue
+        expression = member(condition, "expressionCondition", "expression")
+        code = member(condition, "pythonCodeCondition", "pythonCode")
         yield TransferRule(
             child=last_of(child),
             to_child=direction == _TO_CHILD,
             forbids=forced is None,
-            expression=_text_in(condition.get("expressionCondition"), "expression"),
-            code=_text_in(condition.get("pythonCodeCondition"), "pythonCode"),
+            expression=expression if isinstance(expression, str) else None,
+            code=code if isinstance(code, str) else None,
         )
-
-
-def _text_in(holder: Any, name: str) -> str | None:
-    text = _mapping(holder).get(name)
-    return text if isinstance(text, str) else None
 
 
 def _texts(listed: Any) -> list[str]:
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 _MEMBERS: Final = {
@@ -140,12 +138,9 @@ _MEMBERS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardrailSpec:
+class GuardrailSpec(Named):
     """A guardrail, as its configuration has it."""
 
-    name: str
-    """The display name."""
-    folder: str
     enabled: bool = True
     responses: tuple[str, ...] = ()
     """Texts to answer with; empty for another action."""
@@ -154,18 +149,12 @@ class GuardrailSpec:
     prompt: str | None = None
     """What a model gets as an answer; None for another action."""
 
-    @property
-    def names(self) -> frozenset[str]:
-        """What configurations may call it."""
-        return frozenset({self.name, self.folder})
-
 
 def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
     """Return the guardrail in *folder*; what is malformed in *config* is left out."""
-    action = _mapping(config.get("action"))
-    listed = _mapping(action.get("respondImmediately")).get("responses")
-    transfer = _mapping(action.get("transferAgent")).get("agent")
-    answer = action.get("generativeAnswer")
+    listed = member(config, "action", "respondImmediately", "responses")
+    transfer = member(config, "action", "transferAgent", "agent")
+    answer = member(config, "action", "generativeAnswer")
     return GuardrailSpec(
         name=str(config.get("displayName") or folder),
         folder=folder,
@@ -176,7 +165,7 @@ def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
             if isinstance(each, Mapping) and each.get("text") and not each.get("disabled")
         ),
         transfer_to=last_of(transfer) if isinstance(transfer, str) else "",
-        prompt=str(_mapping(answer).get("prompt") or "") if isinstance(answer, Mapping) else None,
+        prompt=str(answer.get("prompt") or "") if isinstance(answer, Mapping) else None,
     )
 
 
@@ -190,8 +179,7 @@ def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, b
         declared = {"": declared}
     for kind in GUARDRAILS:
         if (told := declared.get(_MEMBERS[kind])) is not None:
-            callback = _mapping(told)
-            yield kind, callback.get("pythonCode"), callback.get("disabled") is True
+            yield kind, member(told, "pythonCode"), member(told, "disabled") is True
     for _ in declared.keys() - {*_MEMBERS.values()}:
         yield None, None, False
 
@@ -242,12 +230,12 @@ class OtherTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Toolset:
-    """Tools that an OpenAPI document describes, or that another server lists."""
+class Toolset(Named):
+    """Tools that an OpenAPI document describes, or that another server lists.
 
-    name: str
-    """What the names of its tools begin with."""
-    folder: str = ""
+    The names of its tools begin with its own.
+    """
+
     spec: Mapping[str, Any] = field(default_factory=dict)
     """The document; empty without one."""
     path: Path = field(default_factory=Path)
@@ -269,11 +257,6 @@ class Toolset:
     def tool_names(self) -> frozenset[str]:
         """How code calls its operations: ``{name}_{operationId}``, else by method and path."""
         return self.listed | {f"{self.name}_{each}" for each in operation_names(self.spec)}
-
-    @property
-    def names(self) -> frozenset[str]:
-        """What configurations may call it."""
-        return frozenset({self.name, self.folder}) - {""}
 
 
 def merged(config: Mapping[str, Any], environment: Any) -> dict[str, Any]:

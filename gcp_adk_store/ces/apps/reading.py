@@ -283,16 +283,14 @@ class _Reading(Files):
         self.problems.append(finding("CES602", says, fix, path=self.shown(path)))
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
-        config = self.config(folder / folder.name)
+        config, place = self.config(folder / folder.name), config_file(folder / folder.name)
         if not config:
-            self.problem(
-                config_file(folder / folder.name), f"the guardrail {folder.name} has no configuration"
-            )
+            self.problem(place, f"the guardrail {folder.name} has no configuration")
         for kind, code, disabled in code_of(config):
             if kind is None:
-                self.problem(config_file(folder / folder.name), "codeCallback has a member that is not known")
+                self.problem(place, "codeCallback has a member that is not known")
             elif not isinstance(code, str):
-                self.problem(config_file(folder / folder.name), f"{kind} has no pythonCode")
+                self.problem(place, f"{kind} has no pythonCode")
             elif self.is_file(self.folder / code, f"the {kind} of the guardrail {folder.name}"):
                 path = self.folder / code
                 callbacks.append(
@@ -314,8 +312,8 @@ class _Reading(Files):
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
                 code = each.get("pythonCode") if isinstance(each, dict) else None
                 if not isinstance(code, str):
-                    says = f"{callback} callback {number} has no pythonCode"
-                    self.problem(config_file(folder / folder.name), says)
+                    place = config_file(folder / folder.name)
+                    self.problem(place, f"{callback} callback {number} has no pythonCode")
                 elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
                     is_disabled = each.get("disabled") is True
                     streams = callback == "after_model" and each.get("proactiveExecutionEnabled") is True
