@@ -39,7 +39,7 @@ from gcp_adk_store.ces.guest.namespace import (
 from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure
 from gcp_adk_store.ces.sandbox.inside import keeping
 from gcp_adk_store.ces.sandbox.seccomp import program
-from gcp_adk_store.ces.testing.tool_tests import Outcome, Status
+from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 
 MODULE: Final = "python_code"
 ELSEWHERE: Final = "cxas_scrapi.utils.callback_libs"

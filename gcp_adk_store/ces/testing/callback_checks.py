@@ -23,7 +23,8 @@ from gcp_adk_store.ces.apps.files import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
-from gcp_adk_store.ces.testing.tool_tests import Checks, Outcome
+from gcp_adk_store.ces.testing.outcomes import Outcome
+from gcp_adk_store.ces.testing.tool_tests import Checks
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 

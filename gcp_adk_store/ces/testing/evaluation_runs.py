@@ -21,7 +21,7 @@ from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value
-from gcp_adk_store.ces.testing.tool_tests import Outcome, Status
+from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.turn_checks import Expected
 from gcp_adk_store.ces.tools.declarations import MockConfig, MockedCall
 from gcp_adk_store.errors import InvalidInputError, StoreError

@@ -32,7 +32,7 @@ from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
-    from gcp_adk_store.ces.testing.tool_tests import Outcome
+    from gcp_adk_store.ces.testing.outcomes import Outcome
 
 
 _ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
@@ -87,7 +87,7 @@ def report(
     Raises:
         CannotLookError: the file *junit* cannot be written.
     """
-    from gcp_adk_store.ces.testing.tool_tests import bounded  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
     shown = bounded(outcomes)
     if junit is not None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from gcp_adk_store.ces import AgentApp
     from gcp_adk_store.ces.testing.evaluations import Evaluation
-    from gcp_adk_store.ces.testing.tool_tests import Outcome
+    from gcp_adk_store.ces.testing.outcomes import Outcome
 
 _OTHERS: Final = frozenset(
     {"callback_tests", "eval-reports", "guardrail_tests", "scenarios", "simulations", "tool_tests"}
@@ -141,7 +141,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.evaluations import read_evaluations  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.matching import SIMILAR  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import Outcome  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)

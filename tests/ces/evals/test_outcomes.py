@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from gcp_adk_store.ces.testing.tool_tests import Outcome, bounded
+from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
 
 
 def outcome(*says: str, stdout: str = "", name: str = "a") -> Outcome:

@@ -1,0 +1,82 @@
+"""What became of tests, and how much a report shows. The process of pytest imports this, and so no ADK."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self
+
+Status = Literal["passed", "failed", "error", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one test."""
+
+    path: str
+    """Of the file with the test."""
+    line: int
+    """Counted from 1."""
+    name: str
+    subject: str
+    """The tool, or the callback and its agent."""
+    status: Status
+    """``error`` if the test could not run, for example because it is malformed."""
+    says: tuple[str, ...] = ()
+    """What is wrong, each thing in its own text."""
+    stdout: str = ""
+    """What the code printed."""
+    duration_s: float = 0.0
+
+    @classmethod
+    def of_file(cls, path: str, says: str, *, line: int = 1) -> Self:
+        """Return the error of a file that has no test which could run."""
+        return cls(path=path, line=line, name="the file", subject="", status="error", says=(says,))
+
+
+_OUTCOMES: Final = 10_000
+"""Of a report; those beyond are counted."""
+_ORDER: Final = ("failed", "error", "skipped", "passed")
+_NAME: Final = 1000
+_SHORT_NAME: Final = 100
+_SAYS: Final = 20
+_TEXT: Final = 16 * 1024
+_ALL: Final = 1024 * 1024
+"""Characters of a name, and of one beyond the last; texts of an outcome, characters of a text, and of all."""
+
+
+def bounded(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return *outcomes* as reports show them: the first 10,000, each text by its end, a megabyte of all.
+
+    What code prints, and what test files report, can be as much as the sandbox lets out. Short texts come
+    first, so that a flood leaves out none of the others, and so do tests that failed. The last outcome counts
+    those that are left out, and failed if one of them did.
+    """
+    found = list(outcomes)
+    kept = found
+    if len(found) > _OUTCOMES:
+        by_status = sorted(range(len(found)), key=lambda number: _ORDER.index(found[number].status))
+        kept = [found[number] for number in sorted(by_status[:_OUTCOMES])]
+        told = (f"[{len(found) - _OUTCOMES:,} tests are left out]",)
+        kept.append(replace(found[by_status[_OUTCOMES]], name="others", says=told, stdout=""))
+    left = _ALL
+    for number in sorted(range(len(kept)), key=lambda number: sum(map(len, _texts(kept[number])))):
+        each, texts = kept[number], []
+        for text in _texts(each):
+            texts.append(_end_of(text, min(_TEXT, left)))
+            left = max(left - len(text), 0)
+        *says, stdout = texts
+        most = _NAME if left else _SHORT_NAME
+        name, subject = each.name[:most], each.subject[:most]
+        left = max(left - len(name) - len(subject), 0)
+        kept[number] = replace(each, name=name, subject=subject, says=tuple(says), stdout=stdout)
+    return kept
+
+
+def _texts(outcome: Outcome) -> tuple[str, ...]:
+    more = len(outcome.says) - _SAYS
+    said = (*outcome.says[:_SAYS], f"[{more:,} more are left out]") if more > 0 else outcome.says
+    return (*said, outcome.stdout)
+
+
+def _end_of(text: str, most: int) -> str:
+    cut = len(text) - most
+    return text if cut <= 0 else f"[{cut:,} characters are left out]\n{text[cut:]}"
