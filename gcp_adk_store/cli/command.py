@@ -12,29 +12,29 @@ import gcp_adk_store
 from gcp_adk_store.cli.screen import in_one_line
 
 _PARTS: Final = {
-    "adk": ("servers", "adk"),
-    "anchor": ("integrity", "anchor"),
-    "artifacts": ("artifacts", "artifacts"),
-    "bulk": ("bulk", "bulk"),
-    "ces": ("ces", "ces"),
-    "copy": ("moving", "copy_"),
-    "cost": ("cost", "cost"),
-    "doctor": ("doctor", "doctor"),
-    "emulators": ("emulators", "emulators"),
-    "erase-user": ("retention", "erase_user"),
-    "export": ("moving", "export"),
-    "fsck": ("integrity", "fsck"),
-    "gc": ("integrity", "gc"),
-    "import": ("moving", "import_"),
-    "inspect": ("servers", "inspect"),
-    "memory": ("memory", "memory"),
-    "prune": ("retention", "prune"),
-    "rotate-keys": ("retention", "rotate_keys"),
-    "sessions": ("sessions", "sessions"),
-    "template": ("template", "template"),
-    "verify": ("integrity", "verify"),
+    "adk": ("servers", "adk", "Run ADK's command with this store's URIs."),
+    "anchor": ("integrity", "anchor", "Keep the heads of sessions in another bucket."),
+    "artifacts": ("artifacts", "artifacts", "List, get and delete artifacts."),
+    "bulk": ("bulk", "bulk", "Read, export, erase, prune and verify on Apache Beam."),
+    "ces": ("ces", "ces", "Run Python of customer-engagement agents locally."),
+    "copy": ("moving", "copy_", "Copy the sessions of an app to another store."),
+    "cost": ("cost", "cost", "Estimate sizes and the cost of a month."),
+    "doctor": ("doctor", "doctor", "Check a deployment, and name what is missing."),
+    "emulators": ("emulators", "emulators", "Run the emulators of Google Cloud until Ctrl-C."),
+    "erase-user": ("retention", "erase_user", "Erase a user, and print the receipt."),
+    "export": ("moving", "export", "Write the sessions of an app as lines of JSON."),
+    "fsck": ("integrity", "fsck", "Check stored data, and repair it."),
+    "gc": ("integrity", "gc", "Remove garbage: leftovers and lost payloads."),
+    "import": ("moving", "import_", "Make the sessions that an export wrote."),
+    "inspect": ("servers", "inspect", "Open a page that shows what a store has."),
+    "memory": ("memory", "memory", "List, search and delete memories."),
+    "prune": ("retention", "prune", "Delete sessions that were kept long enough."),
+    "rotate-keys": ("retention", "rotate_keys", "Wrap data keys with the newest encryption key."),
+    "sessions": ("sessions", "sessions", "List, show, export, redact and delete sessions."),
+    "template": ("template", "template", "Check instruction templates."),
+    "verify": ("integrity", "verify", "Verify that no event was changed or dropped."),
 }
-"""The module of each command, and its name there."""
+"""Of each command the module, its name there, and what the list of commands says of it."""
 
 
 class _Parts(click.Group):
@@ -46,10 +46,16 @@ class _Parts(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
-        module, name = _PARTS[cmd_name]
+        module, name, _ = _PARTS[cmd_name]
         part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
         found: click.Command = getattr(part, name)
         return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without their import."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, said) for name, (_, _, said) in _PARTS.items()])
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gcp_adk_store.adk_server.services import missing_bucket, register
 from gcp_adk_store.cli.place import OpenStore, at_store
 from gcp_adk_store.cli.screen import CannotLookError, visible
 from gcp_adk_store.doctor.bucket import make_on_emulator
@@ -50,8 +49,10 @@ def adk(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     Before web, api_server and run it checks that the bucket exists, for 5 seconds at most. Ends with 2 if
     it is missing, or a URI has an unknown scheme.
     """
-    # Imported here: it loads half of ADK.
+    # Imported here: they load half of ADK.
     from google.adk.cli import main  # noqa: PLC0415
+
+    from gcp_adk_store.adk_server.services import register  # noqa: PLC0415
 
     register()
     said = _read_as_adk_does(main, arguments)
@@ -121,6 +122,8 @@ def _is_sql(scheme: str) -> bool:
 
 def _require_bucket(said: Mapping[str, str]) -> None:
     """Refuse a missing bucket, with the command that makes it; warn of one that could not be checked."""
+    from gcp_adk_store.adk_server.services import missing_bucket  # noqa: PLC0415  # likewise
+
     session_uri, artifact_uri = said.get("session_service_uri"), said.get("artifact_service_uri")
     try:
         missing = asyncio.run(missing_bucket(session_uri=session_uri, artifact_uri=artifact_uri))

@@ -37,9 +37,7 @@ from gcp_adk_store.cli.place import (
     where,
 )
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
-from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.settings import MEMORY
 
 if TYPE_CHECKING:
@@ -207,6 +205,8 @@ async def _converse(
     from google.genai.errors import APIError  # noqa: PLC0415  # half of ADK
 
     from gcp_adk_store.ces import Conversation  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
+    from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
     asked = {name: given.pop(name) for name in ("model", "script")}
     chosen = Chosen(tools=folder, **given)
