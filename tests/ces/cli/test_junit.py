@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from gcp_adk_store.ces.testing.tool_tests import Outcome
+from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.cli.ces.check import junit_xml
 
 
