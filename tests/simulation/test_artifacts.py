@@ -13,6 +13,7 @@ from tests.simulation.checkers import certain_end
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.resent import may_arrive_again
+from tests.support.lengths import at_length
 
 KEPT: Final = ("kept", "user:kept")
 """Nobody deletes them."""
@@ -195,4 +196,4 @@ async def scenario(world: World) -> None:
 
 def test_each_version_has_its_number_and_its_bytes() -> None:
     """Numbers are taken once and grow, bytes never change, and what is deleted or refused is not there."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))

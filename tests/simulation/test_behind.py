@@ -14,6 +14,7 @@ from gcp_adk_store.testing.simulation import Faults, Process, Service, World, si
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 SESSIONS = ("one", "two")
 
@@ -153,4 +154,4 @@ def workload(**options: Any) -> Any:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_what_is_stored_through_a_handle_is_the_beginning_of_what_was_appended(on_conflict: str) -> None:
     """Nothing follows an event that failed behind its caller, and a turn that ended is stored."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(12), faults=Faults.all(0.05))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(6, 12)), faults=Faults.all(0.05))

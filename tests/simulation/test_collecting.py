@@ -14,6 +14,7 @@ from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two", "three")
 HOUR_S: Final = 3_600.0
@@ -124,4 +125,4 @@ async def scenario(world: World) -> None:
 
 def test_collectors_prunes_and_checks_disturb_no_writer() -> None:
     """What is in use stays, what is idle for long enough may go, and a check of sound data finds nothing."""
-    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

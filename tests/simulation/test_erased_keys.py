@@ -11,6 +11,7 @@ from gcp_adk_store.testing.simulation import Faults, Process, Service, World, si
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.test_sessions import LIMITS
+from tests.support.lengths import at_length
 
 OLD: Final = b"o" * 32
 NEW: Final = b"n" * 32
@@ -106,4 +107,4 @@ async def scenario(world: World) -> None:
 
 def test_destroyed_and_rotated_keys_take_only_what_was_erased() -> None:
     """Another user reads everything, and the erased one what was written since."""
-    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

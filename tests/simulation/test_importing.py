@@ -17,6 +17,7 @@ from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import documents_below, require_whole
 from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 KEY: Final = SessionKey(app="app", user="user", session="one")
 DAY_S: Final = 86_400.0
@@ -159,4 +160,4 @@ async def check_rests(service: Service, plain: Store) -> None:
 
 def test_an_import_replaces_a_session_in_one_step() -> None:
     """Whoever reads finds the old one whole or the new one, whatever is killed and lost."""
-    simulate(scenario, seeds=range(12), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(6, 12)), faults=Faults.all(0.03))

@@ -19,6 +19,7 @@ from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import documents_below, objects_of, require_whole
 from tests.simulation.resent import may_arrive_again
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
 TTL_S: Final = 30
@@ -288,4 +289,6 @@ def test_sessions_of_one_id_keep_apart_where_many_calls_meet() -> None:
 
 def test_encrypted_sessions_of_one_id_keep_apart() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(10), faults=Faults.all(0.03))
+    simulate(
+        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(5, 10)), faults=Faults.all(0.03)
+    )

@@ -13,6 +13,7 @@ from tests.simulation.checkers import check_handles, check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.test_sessions import key
+from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
 DEADLINE_S: Final = 6.0
@@ -123,4 +124,4 @@ async def scenario(world: World) -> None:
 
 def test_more_calls_than_permits_wait_or_are_refused_at_once() -> None:
     """Each ends at its deadline, and what was given up is stored and in its handle, or neither."""
-    simulate(scenario, seeds=range(12), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(6, 12)), faults=Faults.all(0.04))

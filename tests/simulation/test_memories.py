@@ -18,6 +18,7 @@ from tests.simulation.checkers import certain_end, check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.raw import require_whole
+from tests.support.lengths import at_length
 
 KEY: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 SESSIONS: Final = ("one", "two")
@@ -244,7 +245,7 @@ def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
 @pytest.mark.parametrize("has_vectors", [False, True])
 def test_memories_are_what_was_added_changed_and_not_deleted(*, has_vectors: bool) -> None:
     """No acknowledged memory or change is lost, and what is deleted does not come back."""
-    simulate(workload(has_vectors=has_vectors), seeds=range(12), faults=Faults.all(0.04))
+    simulate(workload(has_vectors=has_vectors), seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
 
 
 async def remember_or_forget(actor: Actor, step: int) -> None:
@@ -290,7 +291,7 @@ async def forgetting(world: World) -> None:
 
 def test_a_session_is_remembered_whole_whoever_forgot_its_user() -> None:
     """Also by a process that knew it to be there."""
-    simulate(forgetting, seeds=range(12), faults=Faults.all(0.04))
+    simulate(forgetting, seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
 
 
 def test_an_update_that_others_overtook_without_an_answer_is_not_called_refused() -> None:

@@ -9,6 +9,7 @@ from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome
 from tests.simulation.test_memories import KEY, MANY, said
+from tests.support.lengths import at_length
 
 TTLS_S: Final = (20, 60, None)
 WRONG_S: Final = 62.0
@@ -90,4 +91,4 @@ async def scenario(world: World) -> None:
 
 def test_memories_end_after_their_time_to_live_and_not_before() -> None:
     """Also those whose end another process set, and beside writers without a time to live."""
-    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

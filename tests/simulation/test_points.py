@@ -19,6 +19,7 @@ from tests.simulation.journal import Call, Outcome
 from tests.simulation.linear import require_order
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 SOURCE: Final = "source"
 FORKS: Final = ("fork 1", "fork 2")
@@ -218,9 +219,11 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
     """One order of appends, restores, forks and reads explains all that anybody saw."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(10), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(5, 10)), faults=Faults.all(0.03))
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:
     """The same, where each process has data keys of its own in memory."""
-    simulate(workload(on_conflict="merge", encrypted=True), seeds=range(10), faults=Faults.all(0.03))
+    simulate(
+        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(5, 10)), faults=Faults.all(0.03)
+    )

@@ -15,6 +15,7 @@ from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 NEWEST = GetSessionConfig(num_recent_events=0)
 """A handle without events recognises what its process stored or recognised, and no other."""
@@ -121,7 +122,7 @@ def workload(*, seals: bool) -> Any:
 @pytest.mark.parametrize("seals", [True, False])
 def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None:
     """Also by a handle that lacks it, if its process stored it or the tail has it."""
-    simulate(workload(seals=seals), seeds=range(12), faults=Faults.all(0.04))
+    simulate(workload(seals=seals), seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
 
 
 async def recognised_by_a_handle(world: World) -> None:

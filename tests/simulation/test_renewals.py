@@ -12,6 +12,7 @@ from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 TTL_S: Final = 7_200
 REST_S: Final = 3_000.0
@@ -82,4 +83,4 @@ async def scenario(world: World) -> None:
 
 def test_no_part_expires_before_a_session_that_several_processes_keep_alive() -> None:
     """Parts are renewed in time, whoever is killed; at the end all of it expires."""
-    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

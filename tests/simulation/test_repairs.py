@@ -12,6 +12,7 @@ from gcp_adk_store.testing.simulation import Faults, Process, Service, World, si
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import LIMITS, key
+from tests.support.lengths import at_length
 
 DAMAGE: Final[dict[tuple[str, ...], Any]] = {
     ("rev",): 900,
@@ -93,4 +94,4 @@ async def scenario(world: World) -> None:
 
 def test_a_repair_beside_writers_loses_nothing() -> None:
     """Whatever was acknowledged is there in order, and the session is as its events say."""
-    simulate(scenario, seeds=range(8), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

@@ -11,6 +11,7 @@ from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation import journal
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import key
+from tests.support.lengths import at_length
 
 KEY: Final = "app/user/one"
 SETTINGS: Final = RuntimeSettings(reruns_on_conflict=2)
@@ -73,4 +74,4 @@ async def scenario(world: World) -> None:
 
 def test_each_run_of_code_changes_its_session_once() -> None:
     """Under one event id it is stored once, on what was there before it; one that fails changes nothing."""
-    simulate(scenario, seeds=range(12), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(5, 12)), faults=Faults.all(0.04))

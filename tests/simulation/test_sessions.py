@@ -15,6 +15,7 @@ from gcp_adk_store.testing.simulation import Faults, Process, Service, World, si
 from tests.simulation.checkers import check_handles, check_list, check_patience, check_windows
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Outcome
+from tests.support.lengths import at_length
 
 SESSIONS: Final = ("one", "two")
 LIMITS: Final = SessionLimits(
@@ -162,4 +163,4 @@ def workload(**options: Any) -> Any:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_a_session_is_one_list_of_events_for_all_processes(on_conflict: str) -> None:
     """What is acknowledged is stored once and in order, what is refused never, whatever happens meanwhile."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(20), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(8, 20)), faults=Faults.all(0.03))

@@ -9,6 +9,7 @@ from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
+from tests.support.lengths import at_length
 
 USERS: Final = ("ann", "bob")
 SESSIONS: Final = ("one", "two")
@@ -118,4 +119,4 @@ def _check_scopes(user: str, appends: list[Call], reads: list[Call]) -> None:
 
 def test_no_key_of_the_state_of_apps_and_users_is_lost() -> None:
     """Several sessions change one state at once: each change is there, and the last one counts."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))

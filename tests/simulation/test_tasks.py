@@ -12,6 +12,7 @@ from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import require_whole
 from tests.simulation.resent import may_arrive_again
+from tests.support.lengths import at_length
 from tests.tasks.conftest import of as context_of
 
 OWNERS: Final = ("ann", "bob")
@@ -176,4 +177,4 @@ async def scenario(world: World) -> None:
 
 def test_no_change_of_a_task_is_lost() -> None:
     """Each acknowledged change is in the task, in order; none that was refused is, and no deleted one."""
-    simulate(scenario, seeds=range(20), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))

@@ -16,6 +16,7 @@ from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
+from tests.support.lengths import at_length
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 WHO: dict[str, Any] = {"user_id": "user", "session_id": "session"}
@@ -57,7 +58,7 @@ async def a_cancelled_wait(world: World) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn_later() -> None:
     """A turn that nobody waits for would hold up the next message until its lease ends."""
-    simulate(a_cancelled_wait, seeds=range(100))
+    simulate(a_cancelled_wait, seeds=range(at_length(50, 100)))
 
 
 def said(text: str) -> types.Content:
@@ -217,7 +218,7 @@ def workload(durability: Durability) -> Any:
 @pytest.mark.parametrize("durability", ["event", "turn"])
 def test_one_turn_at_a_time_and_no_message_is_lost(durability: Durability) -> None:
     """Turns follow each other, a lost one writes nothing, and each message is answered once."""
-    simulate(workload(durability), seeds=range(12), faults=Faults.all(0.02))
+    simulate(workload(durability), seeds=range(at_length(8, 12)), faults=Faults.all(0.02))
 
 
 async def take(actor: Actor, step: int) -> None:
@@ -284,4 +285,4 @@ async def leases(world: World) -> None:
 
 def test_a_turn_that_is_refused_was_not_taken() -> None:
     """An error that says that nothing was written is right, whatever got lost before it."""
-    simulate(leases, seeds=[*range(40), 429, 430], faults=Faults.all(0.05))
+    simulate(leases, seeds=[*range(at_length(15, 40)), 429, 430], faults=Faults.all(0.05))
