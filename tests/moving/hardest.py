@@ -1,5 +1,8 @@
-"""Make the sessions that are hardest to carry, from the cases of the conformance kit."""
+"""Make the sessions that are hardest to carry, and query the tables that they are exported to."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -10,6 +13,13 @@ from google.genai import types
 from gcp_adk_store.testing.conformance.running import event
 
 APP: Final = "app"
+
+QUERIES: Final = """
+import json, sys, duckdb
+database = duckdb.connect()
+found = [database.execute(query, [file]).fetchall() for query, file in json.load(sys.stdin)]
+print(json.dumps(found))
+"""
 
 DEEP: Final[Any] = {
     "list": [[1.5, {"x": None}], []],
@@ -68,3 +78,18 @@ def many(count: int, *, at: float = 1_700_000_000.0) -> list[Event]:
         one.id = f"e{number}"
         one.invocation_id = f"i{number}"
     return made
+
+
+def queried(*queries: tuple[str, str]) -> list[list[tuple[Any, ...]]]:
+    """Return the rows that DuckDB finds for each query of a file.
+
+    Its own process ends with pages about what the package did not release.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", QUERIES],
+        input=json.dumps(queries),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [[tuple(row) for row in rows] for rows in json.loads(done.stdout)]

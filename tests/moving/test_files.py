@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,29 +14,7 @@ from google.genai import types
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, hardest, many
-
-QUERIES = """
-import json, sys, duckdb
-database = duckdb.connect()
-found = [database.execute(query, [file]).fetchall() for query, file in json.load(sys.stdin)]
-print(json.dumps(found))
-"""
-
-
-def queried(*queries: tuple[str, str]) -> list[list[tuple[Any, ...]]]:
-    """Return the rows that DuckDB finds for each query of a file.
-
-    Its own process ends with pages about what the package did not release.
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", QUERIES],
-        input=json.dumps(queries),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [[tuple(row) for row in rows] for rows in json.loads(done.stdout)]
+from tests.moving.hardest import APP, fill, hardest, many, queried
 
 
 async def exported(store: Store, user: str | None = None) -> bytes:

@@ -18,7 +18,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of, session_files
 from gcp_adk_store.moving.canonical import Digest
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, many
+from tests.moving.hardest import APP, fill, many, queried
 from tests.support.lengths import at_length
 
 HEADER: dict[str, Any] = {
@@ -255,19 +255,11 @@ async def test_exports_name_what_they_cannot_read_and_have_the_rest(tmp_path: Pa
 
 async def test_times_out_of_range_do_not_end_a_parquet_export(tmp_path: Path) -> None:
     """The column has none; the event as JSON has it."""
-    import duckdb  # noqa: PLC0415  # beside its one use
-
     async with Store.local(":memory:") as store:
         await fill(store.sessions, [("ada", "s1", [event("a", at=1e300)]), ("ada", "s2", many(1))])
         await export_parquet(records_of(store.sessions, APP), tmp_path, on_event=lambda _: None)
-    rows = (
-        duckdb.connect()
-        .execute(
-            "SELECT session_id, timestamp IS NULL, event->>'timestamp' FROM read_parquet(?) ORDER BY 1",
-            [f"{tmp_path}/events.parquet"],
-        )
-        .fetchall()
-    )
+    query = "SELECT session_id, timestamp IS NULL, event->>'timestamp' FROM read_parquet(?) ORDER BY 1"
+    (rows,) = queried((query, f"{tmp_path}/events.parquet"))
 
     assert [("s1", True), ("s2", False)] == [row[:2] for row in rows]
     assert 1e300 == float(rows[0][2])
