@@ -255,6 +255,9 @@ class StorageCalls:
         session.mount("https://", adapter)
         session.mount("http://", adapter)
         client = Client(project=project, credentials=credentials, _http=session, client_options=options)
+        # From 3.11 on it asks for the bucket's place on a thread, to label its own traces: a request that no
+        # operation counts. Besides this, only a variable of the whole process turns that off.
+        client._bucket_metadata_cache = None  # noqa: SLF001
         return _Own(client, session)
 
 
