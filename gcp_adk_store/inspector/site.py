@@ -101,7 +101,7 @@ class Visit:
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or a part of one, made of *template*."""
         here = self.request.url.path + (f"?{self.request.url.query}" if self.request.url.query else "")
-        html = self.site.templates.get_template(template).render(
+        html = TEMPLATES.get_template(template).render(
             visit=self,
             place=self.place,
             links=self.links,
@@ -161,14 +161,6 @@ class Site:
         self.allow_writes = allow_writes
         self.where = where
         self._waiting = 0
-        self.templates = Environment(
-            loader=PackageLoader("gcp_adk_store.inspector"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            finalize=_carried,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -223,6 +215,17 @@ class Site:
 def _carried(value: Any) -> Any:
     """Return a value of a template as a page carries it."""
     return drawable(value).replace("\x00", "\ufffd") if type(value) is str else value
+
+
+TEMPLATES: Final = Environment(
+    loader=PackageLoader("gcp_adk_store.inspector"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_carried,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+"""Of all sites of a process, so that each template is compiled once."""
 
 
 _SHUT: Final = "default-src 'none'; sandbox"
