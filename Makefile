@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 WAITING ?= $(if $(CI),3,4)
 # What has a longer form: tests/support/lengths.py.
-LONG := $(shell grep -rlE 'lengths import at_length|mark\.(long|sample)\b' tests --include='test_*.py')
+LONG := $(shell grep -rlE 'lengths import at_length|mark\.(long|sample)\b' tests --include='test_*.py' --exclude-dir=beam)
 PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -75,8 +75,9 @@ test-pythons:
 
 # What has a short form in `make test`, in its long one: each step of each operation goes wrong in every way.
 long:
-	$(SETUP) emulators
+	$(SETUP) emulators beam
 	$(BIN)/python $(PYTEST) --dist loadfile --long $(LONG)
+	$(BEAM) --long
 
 unit: python
 	$(BIN)/python $(PYTEST) tests/unit

@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # The same examples each time: a long run alone looks for others. How long one takes is up to the machine.
     timeless = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
     settings.register_profile("long", timeless)
-    settings.register_profile("short", timeless, derandomize=True, max_examples=40)
+    settings.register_profile("short", timeless, derandomize=True, max_examples=25)
     settings.load_profile("long" if Lengths.are_long else "short")
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         config.add_cleanup(SharedEmulator().stop)

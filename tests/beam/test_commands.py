@@ -129,6 +129,7 @@ def test_beams_options_reach_beam(folder: Path, tmp_path: Path) -> None:
     assert beam.__version__
 
 
+@pytest.mark.long
 def test_the_benchmark_of_bulk_jobs_measures_sessions_and_memory(tmp_path: Path) -> None:
     """In its shortest form."""
     short = ("--sessions", "30", "--jobs", "export", "--workers", "1", "--json", str(tmp_path / "out"))
