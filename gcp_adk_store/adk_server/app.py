@@ -96,20 +96,20 @@ def tune_gc() -> None:
 async def answer(request: Request, exc: Exception) -> Response:
     """Return the answer to a request that *exc* ended."""
     # ADK's catch-all raises a 500 from the original error.
-    told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
-    if isinstance(told, StoreError):
-        status = next((status for kind, status in _STATUSES.items() if isinstance(told, kind)), _FAILED)
-        detail, headers = type(told).__name__, {}
+    failure = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
+    if isinstance(failure, StoreError):
+        status = next((status for kind, status in _STATUSES.items() if isinstance(failure, kind)), _FAILED)
+        detail, headers = type(failure).__name__, {}
         # From 500 on the message names accounts, files and projects, which a client must not see.
-        if isinstance(told, UnavailableError):
-            headers["Retry-After"] = str(math.ceil(told.retry_after_s or 1))
-            logger.warning("%s: %s", detail, told)
+        if isinstance(failure, UnavailableError):
+            headers["Retry-After"] = str(math.ceil(failure.retry_after_s or 1))
+            logger.warning("%s: %s", detail, failure)
         elif status == _FAILED:
-            logger.error("%s: %s", detail, told, exc_info=told)
+            logger.error("%s: %s", detail, failure, exc_info=failure)
         else:
-            detail += f": {told}"
-            if told.retry_after_s is not None:
-                headers["Retry-After"] = str(max(1, math.ceil(told.retry_after_s)))
+            detail += f": {failure}"
+            if failure.retry_after_s is not None:
+                headers["Retry-After"] = str(max(1, math.ceil(failure.retry_after_s)))
         exc = HTTPException(status, detail=detail, headers=headers)
     elif not isinstance(exc, HTTPException):
         raise exc

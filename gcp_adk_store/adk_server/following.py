@@ -82,7 +82,7 @@ class Followers:
         self._heartbeat_s = heartbeat_s
         self._count = 0
         self._ends: set[asyncio.Event] = set()
-        self._is_told = False
+        self._handles_signals = False
 
     @property
     def count(self) -> int:
@@ -168,9 +168,9 @@ class Followers:
 
     def _hear_of_shutdown(self) -> None:
         """End all streams at the signals that end the server, which else waits for its connections."""
-        if self._is_told or threading.current_thread() is not threading.main_thread():
+        if self._handles_signals or threading.current_thread() is not threading.main_thread():
             return
-        self._is_told = True
+        self._handles_signals = True
         loop = asyncio.get_running_loop()
 
         def chain(before: Any) -> Callable[[int, FrameType | None], None]:

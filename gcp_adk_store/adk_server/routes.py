@@ -343,7 +343,7 @@ class _Routes:
         """
         steps = self.store.erase_user(app_name=app_name, user_id=user_id, dry_run=dry_run)
 
-        async def told() -> AsyncIterator[bytes]:
+        async def frames() -> AsyncIterator[bytes]:
             try:
                 async for step in steps:
                     if isinstance(step, ErasureProgress):
@@ -355,4 +355,4 @@ class _Routes:
             finally:
                 await steps.aclose()
 
-        return StreamingResponse(told(), media_type=_EVENT_STREAM, headers={"cache-control": "no-store"})
+        return StreamingResponse(frames(), media_type=_EVENT_STREAM, headers={"cache-control": "no-store"})

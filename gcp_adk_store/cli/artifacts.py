@@ -68,13 +68,13 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
             versions += await gather(service.list_artifact_versions(**scope, filename=each) for each in some)
             move_to(len(versions))
     rows = [(name, each) for name, some in zip(names, versions, strict=True) for each in some]
-    told = [{"filename": name} | _described(version) for name, version in rows]
+    described = [{"filename": name} | _described(version) for name, version in rows]
     numbers = (Column(name, justify="right") for name in ("version", "size"))
     table = Table("filename", *numbers, "type", "saved", box=None)
     for name, version in rows:
         kind, saved = cell(version.mime_type or ""), moment(version.create_time)
         table.add_row(cell(name), f"{version.version}", decimal(version.size), kind, saved)
-    return Result({**at.place, **scope, "versions": told}, [at.where, table if rows else "no artifacts"])
+    return Result({**at.place, **scope, "versions": described}, [at.where, table if rows else "no artifacts"])
 
 
 @artifacts.command("get")

@@ -256,9 +256,9 @@ async def _run(at: OpenStore, options: _Options, build: Any, *, bad: Sequence[st
         counts: Mapping[str, int] = await asyncio.to_thread(
             run, build, settings, options.beam, processes=options.processes
         )
-    told = [f"{name.replace('_', ' ')}: {number:,}" for name, number in counts.items()]
+    counted = [f"{name.replace('_', ' ')}: {number:,}" for name, number in counts.items()]
     return Result(
         {**at.place, "counts": counts},
-        [at.where, ", ".join(told) or "nothing was counted"],
+        [at.where, ", ".join(counted) or "nothing was counted"],
         status=int(any(counts.get(name) for name in bad)),
     )

@@ -59,12 +59,12 @@ class _Parts(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the arguments."""
-        with _usage_told_safely():
+        with _with_escaped_usage_errors():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand, after its arguments are parsed."""
-        with _usage_told_safely():
+        with _with_escaped_usage_errors():
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -74,7 +74,7 @@ class _Parts(click.Group):
 
 
 @contextmanager
-def _usage_told_safely() -> Iterator[None]:
+def _with_escaped_usage_errors() -> Iterator[None]:
     """Escape what could steer a terminal in click's own errors, which quote arguments as they are."""
     try:
         yield

@@ -17,8 +17,8 @@ from gcp_adk_store.cli.place import (
     existing_folder,
     json_option,
     place_options,
-    told_with_remedy,
     where,
+    with_remedy,
 )
 from gcp_adk_store.cli.screen import Result, bar, finish, visible, waiting
 from gcp_adk_store.doctor.findings import Finding, Probe, Status
@@ -55,18 +55,18 @@ def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
     Changes no setting. Writes one document and one object that no agent reads, reads each 20 times, and
     removes both. Ends with 1 if something fails, with 2 if it cannot check.
     """
-    with told_with_remedy():
+    with with_remedy():
         chosen = chosen_settings(place)
         if anchors is not None and chosen.local is not None:
             raise click.UsageError("--anchors names a bucket: a folder has no retention policy")
         found = _deployment(chosen, anchors) if chosen.local is None else _folder(chosen, chosen.local)
-    told = [asdict(finding) | {"status": finding.status.value} for finding in found.findings]
-    for each in told:
+    described = [asdict(finding) | {"status": finding.status.value} for finding in found.findings]
+    for each in described:
         del each["aside"]
     samples_ms = {name: list(probe.samples_ms) for name, probe in found.probes.items() if probe is not None}
     finish(
         Result(
-            {**found.place, "findings": told, "latency_ms": samples_ms},
+            {**found.place, "findings": described, "latency_ms": samples_ms},
             _lines(found, samples_ms),
             status=int(any(finding.status is Status.FAIL for finding in found.findings)),
         ),

@@ -263,45 +263,47 @@ async def verify(
         anchors=anchors,
     )
     broken = proof.broken
-    told = [f"events: {proof.events:,}", f"head: {proof.head}"]
+    lines = [f"events: {proof.events:,}", f"head: {proof.head}"]
     if broken is None:
-        told.append("the chain proves all of them")
+        lines.append("the chain proves all of them")
         again = command_line("verify", only=("app_name", "user_id", "session_id"))
-        told.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
+        lines.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
     else:
         event = f", {in_one_line(broken.event_id)}," if broken.event_id else ""
-        told += [
+        lines += [
             f"{broken.change}: not proven from event {broken.position}{event} on: {in_one_line(broken.says)}",
             f"in {in_one_line(broken.path)}",
         ]
-    told += [
+    lines += [
         f"redacted: event {one.position}, {in_one_line(one.event_id)}, hash {one.sha256}; {_known_of(one)}"
         for one in proof.redacted
     ]
     if proof.anchors is not None:
-        told.append(
+        lines.append(
             f"anchors: {proof.anchors:,}; they prove the first {proof.anchored or 0:,} events"
             if proof.anchors
             else "no anchor of this session: it is newer than the last run of anchor, or another session"
         )
     if proof.unbound:
-        told.append(
+        lines.append(
             f"{proof.unbound:,} of the anchors are of release 0.1 and do not say whose they are; run anchor"
         )
     is_bad = broken is not None or proof.anchors == 0
-    return Result({**at.place, **asdict(proof)}, [at.where, *told], status=int(is_bad))
+    return Result({**at.place, **asdict(proof)}, [at.where, *lines], status=int(is_bad))
 
 
 def _known_of(redacted: RedactedEvent) -> str:
     """Return what proves a redaction."""
     if not redacted.is_audited:
         return "no event of the chain reports it"
-    told = "an event of the chain reports it"
+    message = "an event of the chain reports it"
     if not redacted.is_bound:
-        told += ", without the hash of the marker"
+        message += ", without the hash of the marker"
     if redacted.is_anchored is None:
-        return told
-    return told + (", and an anchor proves that" if redacted.is_anchored else "; no anchor proves that yet")
+        return message
+    return message + (
+        ", and an anchor proves that" if redacted.is_anchored else "; no anchor proves that yet"
+    )
 
 
 @click.command()

@@ -95,9 +95,11 @@ async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
     """
     found = await at.store.memory.search_memories(query=query, **asked)
     entries = [each.memory for each in found]
-    told = [{**_described(each.memory), "score": each.score} for each in found]
+    described = [{**_described(each.memory), "score": each.score} for each in found]
     table = _table(entries, [f"{each.score:.3f}" for each in found])
-    return Result({**at.place, "memories": told}, [at.where, table if found else "no memory has these words"])
+    return Result(
+        {**at.place, "memories": described}, [at.where, table if found else "no memory has these words"]
+    )
 
 
 @memory.command("delete")
@@ -190,9 +192,9 @@ async def reindex(
         raise CannotLookError(str(exc)) from exc
     with progress("embedding: memories") as move_to:
         done = await service.reindex_memories(**user, dry_run=dry_run, on_progress=move_to)
-    told = {"memories": done.memories, "missing": done.missing, "embedded": done.embedded}
+    counted = {"memories": done.memories, "missing": done.missing, "embedded": done.embedded}
     return Result(
-        {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **told},
+        {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **counted},
         [
             at.where,
             f"{done.memories:,} memories, {done.missing:,} without a vector of {in_one_line(chosen.name)}",

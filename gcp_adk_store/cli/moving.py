@@ -19,7 +19,7 @@ from gcp_adk_store.cli.place import (
     json_option,
     looking_at,
     opened_file,
-    told_with_remedy,
+    with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, Result, finish, in_one_line, progress
 from gcp_adk_store.errors import InvalidInputError
@@ -83,12 +83,12 @@ def copy_(
 
     async def work() -> "Report":
         with progress("copying: sessions") as move_to:
-            async with _until_told(asked=follow) as told:
+            async with _until_stopped(asked=follow) as stop:
                 return await copy(
                     source,
                     target,
                     since=None if since is None else since.replace(tzinfo=UTC).timestamp(),
-                    follow=told,
+                    follow=stop,
                     on_progress=lambda report: move_to(_done(report)),
                     **given,
                 )
@@ -96,7 +96,7 @@ def copy_(
     for each in ("artifacts", "memories"):
         given[each] = given[each] or None
     register()
-    with told_with_remedy():
+    with with_remedy():
         report = asyncio.run(work())
     finish(_result(report, would=given["dry_run"]), as_json=as_json)
 
@@ -211,14 +211,14 @@ def _renamed(given: str) -> tuple[str, str]:
 
 
 @asynccontextmanager
-async def _until_told(*, asked: bool) -> AsyncIterator[asyncio.Event | None]:
+async def _until_stopped(*, asked: bool) -> AsyncIterator[asyncio.Event | None]:
     """Return what Ctrl-C or SIGTERM sets within the block, if that is *asked*; a second one ends it."""
     if not asked:
         yield None
         return
-    told = asyncio.Event()
-    with _handled(told.set):
-        yield told
+    stop = asyncio.Event()
+    with _handled(stop.set):
+        yield stop
 
 
 @contextlib.contextmanager

@@ -63,8 +63,8 @@ class OpenStore:
 def place_options(command: Command) -> Command:
     """Add ``--project``, ``--database``, ``--bucket``, ``--prefix`` and ``--local`` to *command*."""
     for name, (metavar, says) in reversed(_HELPS.items()):
-        told = f"{says}; by default ADK_STORE_{name.upper()}."
-        command = click.option(f"--{name}", metavar=metavar, help=told)(command)
+        help_text = f"{says}; by default ADK_STORE_{name.upper()}."
+        command = click.option(f"--{name}", metavar=metavar, help=help_text)(command)
     return command
 
 
@@ -167,7 +167,7 @@ def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable
     """Make a command of a coroutine function, which gets the open store and the command's other options.
 
     Adds :func:`place_options`, and prints the result once the store is closed. A `StoreError` ends the
-    command as :func:`told_with_remedy` says; the arguments are those of :func:`open_store`.
+    command as :func:`with_remedy` says; the arguments are those of :func:`open_store`.
     """
 
     def command(work: Work) -> Callable[..., None]:
@@ -179,7 +179,7 @@ def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable
                 async with open_store(place, needs_project=needs_project, reads_once=reads_once) as at:
                     return await work(at, **given)
 
-            with told_with_remedy():
+            with with_remedy():
                 result = asyncio.run(at_open_store())
             if result is not None:
                 finish(result, as_json=as_json)
@@ -190,7 +190,7 @@ def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable
 
 
 @contextmanager
-def told_with_remedy() -> Iterator[None]:
+def with_remedy() -> Iterator[None]:
     """End the command if the block raises a `StoreError`; the message ends with the command that helps.
 
     Raises:

@@ -100,8 +100,8 @@ def _require_schemes(said: Mapping[str, str]) -> None:
             continue
         close = difflib.get_close_matches(scheme, known, n=1)
         hint = f"did you mean {close[0]}://?" if close else f"known schemes: {'://, '.join(known)}://"
-        told = f"unknown scheme {scheme[:40]}://" if scheme else "the scheme is missing"
-        raise CannotLookError(f"--{option}: {told}; {hint}")
+        problem = f"unknown scheme {scheme[:40]}://" if scheme else "the scheme is missing"
+        raise CannotLookError(f"--{option}: {problem}; {hint}")
 
 
 def _is_sql(scheme: str) -> bool:

@@ -107,7 +107,7 @@ async def status_(at: OpenStore, /, **key: Any) -> Result:
         lines.append(f"no turn runs; turns so far: {found.fence:,}")
     lines.append(f"messages that wait: {len(found.waiting):,}")
     lines += [f"  {in_one_line(each)}" for each in found.waiting]
-    told = {
+    fields = {
         "is_running": found.is_running,
         "fence": found.fence,
         "holder": found.holder,
@@ -115,7 +115,7 @@ async def status_(at: OpenStore, /, **key: Any) -> Result:
         "abort": found.abort,
         "waiting": list(found.waiting),
     }
-    return Result({**at.place, **key, **told}, lines)
+    return Result({**at.place, **key, **fields}, lines)
 
 
 @turn.command("abort")
@@ -129,8 +129,8 @@ async def abort(at: OpenStore, /, **key: Any) -> Result:
     It notices that at its next append, and within a third of its lease.
     """
     is_asked = await at.store.turns.request_abort(**key)
-    told = "the turn that runs was asked to stop" if is_asked else "no turn runs"
-    return Result({**at.place, **key, "asked": is_asked}, [at.where, told])
+    message = "the turn that runs was asked to stop" if is_asked else "no turn runs"
+    return Result({**at.place, **key, "asked": is_asked}, [at.where, message])
 
 
 @turn.command("repair")
@@ -181,5 +181,5 @@ async def withdraw(at: OpenStore, /, *, message_id: str, dry_run: bool, **key: A
             + command_line("sessions turn status", only=IDS)
         )
     done, outcome = ("would withdraw", "found") if dry_run else ("withdrew", "withdrawn")
-    told = {"message_id": message_id, "outcome": outcome}
-    return Result({**at.place, **key, **told}, [at.where, f"{done} message {in_one_line(message_id)}"])
+    fields = {"message_id": message_id, "outcome": outcome}
+    return Result({**at.place, **key, **fields}, [at.where, f"{done} message {in_one_line(message_id)}"])

@@ -50,18 +50,18 @@ def event_lines(event: "Event") -> Iterator[str]:
     """
     yield f"{moment(event.timestamp)} {in_one_line(event.author)}"
     parts = (event.content.parts if event.content else None) or []
-    told = [line for part in parts for line in _part_lines(part)]
-    told += [f"state: {line}" for line in json_lines(event.actions.state_delta)]
-    told += [
+    lines = [line for part in parts for line in _part_lines(part)]
+    lines += [f"state: {line}" for line in json_lines(event.actions.state_delta)]
+    lines += [
         f"artifact: {in_one_line(name)} version {version}"
         for name, version in event.actions.artifact_delta.items()
     ]
     if event.error_code or event.error_message:
-        told += _lines(f"error {event.error_code or ''}: {event.error_message or ''}")
+        lines += _lines(f"error {event.error_code or ''}: {event.error_message or ''}")
     more = [*_more(event, _TOLD), *_more(event.actions, {"state_delta", "artifact_delta"})]
     if more:
-        told.append(f"and {', '.join(more)}: --json shows all")
-    for line in told:
+        lines.append(f"and {', '.join(more)}: --json shows all")
+    for line in lines:
         yield f"  {line}"
 
 
@@ -98,9 +98,9 @@ def _cut(text: str) -> str:
     return text if left <= 0 else f"{text[:_CUT]}... and {left:,} characters more: --json shows all"
 
 
-def _more(told: Any, known: Iterable[str]) -> list[str]:
+def _more(value: Any, known: Iterable[str]) -> list[str]:
     """Return the names of fields that have a value but no line."""
-    return [name for name in type(told).model_fields if name not in known and getattr(told, name)]
+    return [name for name in type(value).model_fields if name not in known and getattr(value, name)]
 
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
     found = [each async for each in at.store.sessions.iter_events(**key, cursor=cursor, limit=limit + 1)]
     events = [public_event(each.event) for each in found[:limit]]
     next_cursor = found[limit - 1].cursor if len(found) > limit else None
-    told = [each.model_dump(mode="json", exclude_none=True) for each in events]
+    described = [each.model_dump(mode="json", exclude_none=True) for each in events]
     ids = (in_one_line(id_) for id_ in (header.app_name, header.user_id, header.id))
     lines = [
         at.where,
@@ -237,7 +237,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
     if next_cursor is not None:
         lines.append(f"more events: {command_line(cursor=next_cursor)}")
     shown = {**at.place, **_described(header), "state": header.state}
-    return Result({**shown, "events": told, "next_cursor": next_cursor}, lines)
+    return Result({**shown, "events": described, "next_cursor": next_cursor}, lines)
 
 
 @sessions.command("usage")

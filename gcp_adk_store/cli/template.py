@@ -13,7 +13,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.place import IDS, json_option, open_store, place_options, told_with_remedy
+from gcp_adk_store.cli.place import IDS, json_option, open_store, place_options, with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
@@ -53,7 +53,7 @@ def lint(
     text = _template(source)
     braces: Literal["literal", "substitute"] = "literal" if literal_braces else "substitute"
     settings = TemplateSettings(extended=extended, double_braces=braces)
-    with told_with_remedy():
+    with with_remedy():
         keys, names = (None, None) if session is None else asyncio.run(_known(session, place))
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
     table = Table("line", "column", "text", "kind", "", box=None)

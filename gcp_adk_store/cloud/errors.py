@@ -164,10 +164,10 @@ def storage_condition_error(exc: Exception, where: str, bucket: str, permission:
 
 def unexplained(refused: RefusedError, bucket: str) -> StoreError:
     """Return the error if the object meets the condition of the *refused* write."""
-    told = f"bucket {bucket!r}: PreconditionFailed; {_POLICY}"
+    message = f"bucket {bucket!r}: PreconditionFailed; {_POLICY}"
     if refused.maybe_applied:
-        told = f"{told}; an earlier try was not answered: read before repeating it"
-    error: StoreError = (OutcomeUnknownError if refused.maybe_applied else AccessDeniedError)(told)
+        message = f"{message}; an earlier try was not answered: read before repeating it"
+    error: StoreError = (OutcomeUnknownError if refused.maybe_applied else AccessDeniedError)(message)
     error.attempts = refused.attempts
     return error
 
@@ -192,8 +192,8 @@ def _firestore_error(
     if isinstance(exc, grpc.aio.AioRpcError):
         code, asked_s = exc.code(), _retry_info(exc)
     kind = table.get(code, StoreError)
-    told = [f"{where}: {code.name}", *([advices[kind]] if kind in advices else ())]
-    return _asking(kind("; ".join(told)), asked_s)
+    parts = [f"{where}: {code.name}", *([advices[kind]] if kind in advices else ())]
+    return _asking(kind("; ".join(parts)), asked_s)
 
 
 def _storage_error(
@@ -214,8 +214,8 @@ def _storage_error(
         return _asking(unanswered(f"{where} did not answer ({type(exc).__name__})"), asked_s)
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
-            told = advice.format(permission=permission, bucket=bucket)
-            return _asking(kind(f"{where}: {type(exc).__name__}; {told}"), asked_s)
+            hint = advice.format(permission=permission, bucket=bucket)
+            return _asking(kind(f"{where}: {type(exc).__name__}; {hint}"), asked_s)
     if isinstance(exc, STORAGE_FAILURES):
         return StoreError(f"{where}: {type(exc).__name__}; see the cause")
     return exc
@@ -254,9 +254,9 @@ def _asking(error: StoreError | RefusedError, asked_s: float | None) -> Exceptio
 
 def _retry_info(exc: grpc.aio.AioRpcError) -> float | None:
     """Return the seconds of google.rpc.RetryInfo, which Google's services add to refusals."""
-    told = dict(exc.trailing_metadata() or ()).get("grpc-status-details-bin")
+    trailer = dict(exc.trailing_metadata() or ()).get("grpc-status-details-bin")
     try:
-        details = Status.FromString(told).details if isinstance(told, bytes) else ()
+        details = Status.FromString(trailer).details if isinstance(trailer, bytes) else ()
         for detail in details:
             info = RetryInfo()
             if detail.Unpack(info):

@@ -142,27 +142,31 @@ class KmsKeyWrapper:
                 self._client = _new_client(token)
             return self._client
 
-    def _require_sum(self, data: bytes, told: int) -> None:
-        if google_crc32c.value(bytes(data)) != told:
+    def _require_sum(self, data: bytes, expected: int) -> None:
+        if google_crc32c.value(bytes(data)) != expected:
             raise UnavailableError(f"{self._key} answered with damaged bytes; try again later")
 
     def _error(self, exc: Exception) -> StoreError:
         """Return the error for a failed request; none of them changes anything."""
-        told = f"{self._key}: {type(exc).__name__}"
+        message = f"{self._key}: {type(exc).__name__}"
         match exc:
             case api.InvalidArgument():
-                return StoredDataError(f"{told}; a wrapped data key was changed, or made for another place")
+                return StoredDataError(
+                    f"{message}; a wrapped data key was changed, or made for another place"
+                )
             case api.NotFound():
-                return NotProvisionedError(f"{told}; make the key, or correct its name")
+                return NotProvisionedError(f"{message}; make the key, or correct its name")
             case api.FailedPrecondition():
-                return NotProvisionedError(f"{told}; the key's version is disabled or destroyed: enable it")
+                return NotProvisionedError(
+                    f"{message}; the key's version is disabled or destroyed: enable it"
+                )
             case api.Forbidden() | api.Unauthorized():
                 return AccessDeniedError(
-                    f"{told}; grant roles/cloudkms.cryptoKeyEncrypterDecrypter on the key to this identity"
+                    f"{message}; grant roles/cloudkms.cryptoKeyEncrypterDecrypter on the key to this identity"
                 )
             case auth.GoogleAuthError():
-                return CredentialsError(f"{told}; no usable Google Cloud credentials")
-        return UnavailableError(f"{told}; try again later")
+                return CredentialsError(f"{message}; no usable Google Cloud credentials")
+        return UnavailableError(f"{message}; try again later")
 
 
 def _new_client(token: Any) -> Any:

@@ -43,7 +43,7 @@ def require_marker(text: str) -> None:
         value = json.loads(text, object_pairs_hook=_with_each_key_once)
     except (ValueError, RecursionError):
         value = None
-    if not (isinstance(value, dict) and _has(_MARKER, value) and _tells(value, replaced.hex())):
+    if not (isinstance(value, dict) and _has(_MARKER, value) and _is_redaction_of(value, replaced.hex())):
         raise StoredDataError(
             f"a marker of {len(text)} characters has content that no redaction writes; see verify"
         )
@@ -107,15 +107,15 @@ def _is_ref(value: object) -> bool:
         return False
 
 
-def _tells(value: Mapping[str, Any], sha256: str) -> bool:
+def _is_redaction_of(value: Mapping[str, Any], sha256: str) -> bool:
     """Return whether the metadata of a marker say which event it replaced, why and when, and nothing else."""
     try:
-        told = value["custom_metadata"][KEY]
-        require_reason(told["reason"])
-        has_all = told.keys() == {"sha256", "reason", "time"} and _is_number(told["time"])
+        note = value["custom_metadata"][KEY]
+        require_reason(note["reason"])
+        has_all = note.keys() == {"sha256", "reason", "time"} and _is_number(note["time"])
     except (KeyError, TypeError, AttributeError, InvalidInputError):
         return False
-    return has_all and told["sha256"] == sha256 == value[KEY]["sha256"]
+    return has_all and note["sha256"] == sha256 == value[KEY]["sha256"]
 
 
 _PART: Final = _is_object(

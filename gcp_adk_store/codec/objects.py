@@ -137,8 +137,8 @@ class StoredObject:
         try:
             return {**flat, **json.loads(self.metadata.get(_JSON, "{}"))}
         except (TypeError, ValueError, RecursionError) as exc:
-            told = f"the metadata {_JSON} of object {self.name!r} is not a JSON object"
-            raise StoredDataError(told) from exc
+            message = f"the metadata {_JSON} of object {self.name!r} is not a JSON object"
+            raise StoredDataError(message) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,8 +261,8 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
         try:
             text = data.decode()
         except UnicodeDecodeError as exc:
-            told = f"object {stored.name!r} is marked as text, but its bytes are not UTF-8"
-            raise StoredDataError(told) from exc
+            message = f"object {stored.name!r} is marked as text, but its bytes are not UTF-8"
+            raise StoredDataError(message) from exc
         return types.Part(text=decode_surrogates(text) if stored.metadata.get(_HALVES) == "true" else text)
     name = stored.metadata.get(_DISPLAY_NAME)
     part = types.Part(inline_data=types.Blob(data=data, mime_type=stored.content_type, display_name=name))

@@ -57,7 +57,7 @@ def audit_of(
     limits: SessionLimits,
 ) -> EncodedEvent:
     """Return the event that reports a redaction, and sets *state*."""
-    told = {
+    audit = {
         "event_id": event_id,
         "reason": reason,
         "events": [
@@ -67,7 +67,7 @@ def audit_of(
         ],
         "state_keys": [*state],
     }
-    event = Event(id=audit_id, author=AUTHOR, timestamp=time, custom_metadata={_AUDIT: told})
+    event = Event(id=audit_id, author=AUTHOR, timestamp=time, custom_metadata={_AUDIT: audit})
     return encoded_whole(event, state, limits)
 
 
@@ -90,21 +90,21 @@ def audit_in(text: str) -> AuditedRedaction | None:
         return None
     try:
         event = json.loads(text)
-        told = event["custom_metadata"][_AUDIT]
+        audit = event["custom_metadata"][_AUDIT]
         if event["author"] != AUTHOR:
             return None
         return AuditedRedaction(
-            event_id=str(told["event_id"]),
-            reason=str(told["reason"]),
-            events=[Replaced(one["position"], one["sha256"], one.get("marker")) for one in told["events"]],
-            state_keys=[*told["state_keys"]],
+            event_id=str(audit["event_id"]),
+            reason=str(audit["reason"]),
+            events=[Replaced(one["position"], one["sha256"], one.get("marker")) for one in audit["events"]],
+            state_keys=[*audit["state_keys"]],
         )
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
         return None  # what an app wrote
 
 
 def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
-    """Return what the first *kept* of *texts* have to be told again: redactions that only later events tell.
+    """Return what the first *kept* of *texts* have to record again: redactions that only later events name.
 
     A marker without any such event stays without one.
     """
@@ -112,20 +112,20 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
     if not markers:
         return []
     for text in texts[:kept]:
-        told = audit_in(text)
-        markers -= {(one.position, one.sha256) for one in (told.events if told else ())}
+        audit = audit_in(text)
+        markers -= {(one.position, one.sha256) for one in (audit.events if audit else ())}
     found = []
     for text in texts[kept:]:
-        told = audit_in(text)
-        events = [one for one in (told.events if told else ()) if (one.position, one.sha256) in markers]
-        if told is not None and events:
+        audit = audit_in(text)
+        events = [one for one in (audit.events if audit else ()) if (one.position, one.sha256) in markers]
+        if audit is not None and events:
             markers -= {(one.position, one.sha256) for one in events}
-            found.append(replace(told, events=events, state_keys=()))
+            found.append(replace(audit, events=events, state_keys=()))
     return found
 
 
 def audits_again(
-    told: Iterable[AuditedRedaction], *, time: float, limits: SessionLimits
+    audits: Iterable[AuditedRedaction], *, time: float, limits: SessionLimits
 ) -> list[EncodedEvent]:
     """Return the events that tell again of redactions, and change no state."""
     return [
@@ -138,7 +138,7 @@ def audits_again(
             state={},
             limits=limits,
         )
-        for one in told
+        for one in audits
     ]
 
 

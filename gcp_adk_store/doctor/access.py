@@ -201,8 +201,8 @@ def keys_database(keys: KeysFacts, place: Place) -> Finding:
         )
     unknown = [name for name, answer in keys.answers.items() if not answer.is_ok]
     if unknown:
-        told = ", ".join(f"{name}: {_why(keys.answers[name])}" for name in unknown)
-        return skipped(f"not everything could be looked at ({told})")
+        reasons = ", ".join(f"{name}: {_why(keys.answers[name])}" for name in unknown)
+        return skipped(f"not everything could be looked at ({reasons})")
     wrong = []
     if database.body.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED":
         command = f"gcloud firestore databases update {of_keys} --no-enable-pitr"
@@ -211,9 +211,9 @@ def keys_database(keys: KeysFacts, place: Place) -> Finding:
         named = f"--backup-schedule={str(schedule.get('name', '')).rpartition('/')[2]}"
         wrong.append(("backups are made", f"gcloud firestore backups schedules delete {of_keys} {named}"))
     if wrong:
-        told = " and ".join(dict.fromkeys(says for says, _ in wrong))
+        problem = " and ".join(dict.fromkeys(says for says, _ in wrong))
         return fail(
-            f"{told} of {keys.database}: the keys of erased users stay", *(command for _, command in wrong)
+            f"{problem} of {keys.database}: the keys of erased users stay", *(command for _, command in wrong)
         )
     if database.body.get("deleteProtectionState") != "DELETE_PROTECTION_ENABLED":
         return warn(

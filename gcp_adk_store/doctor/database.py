@@ -69,12 +69,12 @@ def indexes(body: Body, facts: Facts) -> Finding:
     states = [(index, _state(index, body.get("indexes", ()))) for index in needed]
     broken = [(index, state) for index, state in states if state not in ("READY", "CREATING")]
     if broken:
-        told = ", ".join(
+        listed = ", ".join(
             f"{_shown(index)} is {'in need of repair' if state == 'NEEDS_REPAIR' else 'missing'}"
             for index, state in broken
         )
         return fail(
-            f"{told}; list_sessions_page by labels, or over all users of an app, fails without",
+            f"{listed}; list_sessions_page by labels, or over all users of an app, fails without",
             *(f"{index.command} {facts.place.of_database}" for index, _ in broken),
             terraform="google_firestore_index of the module adk_store",
         )
@@ -128,9 +128,10 @@ def exemptions(body: Body, facts: Facts) -> Finding:
     ]
     indexed = [(group, name) for group, name in unused if _is_indexed(fields, group, name)]
     if indexed:
-        told = ", ".join(f"{group}.{name}" for group, name in indexed)
+        listed = ", ".join(f"{group}.{name}" for group, name in indexed)
         return warn(
-            f"indexed without use: {told}; each write pays for it, and large state can exceed 40,000 entries",
+            f"indexed without use: {listed}; each write pays for it, and large state can exceed "
+            "40,000 entries",
             *(
                 f"gcloud firestore indexes fields update {name} --disable-indexes "
                 f"--collection-group={group} {of_database}"
@@ -148,9 +149,9 @@ def time_to_live(body: Body, facts: Facts) -> Finding:
     states = {group: (name, _ttl_state(fields, group, name)) for group, name in groups.items()}
     wrong = {group: each for group, each in states.items() if each[1] not in ("ACTIVE", "CREATING")}
     if wrong:
-        told = ", ".join(f"{group} ({state or 'not set'})" for group, (_, state) in wrong.items())
+        listed = ", ".join(f"{group} ({state or 'not set'})" for group, (_, state) in wrong.items())
         return warn(
-            f"not active for {told}: sessions that have ended are not found, and stay and are paid for",
+            f"not active for {listed}: sessions that have ended are not found, and stay and are paid for",
             *(
                 f"gcloud firestore fields ttls update {name} --enable-ttl --collection-group={group} "
                 f"{facts.place.of_database}"

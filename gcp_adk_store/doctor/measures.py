@@ -88,10 +88,10 @@ def _skew_s(answer: Answer) -> float | None:
         date = parsedate_to_datetime(answer.date)
     except (TypeError, ValueError):
         return None
-    told = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    if told + 1 < answer.asked_at:
-        return told + 1 - answer.asked_at
-    return max(0.0, told - answer.answered_at)
+    server_time = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if server_time + 1 < answer.asked_at:
+        return server_time + 1 - answer.asked_at
+    return max(0.0, server_time - answer.answered_at)
 
 
 _USERS: Final = 100

@@ -92,15 +92,15 @@ async def _probe(
             failure = failure or ("" if same else _DIFFERS)
     except (StoreError, RefusedError) as exc:
         written = written or isinstance(exc, OutcomeUnknownError)
-        failure = _told(exc)
+        failure = _described(exc)
     finally:
         # Also after a failed write, which may have arrived.
         try:
             gone = await remove()
         except (StoreError, RefusedError) as exc:
-            gone, failure = False, failure or _told(exc)
+            gone, failure = False, failure or _described(exc)
     return Probe(samples_ms=taken_ms, failure=failure, left=name if written and not gone else "")
 
 
-def _told(exc: Exception) -> str:
+def _described(exc: Exception) -> str:
     return str(exc) or type(exc).__name__

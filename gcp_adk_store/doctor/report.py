@@ -95,10 +95,10 @@ def _unanswered(answer: Answer, needs: str, project: str) -> Finding:
         )
     if answer.status == HTTPStatus.FORBIDDEN:
         return skipped(f"this identity may not look: it lacks {needs}; a store does not need it")
-    told = f"{answer.status} {answer.error}".strip()
+    reason = f"{answer.status} {answer.error}".strip()
     if answer.status == HTTPStatus.UNAUTHORIZED:
-        return fail(f"the credentials are refused ({told})", "gcloud auth application-default login")
-    return fail(f"the API answered {told}; try again")
+        return fail(f"the credentials are refused ({reason})", "gcloud auth application-default login")
+    return fail(f"the API answered {reason}; try again")
 
 
 def _probed(name: Literal["documents", "objects"], judge: Callable[[Probe, Facts], Finding]) -> Look:

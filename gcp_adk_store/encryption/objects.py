@@ -198,8 +198,8 @@ def _header(scope: Scope) -> bytes:
 
 
 def _added(metadata: Mapping[str, str]) -> int:
-    told = metadata.get(SEALED, "")
-    return int(told) if told.isdecimal() and len(told) <= len("999999") else 0
+    text = metadata.get(SEALED, "")
+    return int(text) if text.isdecimal() and len(text) <= len("999999") else 0
 
 
 def _destroyed(name: str) -> str:

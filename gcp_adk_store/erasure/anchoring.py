@@ -122,7 +122,7 @@ class Anchors:
             return None
         head = stored.chain.hex()
         binding = binding_of(stored.key, stored.epoch)
-        told = {
+        described = {
             "format": 2,
             "epoch": stored.epoch,
             "rev": stored.revision,
@@ -130,7 +130,7 @@ class Anchors:
             "binding": binding,
         }
         fields = ObjectFields(
-            content_type="application/json", metadata={}, data=json.dumps(told, sort_keys=True).encode()
+            content_type="application/json", metadata={}, data=json.dumps(described, sort_keys=True).encode()
         )
         with suppress(ObjectExistsError):
             name = f"{self._folder(stored.epoch)}{stored.revision:018d}-{head}-{binding}"

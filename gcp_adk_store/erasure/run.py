@@ -264,8 +264,8 @@ class _Run:
     async def find(self) -> AsyncIterator[Found]:
         """Yield what there is: where, how much, and what removes it; keys come first."""
         if scopes := await self._keys.find():
-            told = {"keys": Erased(len(scopes))}
-            yield "keys", told, self._removal(told, partial(self._keys.destroy, scopes))
+            counts = {"keys": Erased(len(scopes))}
+            yield "keys", counts, self._removal(counts, partial(self._keys.destroy, scopes))
         for root in (self._user, *([self._owner] if self._owner is not None else [])):
             async for each in self._documents_below(root):
                 yield each
@@ -281,9 +281,9 @@ class _Run:
                     yield "payloads", tally, self._removal(tally, partial(in_bucket.remove, mine))
         if self._objects is not None:
             for stage in ("artifacts", "uploads"):
-                async for objects, told in self._objects.find(stage):
+                async for objects, counts in self._objects.find(stage):
                     self._keys.require_known(ENCRYPTED in each.metadata for each in objects)
-                    yield stage, told, self._removal(told, partial(self._objects.remove, objects))
+                    yield stage, counts, self._removal(counts, partial(self._objects.remove, objects))
 
     async def left(self) -> Tally:
         """Return the files that no object has."""

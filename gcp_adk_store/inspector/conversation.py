@@ -152,8 +152,8 @@ def _logs(event: Event, mask: Mask) -> Iterable[tuple[str, Shown]]:
         if isinstance(log, dict):
             warned: Any = log.get("warnings")
             warnings: list[Any] = warned if isinstance(warned, list) else []
-            told = [log.get("printed"), *(f"warning: {each}" for each in warnings), log.get("failure")]
-            text = "\n".join(str(each).rstrip("\n") for each in told if each)
+            lines = [log.get("printed"), *(f"warning: {each}" for each in warnings), log.get("failure")]
+            text = "\n".join(str(each).rstrip("\n") for each in lines if each)
             what = f"{log.get('agent', '')}: {log.get('what', '')}"
             yield what[:MAX_NAME], mask.over(text)
 

@@ -159,8 +159,8 @@ def _kind(name: str, hint: Any) -> _Kind:
     if None in classes:
         return _Kind(name, (), "anything")
     known = tuple(each for each in classes if each is not None)
-    told = [each for each in known if each is not types.EllipsisType]  # "leave as it is" by default
-    says = " or ".join(_SAYS.get(each, _with_article(each.__name__)) for each in told)
+    named = [each for each in known if each is not types.EllipsisType]  # "leave as it is" by default
+    says = " or ".join(_SAYS.get(each, _with_article(each.__name__)) for each in named)
     held = get_args(parts[0]) if classes[0] is Sequence else ()
     items = _kind(f"each of {name}", held[0]) if held else None
     return _Kind(name, (*known, int) if float in known else known, says, items)

@@ -123,7 +123,7 @@ class Watcher:
     def __init__(self, *, is_shared: bool) -> None:
         """Prepare it; *is_shared* says whether other processes may change the document, too."""
         self._loop = asyncio.get_running_loop()
-        self._told = asyncio.Event()
+        self._news = asyncio.Event()
         self._is_shared = is_shared
         self._pause_s = _FIRST_PAUSE_S
         self.is_closed = False
@@ -131,7 +131,7 @@ class Watcher:
     def tell(self) -> None:
         """Wake it, from any thread."""
         with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self._told.set)
+            self._loop.call_soon_threadsafe(self._news.set)
 
     async def changed(self, *, may_wait_longer: bool) -> None:
         """Wait until the document may have changed.
@@ -145,10 +145,10 @@ class Watcher:
         longer_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         self._pause_s = longer_s if may_wait_longer else _FIRST_PAUSE_S
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._told.wait(), self._pause_s if self._is_shared else None)
+            await asyncio.wait_for(self._news.wait(), self._pause_s if self._is_shared else None)
         if self.is_closed:
             raise StoreError("the store was closed while a session was followed")
-        self._told.clear()
+        self._news.clear()
 
 
 class Watchers:
@@ -178,8 +178,8 @@ class Watchers:
         if not self._of:
             return
         with self._guard:
-            told = [watcher for key in keys for watcher in self._of.get(key, ())]
-        for watcher in told:
+            watchers = [watcher for key in keys for watcher in self._of.get(key, ())]
+        for watcher in watchers:
             watcher.tell()
 
     def close(self) -> None:

@@ -194,8 +194,8 @@ class Erasure(AsyncIterator[ErasureProgress | ErasureReceipt]):
 
 def digest_of(content: Mapping[str, Any]) -> str:
     """Return the digest of a receipt's JSON values, without its ``digest``."""
-    told = {name: value for name, value in content.items() if name != "digest"}
-    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    fields = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -218,7 +218,7 @@ async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Re
 def _header(record: Record) -> dict[str, Any]:
     header = record.header
     scopes = ScopedState(app=record.shared.app, user=record.shared.user, session=header.state)
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "app_name": header.key.app,
         "user_id": header.key.user,
         "session_id": header.key.session,
@@ -229,7 +229,7 @@ def _header(record: Record) -> dict[str, Any]:
         "state": merge_scopes(scopes),
         "initial_state": None if header.initial is None else dict(header.initial),
     }
-    return told
+    return fields
 
 
 def _record(header: Mapping[str, Any], lines: "_Lines", users: Mapping[str, str]) -> Record:

@@ -109,9 +109,9 @@ def judged(answers: Mapping[str, Answer], place: Place, removed_at: float) -> Re
 
 def _history_s(database: Mapping[str, Any]) -> float:
     """Return how long the database keeps older versions of documents, in seconds."""
-    told = _seconds(database.get("versionRetentionPeriod"))
-    if told:
-        return told
+    seconds = _seconds(database.get("versionRetentionPeriod"))
+    if seconds:
+        return seconds
     is_on = database.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED"
     return _WEEK_S if is_on else _HOUR_S
 
@@ -126,14 +126,14 @@ def _why(answer: Answer, needs: str) -> str:
     return answer.reason or f"the API answered {answer.status}"
 
 
-def _seconds(told: object) -> float:
+def _seconds(value: object) -> float:
     """Return a duration of the APIs, such as ``604800s``; 0 for anything else."""
-    text = str(told).removesuffix("s")
+    text = str(value).removesuffix("s")
     return float(text) if text.replace(".", "", 1).isdecimal() else 0.0
 
 
-def _time(told: object) -> float:
+def _time(value: object) -> float:
     try:
-        return datetime.fromisoformat(str(told)).timestamp()
+        return datetime.fromisoformat(str(value)).timestamp()
     except ValueError:
         return 0.0

@@ -141,10 +141,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Make the runtime's names importable, and shut the doors before a file of the app is read."""
     _make_importable()
-    told = early_config.known_args_namespace
-    if told.ces_channel is not None:
-        _channels.append(_Channel(told.ces_channel))
-    if told.ces_walled:
+    options = early_config.known_args_namespace
+    if options.ces_channel is not None:
+        _channels.append(_Channel(options.ces_channel))
+    if options.ces_walled:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         keeping.filter_system_calls(program(sets_times=False))  # bubblewrap shows the host's devices
@@ -169,7 +169,7 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     """Select the callback of a test file before the file's import."""
     if isinstance(collector, pytest.Module):
         _finder.turn_to(collector.path.parent)
-        _tell("began", _outcome(collector.nodeid, "error", line=1, name="the file"))
+        _send("began", _outcome(collector.nodeid, "error", line=1, name="the file"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -177,14 +177,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Select the callback of a test before it runs, because the test may import it then."""
     _finder.turn_to(item.path.parent)
     name = item.nodeid.partition("::")[2]
-    _tell("began", _outcome(item.nodeid, "error", line=(item.location[1] or 0) + 1, name=name))
+    _send("began", _outcome(item.nodeid, "error", line=(item.location[1] or 0) + 1, name=name))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Report the error that kept pytest from collecting a file."""
     if not report.passed:
         status: Status = "skipped" if report.skipped else "error"
-        _tell("outcome", _of_report(report, status, line=1, name="the file"))
+        _send("outcome", _of_report(report, status, line=1, name="the file"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -192,7 +192,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.when == "call" or not report.passed:
         status = cast("Status", report.outcome) if report.when == "call" or report.skipped else "error"
         name = report.nodeid.partition("::")[2]
-        _tell("outcome", _of_report(report, status, line=(report.location[1] or 0) + 1, name=name))
+        _send("outcome", _of_report(report, status, line=(report.location[1] or 0) + 1, name=name))
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
@@ -201,7 +201,7 @@ def pytest_sessionfinish(exitstatus: int) -> None:
         channel.say(done=int(exitstatus))
 
 
-def _tell(what: str, outcome: Outcome) -> None:
+def _send(what: str, outcome: Outcome) -> None:
     for channel in _channels:
         channel.say(**{what: asdict(outcome)})
 
@@ -292,22 +292,22 @@ def _hear(channel: _Channel, functions: Mapping[str, Callable[[Mapping[str, Any]
                 if raised is not None:
                     raise raised
                 pytest.fail(why, pytrace=False)
-            case {"run": told}:
-                ran = _ran(told)
+            case {"run": message}:
+                ran = _ran(message)
                 if ran.error is not None:
                     pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
                 return ran
 
 
-def _ran(told: dict[str, Any]) -> CallbackRun:
-    """Return the run that was told."""
-    calls = [Call(**{**each, "error": _failure(each["error"])}) for each in told["calls"]]
-    changed = frozenset(told["changed"])
-    return CallbackRun(**{**told, "error": _failure(told["error"]), "calls": calls, "changed": changed})
+def _ran(message: dict[str, Any]) -> CallbackRun:
+    """Return the run that the command answered with."""
+    calls = [Call(**{**each, "error": _failure(each["error"])}) for each in message["calls"]]
+    changed = frozenset(message["changed"])
+    return CallbackRun(**{**message, "error": _failure(message["error"]), "calls": calls, "changed": changed})
 
 
-def _failure(told: dict[str, str] | None) -> RunFailure | None:
-    return None if told is None else RunFailure(**told)
+def _failure(message: dict[str, str] | None) -> RunFailure | None:
+    return None if message is None else RunFailure(**message)
 
 
 def _names() -> dict[str, Any]:

@@ -88,7 +88,7 @@ def download(
     *,
     otherwise: str,
     url: str | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    on_bytes: Callable[[int], None] = lambda _: None,
     limits: DownloadLimits = DownloadLimits(),
 ) -> Path:
     """Return the path of *file* in *folder*, where it is downloaded unless it is there.
@@ -101,7 +101,7 @@ def download(
         folder: Where to; it is made where it is missing.
         otherwise: What to do with a copy from another machine, for messages: "name it in A_VARIABLE".
         url: A mirror, instead of the file's own URL.
-        told: Is called with the number of bytes that are there, after each block.
+        on_bytes: Is called with the number of bytes that are there, after each block.
         limits: How long it may take.
 
     Raises:
@@ -111,10 +111,10 @@ def download(
     if target.is_file():
         return target
     deadline = time.monotonic() + limits.total_s
-    transfer = _Transfer(file, target, url or file.url, otherwise, told, limits, deadline)
+    transfer = _Transfer(file, target, url or file.url, otherwise, on_bytes, limits, deadline)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _alone(target, deadline, told):
+        with _alone(target, deadline, on_bytes):
             if not target.is_file():
                 transfer.run()
     except OSError as exc:
@@ -126,7 +126,7 @@ def download(
 
 
 @contextlib.contextmanager
-def _alone(target: Path, deadline: float, told: Callable[[int], None]) -> Iterator[None]:
+def _alone(target: Path, deadline: float, on_bytes: Callable[[int], None]) -> Iterator[None]:
     """Hold the file's lock, which ends with the process that holds it, however that ends."""
     import fcntl  # noqa: PLC0415  # of POSIX: pytest loads this package on other systems, too
 
@@ -141,7 +141,7 @@ def _alone(target: Path, deadline: float, told: Callable[[int], None]) -> Iterat
                         f"Another process still downloads {target}, and holds {target.name}.lock. "
                         "Wait for it, or end it, and repeat this."
                     ) from exc
-            told(_size_of(_part_of(target)))
+            on_bytes(_size_of(_part_of(target)))
             time.sleep(_LOOKS_AGAIN_S)
         yield
 
@@ -158,7 +158,7 @@ class _Transfer:
     target: Path
     url: str
     otherwise: str
-    told: Callable[[int], None]
+    on_bytes: Callable[[int], None]
     limits: DownloadLimits
     deadline: float
     etag: str | None = None
@@ -232,7 +232,7 @@ class _Transfer:
                         raise self._failure(f"it has more than {self.file.size:,} bytes", is_another=True)
                     part.write(block)
                     part.flush()  # what is reported is kept, also where this process is killed next
-                    self.told(there)
+                    self.on_bytes(there)
         if there < self.file.size:
             raise _BrokenOffError(f"the connection ended after {there:,} of {self.file.size:,} bytes")
 
@@ -251,10 +251,10 @@ class _Transfer:
         if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             raise self._failure(f"the server answers with status {response.status}")
         start = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
-        told = response.headers.get("Content-Range", "")
-        if start and told != f"bytes {start}-{self.file.size - 1}/{self.file.size}":
+        on_bytes = response.headers.get("Content-Range", "")
+        if start and on_bytes != f"bytes {start}-{self.file.size - 1}/{self.file.size}":
             self._drop()
-            raise _BrokenOffError(f"the server sent another part, {told[:_SHOWN_CHARS]!r}")
+            raise _BrokenOffError(f"the server sent another part, {on_bytes[:_SHOWN_CHARS]!r}")
         length = response.headers.get("Content-Length")
         if length not in (None, f"{self.file.size - start}"):
             expected = f"{self.file.size - start:,}"

@@ -59,7 +59,7 @@ def _of_the_package() -> str | None:
 
 def _require_version(java: str, at_least: int) -> None:
     try:
-        told = subprocess.run(
+        version_text = subprocess.run(
             [java, "-version"], capture_output=True, text=True, check=False, timeout=_ANSWERS_WITHIN_S
         ).stderr
     except (OSError, subprocess.TimeoutExpired) as exc:
@@ -67,7 +67,7 @@ def _require_version(java: str, at_least: int) -> None:
         raise EmulatorError(
             f"The Firestore emulator needs Java, and {java} cannot be run ({reason}).\n{TO_INSTALL}"
         ) from exc
-    version = re.search(r'version "((\d+)[^"]*)', told)
+    version = re.search(r'version "((\d+)[^"]*)', version_text)
     if version is None or int(version[2]) < at_least:
         found = version[1] if version else "an unknown version"
         raise EmulatorError(
@@ -152,20 +152,20 @@ def download_firestore_jar(
     environ: Mapping[str, str] = os.environ,
     *,
     url: str | None = None,
-    told: Callable[[int], None] = lambda _: None,
+    on_bytes: Callable[[int], None] = lambda _: None,
 ) -> Path:
     """Download :data:`RELEASE` into :func:`cache_folder`, unless it is there; return its path.
 
     Args:
         environ: Where the folder is read from. Proxies are read from the process's environment.
         url: A mirror of :data:`RELEASE`, which must have the same bytes.
-        told: Is called with the number of bytes that are there, many times.
+        on_bytes: Is called with the number of bytes that are there, many times.
 
     Raises:
         EmulatorError: it cannot be downloaded or written; the message says how to go on.
     """
     return download(
-        RELEASE, cache_folder(environ), url=url, told=told, otherwise=f"name it in {JAR_VARIABLE}"
+        RELEASE, cache_folder(environ), url=url, on_bytes=on_bytes, otherwise=f"name it in {JAR_VARIABLE}"
     )
 
 

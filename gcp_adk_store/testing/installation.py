@@ -27,8 +27,8 @@ _STEPS: Final = 10
 def progress_of(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
     """Provide a function to call with the number of downloaded bytes of *total*."""
     if out.isatty():
-        with _bar(total, out) as told:
-            yield told
+        with _bar(total, out) as on_bytes:
+            yield on_bytes
     else:
         yield _lines(total, out)
 
@@ -52,7 +52,7 @@ def _bar(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
 def _lines(total: int, out: TextIO) -> Callable[[int], None]:
     said = 0
 
-    def told(there: int) -> None:
+    def on_bytes(there: int) -> None:
         nonlocal said
         step = there * _STEPS // total
         if step > said:
@@ -60,7 +60,7 @@ def _lines(total: int, out: TextIO) -> Callable[[int], None]:
             out.flush()
         said = step
 
-    return told
+    return on_bytes
 
 
 _JAVA: Final = f"{firestore_jar.PACKAGE}>=25,<26"
@@ -172,8 +172,8 @@ def _lack_of_jar(environ: Mapping[str, str], url: str | None) -> _Lack:
         return _Lack(str(exc), None)
 
     def fetch(out: TextIO) -> None:
-        with progress_of(release.size, out) as told:
-            firestore_jar.download_firestore_jar(environ, url=url, told=told)
+        with progress_of(release.size, out) as on_bytes:
+            firestore_jar.download_firestore_jar(environ, url=url, on_bytes=on_bytes)
 
     return _Lack(
         f"The Firestore emulator is not installed. Version {firestore_jar.VERSION} "

@@ -141,7 +141,7 @@ class Leases:
     ) -> StoredSession | None:
         """Wait until a session has no turn; return its header, or ``None`` after *wait_s*.
 
-        *busy* told of its turn; *by_any* says whether the turns of others that follow it are waited for, too.
+        *busy* named its turn; *by_any* says whether the turns of others that follow it are waited for, too.
         1 read at its begin and for each change of the session meanwhile, and none while nothing changes.
 
         Raises:

@@ -37,7 +37,7 @@ from pathlib import Path
 from gcp_adk_store.testing.downloads import PinnedFile, download
 url, size, sha256, folder = sys.argv[1:]
 file = PinnedFile(name="file.jar", url=url, size=int(size), sha256=sha256)
-download(file, Path(folder), otherwise="put it there", told=lambda there: print(there, flush=True))
+download(file, Path(folder), otherwise="put it there", on_bytes=lambda there: print(there, flush=True))
 """
 
 
@@ -81,7 +81,7 @@ def names(folder: Path) -> list[str]:
 def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path]) -> None:
     """It gets its name when it is whole; the next call asks nothing."""
     told: list[int] = []
-    path = fetch(told=told.append)
+    path = fetch(on_bytes=told.append)
     again = fetch()
 
     assert path == again
@@ -359,7 +359,7 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
             seen.append(there)
             go.set()
 
-        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, told=told)
+        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, on_bytes=told)
         output = first.communicate(timeout=60)[0]
 
     assert (CONTENT, f"{len(CONTENT)}") == (path.read_bytes(), output.split()[-1])

@@ -178,8 +178,8 @@ def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, b
     if not isinstance(declared, Mapping):
         declared = {"": declared}
     for kind in GUARDRAILS:
-        if (told := declared.get(_MEMBERS[kind])) is not None:
-            yield kind, member(told, "pythonCode"), member(told, "disabled") is True
+        if (found := declared.get(_MEMBERS[kind])) is not None:
+            yield kind, member(found, "pythonCode"), member(found, "disabled") is True
     for _ in declared.keys() - {*_MEMBERS.values()}:
         yield None, None, False
 
@@ -273,13 +273,13 @@ def merged(config: Mapping[str, Any], environment: Any) -> dict[str, Any]:
 def other_tool(config: Mapping[str, Any], folder: str) -> OtherTool:
     """Return the tool that *config* declares: by its own name, its display name, or that of its *folder*."""
     kind = next((each for each in _KINDS if isinstance(config.get(each), Mapping)), "")
-    told = config[kind] if kind else {}
-    named = [config.get("displayName"), told.get("name"), folder]
-    parameters = told.get("parameters", told.get("inputSchema"))
+    fields = config[kind] if kind else {}
+    named = [config.get("displayName"), fields.get("name"), folder]
+    parameters = fields.get("parameters", fields.get("inputSchema"))
     return OtherTool(
         name=next(each for each in named if isinstance(each, str) and each),
         kind=_KINDS.get(kind, "of a kind that is not known"),
-        description=str(told.get("description") or config.get("description") or ""),
+        description=str(fields.get("description") or config.get("description") or ""),
         parameters=_json_schema(parameters) if isinstance(parameters, Mapping) else None,
     )
 

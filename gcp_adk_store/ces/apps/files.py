@@ -175,8 +175,12 @@ def error_handling_of(config: Mapping[str, Any]) -> ErrorHandling:
     """Return what the configuration of an app says; what is malformed is left out."""
     settings = config.get("errorHandlingSettings")
     strategy = member(settings, "errorHandlingStrategy")
-    told = member(settings, "fallbackResponseConfig", "customFallbackMessages")
-    texts = {str(language): str(text) for language, text in told.items()} if isinstance(told, dict) else {}
+    messages = member(settings, "fallbackResponseConfig", "customFallbackMessages")
+    texts = (
+        {str(language): str(text) for language, text in messages.items()}
+        if isinstance(messages, dict)
+        else {}
+    )
     language = str(member(config, "languageSettings", "defaultLanguageCode"))
     says = texts.get(language) or next(iter(texts.values()), "")
     most = member(settings, "fallbackResponseConfig", "maxFallbackAttempts")

@@ -205,10 +205,10 @@ class _Reading(Files):
 
     def _fake(self, config: Mapping[str, Any], name: str) -> Path | None:
         """Return the code of the fake of a tool or a toolset; None if it has none, or does not use it."""
-        told = member(config, "toolFakeConfig", "codeBlock", "pythonCode")
-        if not isinstance(told, str) or member(config, "toolFakeConfig", "enableFakeMode") is not True:
+        code = member(config, "toolFakeConfig", "codeBlock", "pythonCode")
+        if not isinstance(code, str) or member(config, "toolFakeConfig", "enableFakeMode") is not True:
             return None
-        return self.folder / told if self.is_file(self.folder / told, f"the fake of {name}") else None
+        return self.folder / code if self.is_file(self.folder / code, f"the fake of {name}") else None
 
     def _toolset(self, folder: Path, environment: Mapping[str, Any]) -> Toolset | None:
         config = self.config(folder / folder.name)
@@ -331,19 +331,19 @@ class _Reading(Files):
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
-        told = config.get("instruction")
-        if told is None and (folder / "instruction.txt").is_file():
-            told = str((folder / "instruction.txt").relative_to(self.folder))
-        return agent_of(folder.name, config, self._text_at(folder, told))
+        instruction = config.get("instruction")
+        if instruction is None and (folder / "instruction.txt").is_file():
+            instruction = str((folder / "instruction.txt").relative_to(self.folder))
+        return agent_of(folder.name, config, self._text_at(folder, instruction))
 
-    def _text_at(self, folder: Path, told: Any) -> str:
-        """Return *told*, or the text of the file whose path it is."""
-        if not isinstance(told, str):
+    def _text_at(self, folder: Path, given: Any) -> str:
+        """Return *given*, or the text of the file whose path it is."""
+        if not isinstance(given, str):
             return ""
-        is_path = told.endswith(".txt") and not set(told) & {"\n", " "}
+        is_path = given.endswith(".txt") and not set(given) & {"\n", " "}
         if not is_path:
-            return told
-        path = self.folder / told
+            return given
+        path = self.folder / given
         return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""
 
     def _variables(self, config: Mapping[str, Any]) -> dict[str, Any]:

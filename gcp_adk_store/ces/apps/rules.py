@@ -195,11 +195,13 @@ def _tool_names(app: AgentApp) -> frozenset[str]:
 def _instruction_of(agent: AgentSpec, app: AgentApp, read: Files) -> Path:
     """Return the file that has the instruction of *agent*."""
     folder = app.folder / "agents" / agent.folder
-    told = read.config(folder / agent.folder).get("instruction")
-    if told is None:
+    instruction = read.config(folder / agent.folder).get("instruction")
+    if instruction is None:
         return folder / "instruction.txt"
     return (
-        app.folder / told if (app.folder / str(told)[:200]).is_file() else config_file(folder / agent.folder)
+        app.folder / instruction
+        if (app.folder / str(instruction)[:200]).is_file()
+        else config_file(folder / agent.folder)
     )
 
 

@@ -349,7 +349,7 @@ class ConversationTurn:
 
     @property
     def logs(self) -> tuple[RunLog, ...]:
-        """What code told, as far as ``RuntimeSettings.stored_log_characters`` allow."""
+        """What code printed and warned of, as far as ``RuntimeSettings.stored_log_characters`` allow."""
         return tuple(log for event in self.events for log in logs_of(event))
 
     @property

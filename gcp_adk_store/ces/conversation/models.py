@@ -166,8 +166,8 @@ def _part(part: Mapping[str, Any], called: set[Any]) -> dict[str, Any]:
     """Return *part* without an id that this package gave it, or as text if its call is not in *called*."""
     response = part.get("functionResponse")
     if response is not None and response.get("id") not in called:
-        told = json.dumps(response.get("response"), ensure_ascii=False)
-        return {"text": f"<tool_response name={json.dumps(response.get('name'))}>{told}</tool_response>"}
+        content = json.dumps(response.get("response"), ensure_ascii=False)
+        return {"text": f"<tool_response name={json.dumps(response.get('name'))}>{content}</tool_response>"}
     for name in ("functionCall", "functionResponse"):
         given = part.get(name)
         if given is not None and str(given.get("id", "")).startswith(CALL_ID):

@@ -71,7 +71,7 @@ class HeldSession:
             self.logs.append(kept)
 
     def carried_by(self, event: Event) -> Event:
-        """Return *event* with what runs changed and told since the one before it."""
+        """Return *event* with what runs changed and printed since the one before it."""
         event.actions.state_delta |= self.delta
         with_logs(event, self.logs, sum(log.size for log in self.logs))
         self.delta, self.logs = {}, []

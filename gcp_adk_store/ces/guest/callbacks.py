@@ -50,10 +50,12 @@ def decided(returned: Any) -> GuardrailResult:
         GuardrailResultError: it is not one of these.
     """
     names = ("decision", "reason")
-    told = returned if isinstance(returned, dict) else {name: getattr(returned, name, None) for name in names}
+    fields = (
+        returned if isinstance(returned, dict) else {name: getattr(returned, name, None) for name in names}
+    )
     try:
         result = GuardrailResult.model_validate(
-            {"decision": told.get("decision"), "reason": told.get("reason") or ""}
+            {"decision": fields.get("decision"), "reason": fields.get("reason") or ""}
         )
     except pydantic.ValidationError:
         result = GuardrailResult(decision="")

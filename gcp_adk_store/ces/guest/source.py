@@ -39,7 +39,7 @@ def describe(error: BaseException, filenames: Collection[str]) -> RunError:
     }
 
 
-def told_of_line(kind: str, message: str, *, filename: str, line: int, shown: str) -> RunError:
+def error_at_line(kind: str, message: str, *, filename: str, line: int, shown: str) -> RunError:
     """Return an error that was found before anything ran, in a *line* that is *shown*."""
     where = f'Traceback (most recent call last):\n  File "{filename}", line {line}, in <module>\n'
     text = f"{where}    {shown.strip()}\n{kind}: {message}\n"
@@ -69,9 +69,9 @@ def _text(error: BaseException) -> str:
 
 def _traceback(error: BaseException, kind: str, filenames: Collection[str]) -> str:
     try:
-        told = traceback.TracebackException.from_exception(error, compact=True)
-        _keep_only(told, filenames)
-        return _cut_within(_named(error, kind, "".join(told.format())), _MAX_TRACEBACK_CHARS)
+        trace = traceback.TracebackException.from_exception(error, compact=True)
+        _keep_only(trace, filenames)
+        return _cut_within(_named(error, kind, "".join(trace.format())), _MAX_TRACEBACK_CHARS)
     except BaseException:  # noqa: BLE001  # suggestions of names look into the code's own objects
         return sendable(f"{kind}\n")
 
@@ -85,10 +85,10 @@ def _named(error: BaseException, kind: str, text: str) -> str:
     return f"{before}{kind}{message}"
 
 
-def _keep_only(told: traceback.TracebackException, filenames: Collection[str]) -> None:
-    """Leave frames of *filenames* alone in *told*, and in all that led to it, which may be long."""
+def _keep_only(trace: traceback.TracebackException, filenames: Collection[str]) -> None:
+    """Leave frames of *filenames* alone in *trace*, and in all that led to it, which may be long."""
     seen: set[int] = set()
-    waiting = [told]
+    waiting = [trace]
     while waiting:
         each = waiting.pop()
         if id(each) not in seen:
@@ -162,7 +162,7 @@ class Source:
         """Return what is wrong with the first tool that does not exist, if the code names one."""
         for found in self.scanned.tools:
             if found.name not in names and not found.name.startswith("_"):
-                return told_of_line(
+                return error_at_line(
                     "UnknownToolError",
                     unknown_tool(found.owner, found.name, names),
                     filename=self.filename,

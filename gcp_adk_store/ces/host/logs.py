@@ -37,8 +37,8 @@ class RunLog:
     @property
     def text(self) -> str:
         """All of it as lines, below one with the agent and what ran."""
-        told = [*self.printed.splitlines(), *(f"warning: {each}" for each in self.warnings)]
-        return "\n  ".join([f"{self.agent}: {self.what}", *told, *self.failure.splitlines()])
+        lines = [*self.printed.splitlines(), *(f"warning: {each}" for each in self.warnings)]
+        return "\n  ".join([f"{self.agent}: {self.what}", *lines, *self.failure.splitlines()])
 
     def cut(self, most: int) -> Self:
         """Return it with at most *most* characters: the end of the failure, then warnings, then prints."""
@@ -63,16 +63,16 @@ def logs_of_run(
     *error* is what ended its code, and *failure* what ended its process.
     """
     for call in calls:
-        failed = _told(call.error) if call.error is not None and call.kind == "tool" else ""
+        failed = _text_of(call.error) if call.error is not None and call.kind == "tool" else ""
         called = replace(log, what=call.name, printed=call.stdout, warnings=(), failure=failed)
         if called.size:
             yield called
-    whole = replace(log, failure=failure or (_told(error) if error is not None else ""))
+    whole = replace(log, failure=failure or (_text_of(error) if error is not None else ""))
     if whole.size:
         yield whole
 
 
-def _told(error: RunFailure) -> str:
+def _text_of(error: RunFailure) -> str:
     return error.traceback.rstrip("\n") or str(error)
 
 

@@ -236,8 +236,8 @@ class Answer:
                 _field(frame, name, dict)
         error = None
         if frame.get("error") is not None:
-            told = _field(frame, "error", dict)
-            error = RunFailure(**{name: _field(told, name, str)[:most] for name, most in _SHOWN.items()})
+            failure = _field(frame, "error", dict)
+            error = RunFailure(**{name: _field(failure, name, str)[:most] for name, most in _SHOWN.items()})
             delta = Delta(changed={}, removed=[])
         override = _field(frame, "override", bool) and error is None
         if override:
@@ -260,8 +260,8 @@ class Answer:
 
 
 def _delta(frame: Mapping[str, Any]) -> Delta:
-    told = _field(frame, "state_delta", dict)
-    delta = Delta(changed=_field(told, "changed", dict), removed=_texts(told, "removed"))
+    raw = _field(frame, "state_delta", dict)
+    delta = Delta(changed=_field(raw, "changed", dict), removed=_texts(raw, "removed"))
     changes = len(delta.changed) + len(delta.removed)
     if changes > _MOST_CHANGES:
         raise SandboxOutputError(

@@ -85,7 +85,7 @@ class LateRuns:
                 end = _end(task)
                 try:
                     waits.append(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end, loop)))
-                except RuntimeError:  # it was closed in this moment, and told of its own
+                except RuntimeError:  # it was closed in this moment, and warned itself
                     end.close()
         await asyncio.gather(*waits, return_exceptions=True)
 

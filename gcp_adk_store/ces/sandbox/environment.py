@@ -99,13 +99,15 @@ def _examine(path: str) -> Interpreter | None:
         answer = subprocess.run(
             [path, "-I", "-S", "-c", _QUESTION], capture_output=True, check=True, timeout=_PATIENCE_S
         ).stdout
-        told = json.loads(answer)
+        described = json.loads(answer)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    if told["implementation"] != "cpython":
+    if described["implementation"] != "cpython":
         return None
     return Interpreter(
-        executable=told["executable"], version=tuple(told["version"]), library=tuple(told["library"])
+        executable=described["executable"],
+        version=tuple(described["version"]),
+        library=tuple(described["library"]),
     )
 
 
@@ -166,16 +168,20 @@ def open_environment(folder: Path) -> Environment:
     """
     folder = folder.absolute()  # what is mounted is looked for from elsewhere
     try:
-        told = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+        described = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
     except FileNotFoundError as exc:
         raise SandboxUnavailableError(
             f"what user code runs in is not installed in {folder}; install it:\n  gcp-adk-store ces install"
         ) from exc
     except (OSError, ValueError) as exc:
         raise SandboxUnavailableError(f"{folder / _DESCRIPTION} cannot be read: {exc}; {_ANEW}") from exc
-    if not isinstance(told, dict) or told.get("format") != _FORMAT or told.get("packages") != list(PACKAGES):
+    if (
+        not isinstance(described, dict)
+        or described.get("format") != _FORMAT
+        or described.get("packages") != list(PACKAGES)
+    ):
         raise SandboxUnavailableError(f"{folder} was installed by another release; {_ANEW}")
-    interpreter = told["interpreter"]
+    interpreter = described["interpreter"]
     found = Environment(
         folder=folder,
         interpreter=Interpreter(
@@ -183,7 +189,7 @@ def open_environment(folder: Path) -> Environment:
             version=tuple(interpreter["version"]),
             library=tuple(interpreter["library"]),
         ),
-        libraries=tuple(told["libraries"]),
+        libraries=tuple(described["libraries"]),
     )
     for path in (found.interpreter.executable, *found.interpreter.library, *found.libraries):
         if not Path(path).exists():

@@ -132,10 +132,10 @@ class ZygoteProcess:
         Raises:
             SandboxUnavailableError: the process could not be started.
         """
-        told = await self._status.read()
-        if not told:
+        packet = await self._status.read()
+        if not packet:
             return False
-        failed = json.loads(told).get("failed")
+        failed = json.loads(packet).get("failed")
         if failed is not None and self.is_spare:
             return False
         if failed is not None:
@@ -145,11 +145,11 @@ class ZygoteProcess:
     async def ended(self) -> Ended:
         """Wait for the report of the keeper; raise a SandboxCrashError if the whole sandbox ended."""
         if self._ended is None:
-            told = await self._status.read()
-            if not told:
+            packet = await self._status.read()
+            if not packet:
                 # The keeper does not run user code, so its end means the end of the whole sandbox.
                 raise SandboxCrashError("the sandbox ended while the code ran; run it again")
-            ended = json.loads(told)
+            ended = json.loads(packet)
             self._ended = Ended(ended["status"], ended["cpu_s"])
         return self._ended
 
@@ -250,13 +250,13 @@ class Zygote:
     def _handshake(self, config: bytes) -> str:
         self._control.settimeout(self._patience_s)
         self._control.send(config)
-        told = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
-        if "refused" in told:
-            raise SandboxUnavailableError(_TO_ALLOW.format(reason=told["refused"]))
-        if "python" not in told:
-            raise SandboxUnavailableError(told.get("failed", "the sandbox ended at once"))
+        answer = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
+        if "refused" in answer:
+            raise SandboxUnavailableError(_TO_ALLOW.format(reason=answer["refused"]))
+        if "python" not in answer:
+            raise SandboxUnavailableError(answer.get("failed", "the sandbox ended at once"))
         self._control.setblocking(False)
-        return str(told["python"])
+        return str(answer["python"])
 
     def process(self, limits: Limits) -> ZygoteProcess:
         """Return a process that waits for its request: the spare one if it has *limits*, or a new one.

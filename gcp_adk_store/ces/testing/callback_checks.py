@@ -200,11 +200,11 @@ class _File:
                 wrong = await self._listen(ours)
             finally:
                 await _end(process, at_once=wrong is not None)
-                told = await output
+                said = await output
         if self._begun is None and not self._whole:
-            raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{told}")
+            raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{said}")
         if self._begun is not None and not self._whole:
-            why = wrong or f"pytest ended with {process.returncode}:\n{told}"
+            why = wrong or f"pytest ended with {process.returncode}:\n{said}"
             says = (why, "later tests of this file did not run")
             self._outcomes.append(replace(self._begun, status="error", says=says))
         no_test = "it has no test: write a function whose name begins with test_"
@@ -235,12 +235,12 @@ class _File:
 
     async def _handle(self, message: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match message:
-            case {"began": told}:
-                self._begun = self._outcome(told)
-            case {"outcome": told}:
-                self._outcomes.append(self._outcome(told))
-            case {"callback": told}:
-                await self._serve(_valid(_ASKED, told), reader, writer)
+            case {"began": content}:
+                self._begun = self._outcome(content)
+            case {"outcome": content}:
+                self._outcomes.append(self._outcome(content))
+            case {"callback": content}:
+                await self._serve(_valid(_ASKED, content), reader, writer)
             case {"done": int() as status}:
                 self._whole = status in _FINISHED
             case _:
@@ -327,9 +327,9 @@ class _File:
             raise InvalidInputError(f"{code} is outside of the folder of the app")
         return self.file.parent
 
-    def _outcome(self, told: object) -> Outcome:
+    def _outcome(self, message: object) -> Outcome:
         """Return the outcome that the process reports, always as one of this file."""
-        return replace(_valid(_OUTCOME, told), path=str(self.file))
+        return replace(_valid(_OUTCOME, message), path=str(self.file))
 
 
 def _functions(file: Path) -> int:
@@ -359,8 +359,8 @@ _ASKED: Final = TypeAdapter(Asked)
 _OUTCOME: Final = TypeAdapter(Outcome)
 
 
-def _valid(adapter: TypeAdapter[Valid], told: object) -> Valid:
+def _valid(adapter: TypeAdapter[Valid], message: object) -> Valid:
     try:
-        return adapter.validate_python(told)
+        return adapter.validate_python(message)
     except ValidationError as exc:
         raise _PytestError(f"{_UNEXPECTED}: {exc}") from exc

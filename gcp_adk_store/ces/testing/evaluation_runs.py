@@ -74,10 +74,10 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
     if failed is not None:
         raise InvalidInputError(f"turn {number} failed with {failed.error_code}, so it makes no golden")
     (user, *_) = _said(events)
-    told = (user.content.parts if user.content else None) or []
-    if not all(part.text for part in told):
+    parts = (user.content.parts if user.content else None) or []
+    if not all(part.text for part in parts):
         raise InvalidInputError(f"turn {number}: the user sent more than text, which a golden cannot have")
-    text = "\n".join(str(part.text) for part in told)
+    text = "\n".join(str(part.text) for part in parts)
     named = _EVENT.fullmatch(text)
     turn: dict[str, Any] = {"event": named[1]} if named else {"user": text}
     if variables := visible(user.actions.state_delta, shared=()):

@@ -149,15 +149,15 @@ class _Reading(Nodes):
         return self._turn_of(node, self.members(node, "a turn", _TURN), number)
 
     def _turn_of(self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int) -> EvaluatedTurn:
-        told = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
-        if told["user"] is not None and told["event"] is not None:
+        given = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
+        if given["user"] is not None and given["event"] is not None:
             raise self.wrong(node, "a turn has user or event, not both")
         others, judged = self._expectations(members.get("expectations"))
         is_golden = "agent" in members or "tool_calls" in members
         calls = tuple(self._calls(members.get("tool_calls"))) if is_golden else None
         return EvaluatedTurn(
-            name=told["turn"] or f"turn {number}",
-            said=said_of(told["user"], told["event"]),
+            name=given["turn"] or f"turn {number}",
+            said=said_of(given["user"], given["event"]),
             variables=self._variables(members.get("variables")),
             expected=Expected(says=self._says(members.get("agent")), calls=calls, others=others),
             judged=judged,
@@ -267,10 +267,10 @@ class _Exported(_Reading):
         calls: list[ExpectedCall] = []
         for each in steps:
             step = self.object(each, "a step")
-            told = _object(step.get("userInput"))
-            variables |= _object(told.get("variables"))
-            text = str(told["text"]) if "text" in told else text
-            event = str(_object(told.get("event")).get("event", "")) or event
+            given = _object(step.get("userInput"))
+            variables |= _object(given.get("variables"))
+            text = str(given["text"]) if "text" in given else text
+            event = str(_object(given.get("event")).get("event", "")) or event
             expected = _object(step.get("expectation"))
             chunks = _object(expected.get("agentResponse")).get("chunks") or ()
             texts = [str(one["text"]) for one in chunks if isinstance(one, dict) and "text" in one]
@@ -302,8 +302,8 @@ def _calls(expected: Mapping[str, Any], before: list[ExpectedCall]) -> Iterator[
         yield ExpectedCall(name, {}, output=response)
 
 
-def _tool(told: Mapping[str, Any]) -> str:
-    return str(told.get("displayName") or last_of(str(told.get("tool", ""))))
+def _tool(reference: Mapping[str, Any]) -> str:
+    return str(reference.get("displayName") or last_of(str(reference.get("tool", ""))))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class Nodes:
         *,
         hidden: frozenset[str] = frozenset(),
     ) -> dict[str, yaml.Node]:
-        """Return the members of an object by name, each once; *known* are all, *hidden* are not told of."""
+        """Return the members of an object by name, each once; *known* are all. Errors hide the *hidden*."""
         if not isinstance(node, yaml.MappingNode):
             raise self.wrong(node, f"{what} must be an object, with names and values")
         members: dict[str, yaml.Node] = {}

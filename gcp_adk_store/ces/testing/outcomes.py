@@ -55,8 +55,8 @@ def bounded(outcomes: Iterable[Outcome]) -> list[Outcome]:
     if len(found) > _OUTCOMES:
         by_status = sorted(range(len(found)), key=lambda number: _ORDER.index(found[number].status))
         kept = [found[number] for number in sorted(by_status[:_OUTCOMES])]
-        told = (f"[{len(found) - _OUTCOMES:,} tests are left out]",)
-        kept.append(replace(found[by_status[_OUTCOMES]], name="others", says=told, stdout=""))
+        left_out = (f"[{len(found) - _OUTCOMES:,} tests are left out]",)
+        kept.append(replace(found[by_status[_OUTCOMES]], name="others", says=left_out, stdout=""))
     left = _ALL
     for number in sorted(range(len(kept)), key=lambda number: sum(map(len, _texts(kept[number])))):
         each, texts = kept[number], []

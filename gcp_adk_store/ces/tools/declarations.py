@@ -276,9 +276,9 @@ def declaration_of(callee: Callee) -> dict[str, Any]:
         case OperationTool():
             operation = callee.operation
             hidden = {name for name, each in operation.of_session.items() if each.expression}
-            told = [each for each in operation.parameters if each.name not in hidden]
-            properties: dict[str, Any] = {each.name: {} for each in told}
-            required = [each.name for each in told if each.required]
+            shown = [each for each in operation.parameters if each.name not in hidden]
+            properties: dict[str, Any] = {each.name: {} for each in shown}
+            required = [each.name for each in shown if each.required]
             of_session = operation.body_of_session
             if operation.body is not None and not of_session.expression:
                 properties["body"] = dict(_OBJECT) if of_session or "json" in operation.body else {}

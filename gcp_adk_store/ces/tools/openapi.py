@@ -231,13 +231,13 @@ def operation_names(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the operations of *document*; what is malformed has none."""
     paths = document.get("paths")
     for path, item in paths.items() if isinstance(paths, Mapping) else ():
-        for method, told in item.items() if isinstance(item, Mapping) else ():
-            if method in _METHODS and isinstance(told, Mapping):
-                yield _name(told, method, str(path))
+        for method, spec in item.items() if isinstance(item, Mapping) else ():
+            if method in _METHODS and isinstance(spec, Mapping):
+                yield _name(spec, method, str(path))
 
 
-def _name(told: Mapping[str, Any], method: str, path: str) -> str:
-    return identifier(str(told.get("operationId") or f"{method}_{identifier(path)}"))
+def _name(spec: Mapping[str, Any], method: str, path: str) -> str:
+    return identifier(str(spec.get("operationId") or f"{method}_{identifier(path)}"))
 
 
 def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
@@ -265,16 +265,16 @@ def _operation(
     marked: bool,
 ) -> Operation:
     where = f"{method.upper()} {path}"
-    told = _mapping(item[method], where)
+    spec = _mapping(item[method], where)
     parameters: dict[tuple[str, str], tuple[Parameter, Mapping[str, Any]]] = {}
-    for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
+    for found in (*_list(item, "parameters", where), *_list(spec, "parameters", where)):
         described = _resolved(document, found, where)
         try:
             parameter = Parameter.of(described)
         except ValueError as exc:
             raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
         parameters[parameter.name, parameter.place] = parameter, described
-    body = _resolved(document, told.get("requestBody") or {}, where)
+    body = _resolved(document, spec.get("requestBody") or {}, where)
     content = _mapping(body.get("content") or {}, where)
     media_type = _media_type(content)
     of_session: dict[str, Any] = {}
@@ -284,11 +284,11 @@ def _operation(
     except UnfillableError as exc:
         of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
     return Operation(
-        name=_name(told, method, path),
+        name=_name(spec, method, path),
         method=method,
         path=path,
-        server=_absolute(server) if server else _server(told, item, document),
-        description=str(told.get("description") or told.get("summary") or ""),
+        server=_absolute(server) if server else _server(spec, item, document),
+        description=str(spec.get("description") or spec.get("summary") or ""),
         parameters=tuple(each for each, _ in parameters.values()),
         body=media_type,
         body_required=bool(body.get("required")),
@@ -311,11 +311,11 @@ def _of_session(
     """
     resolve = partial(_resolved, document, where=where)
     schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
-    for each, told in parameters:
-        media = told.get("content")
+    for each, spec in parameters:
+        media = spec.get("content")
         schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
-        own = {key: value for key, value in told.items() if key == MARK}
-        schemas_of.setdefault(each.name, []).extend([own, told.get("schema"), *schemas])
+        own = {key: value for key, value in spec.items() if key == MARK}
+        schemas_of.setdefault(each.name, []).extend([own, spec.get("schema"), *schemas])
     found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
     for each, _ in parameters:
         if (found[each.name].members or found[each.name].items) and not each.parts_fields:
@@ -332,13 +332,13 @@ def _of_session(
 def _server(*places: Mapping[str, Any]) -> str:
     for place in places:
         for each in _list(place, "servers", "servers")[:1]:
-            told = _mapping(each, "servers")
-            variables = _mapping(told.get("variables") or {}, "variables of servers")
+            spec = _mapping(each, "servers")
+            variables = _mapping(spec.get("variables") or {}, "variables of servers")
             defaults = {
                 name: str(_mapping(variable, f"the variable {name}").get("default", ""))
                 for name, variable in variables.items()
             }
-            return _absolute(_VARIABLE.sub(partial(_default, defaults), str(told.get("url", ""))))
+            return _absolute(_VARIABLE.sub(partial(_default, defaults), str(spec.get("url", ""))))
     return _absolute("")
 
 

@@ -40,22 +40,22 @@ class Parameter:
     """Whether each item of a list or an object is a value of its own."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> "Parameter":
-        """Return the parameter that *told* describes.
+    def of(cls, spec: Mapping[str, Any]) -> "Parameter":
+        """Return the parameter that *spec* describes.
 
         Raises:
-            ValueError: *told* is not a parameter.
+            ValueError: *spec* is not a parameter.
         """
-        name, place = told.get("name"), told.get("in")
+        name, place = spec.get("name"), spec.get("in")
         if not isinstance(name, str) or place not in PLACES:
             raise ValueError(f"an unknown kind of parameter {str(name)[:40]!r} in {str(place)[:40]!r}")
-        style = "json" if told.get("content") else str(told.get("style") or _STYLE[place])
+        style = "json" if spec.get("content") else str(spec.get("style") or _STYLE[place])
         return cls(
             name=name,
             place=place,
-            required=bool(told.get("required")) or place == "path",
+            required=bool(spec.get("required")) or place == "path",
             style=style,
-            explode=bool(told.get("explode", style == "form")),
+            explode=bool(spec.get("explode", style == "form")),
         )
 
     @property
@@ -208,16 +208,18 @@ class Authentication:
         Raises:
             InvalidInputError: *config* is malformed.
         """
-        found = next(((kind, told) for kind, told in config.items() if isinstance(told, Mapping)), None)
+        found = next(
+            ((kind, settings) for kind, settings in config.items() if isinstance(settings, Mapping)), None
+        )
         if found is None:
             return cls(kind="a credential", toolset=toolset, credential=credential) if credential else None
-        kind, told = found
+        kind, settings = found
         match kind:
             case "apiKeyConfig":
-                name = told.get("keyName")
+                name = settings.get("keyName")
                 if not isinstance(name, str) or not name:
                     raise InvalidInputError(f"apiKeyConfig of the toolset {toolset} has no keyName")
-                in_query = told.get("requestLocation") == "QUERY_STRING"
+                in_query = settings.get("requestLocation") == "QUERY_STRING"
                 return cls(
                     kind=kind,
                     toolset=toolset,
@@ -226,7 +228,7 @@ class Authentication:
                     credential=credential,
                 )
             case "bearerTokenConfig" if credential is None:
-                token = str(told.get("token", ""))
+                token = str(settings.get("token", ""))
                 if not token.startswith("$context.variables."):
                     raise InvalidInputError(
                         f"bearerTokenConfig of the toolset {toolset} has a token other than "

@@ -33,8 +33,8 @@ from gcp_adk_store.cli.place import (
     chosen_settings,
     open_store,
     place_options,
-    told_with_remedy,
     where,
+    with_remedy,
 )
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
@@ -184,7 +184,7 @@ def chat(
     try:
         failed = until_interrupted(_converse(app_in(app, app_name), at, **given))
     except StoreError:
-        with told_with_remedy():
+        with with_remedy():
             raise
     sys.exit(failed)
 
@@ -337,7 +337,7 @@ async def _shown(
             return "\n".join(use.text for use in uses) or "the last turn called nothing"
         case "/log":
             logs = () if turn is None else turn.logs
-            return "\n".join(each.text for each in logs) or "the code of the last turn told nothing"
+            return "\n".join(each.text for each in logs) or "the code of the last turn printed nothing"
         case _:
             return _HELP
 
@@ -345,10 +345,10 @@ async def _shown(
 def _show_trouble(turn: "ConversationTurn", warned: set[str]) -> None:
     """Show the end of each failure in *turn*, and each warning that is not among those *warned* of."""
     for log in turn.logs:
-        told = [each for each in log.warnings if each not in warned]
-        warned.update(told)
-        told += [f"{log.failure.splitlines()[-1]} (/log shows all of it)"] if log.failure else []
-        for each in told:
+        new_lines = [each for each in log.warnings if each not in warned]
+        warned.update(new_lines)
+        new_lines += [f"{log.failure.splitlines()[-1]} (/log shows all of it)"] if log.failure else []
+        for each in new_lines:
             click.echo(visible(f"{log.agent}: {log.what}: {each}"), err=True)
 
 

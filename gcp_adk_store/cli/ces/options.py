@@ -86,7 +86,7 @@ def _text(value: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What a command was told of the runtime."""
+    """The options of a command that are about the runtime."""
 
     tools: Path | None
     allow_host: tuple[str, ...]
@@ -242,8 +242,8 @@ log_option = click.option(
 def note_run(*, log: bool) -> "dict[str, NoteRun]":
     """Return the option of a conversation that shows logs on standard error, if *log* is set."""
 
-    def show(_key: "SessionKey", told: "RunLog") -> None:
-        click.echo(visible(told.text), err=True)
+    def show(_key: "SessionKey", shown: "RunLog") -> None:
+        click.echo(visible(shown.text), err=True)
 
     return {"note_run": show} if log else {}
 

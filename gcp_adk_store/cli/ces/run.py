@@ -25,7 +25,7 @@ from gcp_adk_store.cli.ces.options import (
     until_interrupted,
     with_options,
 )
-from gcp_adk_store.cli.place import PLACE, open_store, place_options, told_with_remedy
+from gcp_adk_store.cli.place import PLACE, open_store, place_options, with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import StoreError
 
@@ -269,7 +269,7 @@ def _carry_out(
         _show_end(exc, as_json=as_json)
         sys.exit(1)
     except StoreError:
-        with told_with_remedy():
+        with with_remedy():
             raise
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
         click.echo("--tools DIR names the app that has the tools", err=True)

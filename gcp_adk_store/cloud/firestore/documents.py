@@ -68,9 +68,9 @@ class ServerClock:
         """Return the Unix time in seconds."""
         return platform_time.get_time() + self.ahead_s
 
-    def learn(self, told: Timestamp, *, asked_at: float) -> float:
+    def learn(self, server_time: Timestamp, *, asked_at: float) -> float:
         """Correct the clock by the time of an answer that just arrived; return that time in seconds."""
-        time = values.to_seconds(told)
+        time = values.to_seconds(server_time)
         self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
         self.is_set = True
         return time

@@ -40,8 +40,8 @@ _LONGEST_WAIT_S: Final = 60.0
 class Learns(Protocol):
     """The clock that a stream's answers set."""
 
-    def learn(self, told: Timestamp, *, asked_at: float) -> float:
-        """Correct the clock; return the told time in seconds."""
+    def learn(self, server_time: Timestamp, *, asked_at: float) -> float:
+        """Correct the clock; return the server time in seconds."""
         ...
 
     def now(self) -> float:
@@ -69,7 +69,7 @@ async def listen(
         StoreError: the connections were closed.
     """
     closed = closings()
-    told: str | None = None
+    yielded: str | None = None
     is_first = True
     longest_wait_s = _FIRST_WAIT_S
 
@@ -97,8 +97,8 @@ async def listen(
             while True:
                 document = stream.document
                 update_time = None if document is None else document.update_time
-                if is_first or update_time != told:
-                    is_first, told = False, update_time
+                if is_first or update_time != yielded:
+                    is_first, yielded = False, update_time
                     yield document
                 try:
                     await stream.next()

@@ -345,7 +345,7 @@ class Appender:
             mark(handle, marker)
             if found is not None:
                 self._learn(key, handle, found)
-        self._tell(group)
+        self._report(group)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
 
@@ -358,7 +358,7 @@ class Appender:
                 member.event = without_temporary(member.event)
             member.end()
 
-    def _tell(self, group: Sequence[QueuedAppend]) -> None:
+    def _report(self, group: Sequence[QueuedAppend]) -> None:
         """Tell the follower of the events of *group*, whose handles are equal to storage."""
         for member in group:
             if self.follower is not None and member.held is not None:

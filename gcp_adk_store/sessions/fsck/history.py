@@ -59,7 +59,7 @@ class Redactions:
     def __init__(self) -> None:
         """Begin with an empty history."""
         self.markers: list[FoundMarker] = []
-        self._told: dict[tuple[int, str], list[tuple[int, str | None]]] = defaultdict(list)
+        self._listed: dict[tuple[int, str], list[tuple[int, str | None]]] = defaultdict(list)
 
     def add(self, position: int, text: str, path: str) -> None:
         """Take note of the event number *position* in the document at *path*; those before it were added."""
@@ -79,23 +79,23 @@ class Redactions:
                 )
             )
             return
-        told = audit_in(text)
-        for one in told.events if told is not None else ():
+        audit = audit_in(text)
+        for one in audit.events if audit is not None else ():
             if one.position < position:
-                self._told[one.position, one.sha256].append((position, one.marker))
+                self._listed[one.position, one.sha256].append((position, one.marker))
 
     def judge(self, marker: FoundMarker) -> Judged:
         """Judge *marker*, once all events were added."""
-        told = self._told[marker.position, marker.sha256]
-        bound = {sha256 for _, sha256 in told if sha256 is not None}
+        listed = self._listed[marker.position, marker.sha256]
+        bound = {sha256 for _, sha256 in listed if sha256 is not None}
         says = ""
         if not marker.is_fixed:
             says = "a marker stands here with content that no redaction writes"
-        elif not told:
+        elif not listed:
             says = "a marker stands here, and no later event of the chain reports a redaction"
         elif bound - {marker.sha256_of_marker}:
             says = "the marker that stands here is not the one that the redaction wrote"
-        audits = tuple(position for position, sha256 in told if sha256 is not None or not bound)
+        audits = tuple(position for position, sha256 in listed if sha256 is not None or not bound)
         return Judged(says=says, audits=audits, is_bound=bool(bound))
 
 

@@ -113,9 +113,9 @@ class Checker:
     """Looks at everything below one prefix of a database, and confirms each fault.
 
     The first look goes through all documents in the order of their names. Where it finds a fault, two more
-    looks at the one owner follow, each at one snapshot of the documents, and only what both of them find is
-    told. A bucket has no snapshots: a write that puts or removes objects between the reads of one look does
-    not show the same in the next, since epochs are never used twice.
+    looks at the one owner follow, each at one snapshot of the documents. Only what both of them find is
+    yielded. A bucket has no snapshots: a write that puts or removes objects between the reads of one look
+    does not show the same in the next, since epochs are never used twice.
     """
 
     def __init__(self, storage: SessionStorage) -> None:
@@ -193,7 +193,7 @@ class Checker:
         notes, named = deletion_faults(held.notes, living=living, before=before)
         restores, removed = restore_faults(held.restores, living=living, cut=cut, before=before)
         if isinstance(header, Fault):
-            # Its epoch may be wrong: nothing below it can be told to belong to no session.
+            # Its epoch may be wrong: nothing below it surely belongs to no session.
             return [header, *notes, *restores]
         faults: list[Fault] = []
         if header is not None and not header.stored.has_expired:  # or Firestore may have removed some of it

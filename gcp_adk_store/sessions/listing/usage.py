@@ -293,10 +293,10 @@ class UserEvents:
             try:
                 async for reached, event in self._later_events(stored, start, after):
                     came_to.put(session_id, (epoch, reached))
-                    told = encode_user_event_cursor(
+                    next_cursor = encode_user_event_cursor(
                         listing, last_update, session_id, epoch=epoch, place=reached
                     )
-                    yield UserEvent(session_id=session_id, event=event, cursor=told)
+                    yield UserEvent(session_id=session_id, event=event, cursor=next_cursor)
                     count += 1
                     if count == limit:
                         return

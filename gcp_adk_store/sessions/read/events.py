@@ -134,8 +134,8 @@ class SessionEvents:
                     place = place_after(last, place, stored)
                 last = stored
                 async for event, after in self._events_from(stored, place, backward=backward):
-                    told = encode_cursor((stored.epoch, after.segment, after.offset))
-                    yield SessionEvent(event=event, cursor=told)
+                    next_cursor = encode_cursor((stored.epoch, after.segment, after.offset))
+                    yield SessionEvent(event=event, cursor=next_cursor)
                     count += 1
                     if count == limit:
                         return

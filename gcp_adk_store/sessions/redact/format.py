@@ -34,7 +34,7 @@ def marker_of(
     It keeps what others rely on: ids, author, times, branch, the number of tokens, the names of state keys,
     artifacts and tools, and the ids of calls. ADK would refuse a tool's response without its call.
     """
-    told = {"sha256": hash_of(text).hex(), "reason": reason, "time": time}
+    note = {"sha256": hash_of(text).hex(), "reason": reason, "time": time}
     kept = Event(
         id=event.id,
         invocation_id=event.invocation_id,
@@ -45,7 +45,7 @@ def marker_of(
         long_running_tool_ids=event.long_running_tool_ids,
         usage_metadata=event.usage_metadata,
         model_version=event.model_version,
-        custom_metadata={KEY: told},
+        custom_metadata={KEY: note},
         actions=EventActions(
             artifact_delta=event.actions.artifact_delta,
             rewind_before_invocation_id=event.actions.rewind_before_invocation_id,

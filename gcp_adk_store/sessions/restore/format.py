@@ -128,8 +128,8 @@ def pack_artifacts(artifacts: ArtifactsAt) -> bytes:
     Raises:
         InvalidInputError: they are too many.
     """
-    told = [dict(artifacts.kept), dict(artifacts.later), artifacts.until]
-    packed = zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+    values = [dict(artifacts.kept), dict(artifacts.later), artifacts.until]
+    packed = zlib.compress(json.dumps(values, separators=(",", ":")).encode())
     if len(packed) > _MAX_ARTIFACTS_BYTES:
         count = len(artifacts.kept.keys() | artifacts.later.keys())
         raise InvalidInputError(

@@ -318,11 +318,11 @@ def has_other_restores(stored: StoredSession, base: StoredSession | None) -> boo
 def _is_at_point(past: Past) -> bool:
     """Return whether nothing is after the point but events that tell again of redactions before it."""
     later = [audit_in(text) for text in past.texts[past.count :]]
-    if any(told is None or told.state_keys for told in later):
+    if any(audit is None or audit.state_keys for audit in later):
         return False
-    events = [one for told in later if told is not None for one in told.events]
+    events = [one for audit in later if audit is not None for one in audit.events]
     return all(one.position < past.count for one in events) and len(events) == sum(
-        len(told.events) for told in lost_audits(past.texts, past.count)
+        len(audit.events) for audit in lost_audits(past.texts, past.count)
     )
 
 

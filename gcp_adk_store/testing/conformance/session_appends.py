@@ -287,9 +287,9 @@ class WritingTogether:
                 )
             )
         won = [sum(isinstance(one, Event) for one in pair) for pair in outcomes]
-        told = [sum(isinstance(one, StaleSessionError) for one in pair) for pair in outcomes]
+        stale = [sum(isinstance(one, StaleSessionError) for one in pair) for pair in outcomes]
 
-        assert ([1] * 8, [1] * 8) == (won, told)
+        assert ([1] * 8, [1] * 8) == (won, stale)
         assert list("01234567") == texts(await read(session_service, who))
 
     @in_its_own_loop

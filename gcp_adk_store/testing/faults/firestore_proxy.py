@@ -241,8 +241,8 @@ class _Handler(grpc.GenericRpcHandler):
 
     async def _forward(self, method: str, request: bytes, metadata: Metadata) -> AsyncIterator[bytes]:
         received: list[bytes] = []
-        # A client may take the last answer for the end: told before it has that one, the observer knows of
-        # every call that a client has done with.
+        # A client may take the last answer for the end. The observer hears before the client has it, and so
+        # knows of every call that a client has done with.
         failure: grpc.aio.AioRpcError | None = None
         rpc = method.rpartition("/")[2]
         open_call: Any = self._channel.unary_stream(method)

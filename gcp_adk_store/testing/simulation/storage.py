@@ -90,9 +90,9 @@ class SimulatedReads:
             result, time = await self._link.request(
                 what, timed, about=about, timeout_s=timeout_s, unanswered=unanswered
             )
-            told = Timestamp()
-            told.FromNanoseconds(int(time * 1e6) * 1000)
-            self.clock.learn(told, asked_at=asked_at)
+            timestamp = Timestamp()
+            timestamp.FromNanoseconds(int(time * 1e6) * 1000)
+            self.clock.learn(timestamp, asked_at=asked_at)
             return result
 
         with part_of(self.deadline_s):

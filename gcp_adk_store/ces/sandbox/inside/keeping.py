@@ -174,8 +174,8 @@ def _watch(child: int, status: int, said: int) -> dict[str, Any]:
         poll.register(status, select.POLLIN)
         # The host sends the wall time with the request, which may come long after the process is ready.
         # Read in any case: a socket that is closed with something unread loses what was sent over it.
-        if status in dict(poll.poll()) and (told := _read(status)):
-            poll.poll((float(told) + _GRACE_S) * 1000)
+        if status in dict(poll.poll()) and (text := _read(status)):
+            poll.poll((float(text) + _GRACE_S) * 1000)
         # Killing what has ended already changes nothing: it is not waited for yet.
     os.kill(child, signal.SIGKILL)
     _, how, used = os.wait4(child, 0)
