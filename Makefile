@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons turns unit
+MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates budgets chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons turns unit
 .PHONY: help demo python lint quick test simulate docs bench $(MORE)
 .DEFAULT_GOAL := test
 
@@ -88,6 +88,10 @@ test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
 	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates tests/local tests/conformance/test_local.py tests/erasure tests/fsck tests/inspector tests/memory tests/moving tests/turns tests/integrity/test_ways_out.py --ignore=tests/templates/test_differential.py --ignore=tests/turns/test_document.py
+
+# Round trips, requests and billed operations of each operation, beside what is agreed.
+budgets: python
+	$(BIN)/python -m tests.simulation.budgets
 
 # Attacks on stored histories, each with who names it: the table of docs/erasure.md.
 attack: python
