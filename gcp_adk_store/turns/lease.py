@@ -119,9 +119,7 @@ class Leases:
 
             def hold(written: Sequence[Written]) -> TurnLease:
                 now = replace(stored, update_time=written[0].update_time, inbox=inbox)
-                lease = self._lease(now, taken, lease_s=lease_s, since=since, own=message)
-                lease.required_time = stored.update_time
-                return lease
+                return self._lease(now, taken, lease_s=lease_s, since=since, own=message)
 
             return Commit([write_turn(self._layout.session(key), stored, taken, inbox=changed)], hold)
 

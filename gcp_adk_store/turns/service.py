@@ -362,7 +362,7 @@ class HeldTurns:
                 await asyncio.wait([reading])
             # An error of it is that of the turn's first read, which reads again.
             found = None if reading.exception() is not None else reading.result()
-        if found is not None and found.stored.update_time in (hold.required_time, hold.known.update_time):
+        if found is not None:
             hold.first_read = FirstRead(config, found)
         return hold
 

@@ -537,7 +537,7 @@ DEFECTS: Final = (
         "a call that waits has no deadline",
         "Under load", "kernel/concurrency.py",
         "await self._until(granted, at_most(self._longest_wait_s))", "await self._until(granted, 10**6)",
-        ("load",),
+        ("waits-in-line",),
     ),
     Defect(
         "a request is repeated beyond its deadline",
@@ -706,7 +706,7 @@ DEFECTS: Final = (
         "the last commit of a run ends the turn over a message that waits",
         "Operation by operation", "sessions/append/turn.py",
         "return None if waiting or not self.releases else", "return None if not self.releases else",
-        ("turns", "turns-behind"),
+        ("waiting-message",),
     ),
     Defect(
         "a turn that may have begun with its message begins with it again",
@@ -716,10 +716,10 @@ DEFECTS: Final = (
     ),
     Defect(
         "a turn believes a read of the session that its first write did not require",
-        "Operation by operation", "turns/service.py",
-        "        if found is not None and found.stored.update_time in (hold.required_time, hold.known.update_time):\n",
-        "        if found is not None:\n",
-        ("turns", "turns-behind"),
+        "Operation by operation", "sessions/append/turn.py",
+        "        if (stored.epoch, stored.revision, stored.restores) != (known.epoch, known.revision, known.restores):\n",
+        "        if False:\n",
+        ("overtaken-begin",),
     ),
     Defect(
         "a release that was not answered is a lost turn once another one runs",

@@ -3,19 +3,23 @@
 import asyncio
 import gc
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.runners import Runner
 from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import (
     ArtifactLimits,
     OutcomeUnknownError,
+    OverloadedError,
     Point,
     SessionBusyError,
     SessionLimits,
@@ -31,11 +35,13 @@ from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
+from gcp_adk_store.turns.running import OnBusyRun
 from tests.simulation.raw import documents_below
 from tests.simulation.test_memories import KEY as MEMORIES_OF
 from tests.simulation.test_memories import said as spoken
 from tests.simulation.test_refusals import FAST, lose_the_first, overtake
 from tests.simulation.test_sessions import key
+from tests.simulation.test_turns import Parrot
 from tests.support.lengths import at_length
 
 ONE_EACH: Final = SessionLimits(seal_tail_bytes=200, inline_bytes=1_000, state_value_bytes=300)
@@ -500,6 +506,82 @@ async def import_two(store: Store) -> None:
     await SessionImports(store.sessions.storage, ONE_EACH).write(header, events(), replaces=True)
 
 
+async def calls_that_wait_in_line(world: World) -> None:
+    """No request of a process with one permit arrives; four calls begin at once."""
+    service = Service(world)
+    process = world.process("reads")
+    limits = SessionLimits(max_in_flight=1, rpc_timeout_s=2.0, deadline_s=DEADLINE_S)
+    store = service.store_of(process, session_limits=limits)
+    fated(world, process, "get", then=Fate.REQUEST_LOST)
+    begun = world.now
+    calls = [process.start(store.sessions.get_session, **key(f"{number}")) for number in range(4)]
+    errors = [await error_of(call) for call in calls]
+    assert [type(error) for error in errors] == [UnavailableError, *[OverloadedError] * 3], errors
+    assert world.now - begun <= DEADLINE_S * 1.02, f"the last call took {world.now - begun:.3f} s"
+
+
+SEEN: Final = "seen"
+"""A state key: how many events an agent saw."""
+
+
+class Counting(Parrot):
+    """Says in its state how many events of the session it sees."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        actions = EventActions(state_delta={SEEN: len(ctx.session.events)})
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, actions=actions)
+
+
+async def run(store: Store, agent: BaseAgent, *, on_busy: OnBusyRun = "wait") -> None:
+    """Run a turn of *agent*, which answers a message."""
+    runner = Runner(app_name="app", agent=agent, session_service=store.sessions)
+    message = types.Content(role="user", parts=[types.Part(text="hello")])
+    events = store.turns.run(runner, user_id="user", session_id="one", new_message=message, on_busy=on_busy)
+    async for _ in events:
+        pass
+
+
+async def a_message_before_the_end_of_a_run(world: World) -> None:
+    """A message is put into the inbox before the last commit of a run, which does not know of it."""
+    service = Service(world)
+    await fill(service.beside())
+    process = world.process("runs")
+    store = service.store_of(process, durability="turn")
+    running = process.start(run, store, Parrot(name="parrot"))
+    await asyncio.sleep(0.8)
+    await run(service.beside(), Parrot(name="parrot"), on_busy="enqueue")
+    await running
+    status = await store.turns.status(**key("one"))
+    assert (status.is_running, status.waiting) == (False, ()), "a message waits, and nobody answers it"
+
+
+async def a_begin_that_others_overtake(world: World) -> None:
+    """Others append twice: before a turn begins, and after its first read."""
+    service = Service(world)
+    plain, process = service.beside(), world.process("runs")
+    store = service.store_of(process)
+    await fill(plain)
+    await process.start(run, store, Counting(name="counting"))
+    await append_to(plain, "before")
+    arrived = fated(world, process, "commit", held_s=1.0)
+    running = process.start(run, store, Counting(name="counting"))
+    await arrived.wait()
+    await asyncio.sleep(0.5)
+    await append_to(plain, "meanwhile")
+    await running
+    found = await plain.sessions.get_session(**key("one"))
+    assert found is not None
+    # The message and the answer of the first turn, the two of others, and the message of this one.
+    assert found.state[SEEN] == 5, f"the agent saw {found.state[SEEN]} events"  # as above
+
+
+async def append_to(store: Store, name: str) -> None:
+    """Read the session, and append an event."""
+    held = await store.sessions.get_session(**key("one"))
+    assert held is not None
+    await store.sessions.append_event(held, said(name))
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -524,6 +606,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "cancelled-append": an_append_whose_caller_goes,
     "put-again": a_payload_that_is_put_again,
     "unanswered-import": an_import_that_is_not_answered,
+    "waits-in-line": calls_that_wait_in_line,
+    "waiting-message": a_message_before_the_end_of_a_run,
+    "overtaken-begin": a_begin_that_others_overtake,
 }
 
 

@@ -64,8 +64,6 @@ class TurnLease:
         """The messages that wait, as of :attr:`inbox_time`, as is whether it is asked to stop."""
         self.inbox_time = stored.update_time
         """The update time of the session that had this inbox."""
-        self.required_time: str | None = None
-        """The update time that the write which took the turn required."""
         self.own: str | None = None
         """The message of the inbox with which the turn began. Its end leaves no trace of it."""
         self.first_read: FirstRead | None = None
@@ -175,8 +173,8 @@ class TurnLease:
     def read_already(self, config: GetSessionConfig | None) -> Found | None:
         """Return the session as the first read with *config* finds it, if it was read as the turn began.
 
-        ``None`` if it has to be read, as after an append. Nobody else can have changed it: the write that
-        took the turn required the session as it was read, and no other one has come since.
+        ``None`` if it has to be read, as after an append, or if that read is not of the revision that the
+        turn began with: others may append until the turn is taken.
         """
         read, self.first_read = self.first_read, None
         known = self.known
