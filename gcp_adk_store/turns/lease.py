@@ -256,8 +256,10 @@ class Leases:
 
         return await transact(self._documents, partial(self.header, key), decide)
 
-    async def enqueue(self, key: SessionKey, text: str) -> bool:
+    async def enqueue(self, key: SessionKey, text: str, *, busy: SessionBusyError | None = None) -> bool:
         """Add the message *text* to the inbox if a turn runs; return whether it does. 1 read and 1 write.
+
+        What the error *busy* of :meth:`take` saw is not read again.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
@@ -279,7 +281,9 @@ class Leases:
                 [write_inbox(self._layout.session(key), stored, [*stored.inbox, text])], lambda _: True
             )
 
-        return await transact(self._documents, partial(self.header, key), decide)
+        seen = None if busy is None else busy.seen
+        known = (seen,) if isinstance(seen, StoredSession) else None
+        return await transact(self._documents, partial(self.header, key), decide, known=known)
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
         """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""
@@ -347,7 +351,7 @@ def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
     """Return the error for a session whose *turn* runs."""
     until = turn.until or 0.0
     left_s = max(0.0, until - stored.read_time)
-    return SessionBusyError(
+    error = SessionBusyError(
         # Without the holder, which names a machine and a process: clients get the message.
         f"turn {turn.fence} of the session runs; its lease ends in {left_s:.1f} s unless it is renewed",
         holder=turn.holder,
@@ -355,3 +359,5 @@ def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
         until=until,
         retry_after_s=left_s,
     )
+    error.seen = stored
+    return error

@@ -248,8 +248,8 @@ class Turns(HeldTurns):
             try:
                 options: dict[str, Any] = {"on_busy": "reject", "wait_s": 0, "lease_s": lease_s}
                 return await self._begin(runner, ids, text, **options, config=config)
-            except SessionBusyError:
-                if await self.enqueue(**ids, text=text):
+            except SessionBusyError as busy:
+                if await self.enqueue(**ids, text=text, busy=busy):
                     return None
 
     async def _answers(

@@ -221,10 +221,19 @@ class HeldTurns:
         return await self._leases.withdraw(key, message_id)
 
     @operation
-    async def enqueue(self, *, app_name: str, user_id: str, session_id: str, text: str) -> bool:
+    async def enqueue(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        text: str,
+        busy: SessionBusyError | None = None,
+    ) -> bool:
         """Let the message *text* wait for the turn that runs; return whether one does. 1 read and 1 write.
 
-        :meth:`Turns.run` calls it with the JSON of a message.
+        :meth:`Turns.run` calls it with the JSON of a message, and with the error *busy* that named the turn:
+        then 1 write, unless the session changed since.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
@@ -233,7 +242,8 @@ class HeldTurns:
             OutcomeUnknownError: not answered; the message may wait.
         """
         text = await self._as_stored(text)
-        return await self._leases.enqueue(SessionKey(app=app_name, user=user_id, session=session_id), text)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await self._leases.enqueue(key, text, busy=busy)
 
     async def _as_stored(self, text: str) -> str:
         """Return the message *text* as the redactors leave it."""
