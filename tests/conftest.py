@@ -44,7 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tell the tests which form they have; several processes share an emulator, and programs."""
     Lengths.are_long = config.getoption("--long")
-    # Between two tests the collector may find a task that one left in a closed loop: no line of it on the terminal.
+    # Between two tests the collector may find a task that one left in a closed loop: the terminal shows none.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # The same examples each time: a long run alone looks for others. How long one takes is up to the machine.
     timeless = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)

@@ -13,6 +13,8 @@ Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
 _DEPTH: Final = 64
 _STEPS: Final = 100_000
 """Pairs of fields that one value combines, some 100 ms. References can double its fields at each level."""
+_FIELDS: Final = 10_000
+"""What the session gives of one value at most. A request has all of them, however few schemas there are."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -126,7 +128,18 @@ def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionF
         UnfillableError: a marked field cannot be filled in every request.
         InvalidInputError: a mark is not an expression that is known.
     """
-    return _Reading(resolve, where).all_of(schemas, 0)
+    found = _Reading(resolve, where).all_of(schemas, 0)
+    if _count(found, {}) > _FIELDS:
+        raise UnfillableError(f"the session gives more than {_FIELDS:,} fields of one value")
+    return found
+
+
+def _count(fields: SessionFields, counted: dict[int, int]) -> int:
+    """Return how many fields a request has of *fields*, which may stand in it more than once."""
+    if id(fields) not in counted:
+        below = [*fields.members.values(), *([] if fields.items is None else [fields.items])]
+        counted[id(fields)] = 1 + sum(_count(each, counted) for each in below)
+    return counted[id(fields)]
 
 
 @dataclass(slots=True)

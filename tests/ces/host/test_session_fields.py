@@ -234,6 +234,22 @@ def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:
         found.request({}, {}, SESSION)
 
 
+def test_a_schema_that_makes_a_request_of_too_many_fields_is_refused() -> None:
+    """Each level refers twice to the next: 12 levels are 4,096 values of the session, 30 are 2**30."""
+
+    def nested(levels: int) -> Operation:
+        components: dict[str, Any] = {
+            f"S{level}": {"properties": {key: {"$ref": f"#/components/schemas/S{level + 1}"} for key in "xy"}}
+            for level in range(levels)
+        }
+        return operation({"$ref": "#/components/schemas/S0"}, components={**components, f"S{levels}": USER})
+
+    for levels in (13, 30):
+        with pytest.raises(ArgumentsError, match="more than 10,000 fields of one value"):
+            nested(levels).request({}, {}, SESSION)
+    assert 4096 == str(nested(12).request({}, {}, SESSION).json).count("alice")
+
+
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
 UNFILLABLE = [
     (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
