@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.erasures import Erased, Erasure, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.history import Point, Redaction
     from gcp_adk_store.model.payloads import Garbage, GarbageKind
+    from gcp_adk_store.model.sessions import HistoryConfig
     from gcp_adk_store.sessions.append.content_hooks import RedactedCallWarning
     from gcp_adk_store.sessions.describe.decide import SessionInfo, SessionOrigin, UnreadableSession
     from gcp_adk_store.sessions.firestore import FirestoreSessionService
@@ -106,6 +107,7 @@ __all__ = [
     "GenaiEmbedder",
     "HistoryBreak",
     "HistoryChange",
+    "HistoryConfig",
     "HistoryProof",
     "InvalidInputError",
     "KeyDestroyedError",
@@ -185,6 +187,7 @@ __getattr__ = importer(
         "cloud.dlp": ("DlpRedactor",),
         "encryption.wrapping": ("LocalKeyWrapper",),
         "settings.envelope": ("KmsEnvelope",),
+        "model.sessions": ("HistoryConfig",),
         "sessions.fsck.faults": ("Fault",),
         "memory.embedding": ("FunctionEmbedder", "GenaiEmbedder"),
         "memory.searches": ("FoundMemory", "MemoryPage", "ReindexedMemories"),

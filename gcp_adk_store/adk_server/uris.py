@@ -39,8 +39,8 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
 
     Both names may be left out, as in ``firestore:///``. ``firestore+local:///PATH?...`` gives a *local* path
     instead of project, database and bucket. Parameters: *prefix*, *bucket*, *on_conflict*,
-    *on_missing_payload*, *durability*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by
-    their names. Percent-encoding is decoded everywhere; ``+`` stays a plus.
+    *on_missing_payload*, *durability*, *history*, *default_ttl_seconds* and the numbers of
+    :class:`SessionLimits`, by their names. Percent-encoding is decoded everywhere; ``+`` stays a plus.
 
     Raises:
         InvalidInputError: a part of it is unknown, repeated, empty or malformed.
@@ -50,6 +50,7 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
         "on_conflict": str,
         "on_missing_payload": str,
         "durability": str,
+        "history": str,
         "default_ttl_seconds": _decimal,
     }
     return _firestore_arguments(uri, options, SessionLimits, of_cloud={"bucket": str})

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.history import hash_of, holds, link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
@@ -336,6 +337,43 @@ def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
     if stored.restores != marker.restores:
         return None
     return max(0, stored.revision - marker.revision)
+
+
+History: TypeAlias = Literal["full", "since_compaction"]
+"""``full``: all events. ``since_compaction``: those that ADK still needs once summaries cover the others."""
+
+
+class HistoryConfig(GetSessionConfig):
+    """ADK's ``GetSessionConfig`` with a *history* of its own, for one ``get_session`` or one run.
+
+    A run takes it as ``RunConfig(get_session_config=HistoryConfig(history="full"))``. With
+    ``since_compaction`` it has neither ``num_recent_events`` nor ``after_timestamp``.
+    """
+
+    history: History = "full"
+
+
+_SINCE_COMPACTION: Final = HistoryConfig(history="since_compaction")
+
+
+def read_of(config: GetSessionConfig | None, history: History) -> GetSessionConfig | None:
+    """Return what a read with *config* asks for, of a service whose reads return *history* by default.
+
+    A *config* that chooses events itself goes before.
+
+    Raises:
+        InvalidInputError: *config* asks for the events since a compaction, and chooses events itself, too.
+    """
+    chooses = config is not None and (
+        config.num_recent_events is not None or config.after_timestamp is not None
+    )
+    if isinstance(config, HistoryConfig):
+        if chooses and config.history != "full":
+            raise InvalidInputError(
+                f"config has history={config.history!r}, and num_recent_events or after_timestamp: give one"
+            )
+        return config
+    return config if chooses or history == "full" else _SINCE_COMPACTION
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:

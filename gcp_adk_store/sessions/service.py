@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from types import EllipsisType
-from typing import Any, Literal, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -19,6 +19,7 @@ from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.model.sessions import read_of
 from gcp_adk_store.sessions.administration import SessionAdministration
 from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.content_hooks import ContentHooks
@@ -78,6 +79,8 @@ class SessionService(SessionAdministration, BaseSessionService):
         require_either("on_conflict", on_conflict, "raise", "merge")
         require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")
         require_either("durability", durability, "event", "turn")
+        self.history: Final = options.get("history", "full")
+        require_either("history", self.history, "full", "since_compaction")
         if default_ttl_seconds is not None:
             Expiry.begin(default_ttl_seconds, now=0)  # refuses an invalid one
         limits = options.get("limits") or SessionLimits()
@@ -163,8 +166,13 @@ class SessionService(SessionAdministration, BaseSessionService):
         """Return a session with merged state, or ``None``; 1 read, 1 more for sealed segments.
 
         *config* chooses events at or after ``after_timestamp``, then the last ``num_recent_events`` of
-        them; the returned session is the caller's own.
+        them; the returned session is the caller's own. A :class:`~gcp_adk_store.HistoryConfig` asks for the
+        full history, or for what ADK needs of it since its summaries, whatever ``history=`` says.
+
+        Raises:
+            InvalidInputError: *config* asks for the events since a compaction, and for others.
         """
+        config = read_of(config, self.history)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None

@@ -30,6 +30,9 @@ class _OptionsOfBoth(TypedDict, total=False):
     event is certain, except for the last event of a turn (ADK's final response), which waits until all before
     it are stored. A process that is killed can lose the end of a turn that runs, never an end of a turn that
     was acknowledged; what is stored is always the beginning of what was appended."""
+    history: Literal["full", "since_compaction"]
+    """Which events ``get_session`` returns: ``full`` (default) all; ``since_compaction`` those that ADK needs
+    once summaries of its event compaction cover the others. ``HistoryConfig`` asks for either in one call."""
     default_ttl_seconds: float | None
     """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
     (default) keeps them for good."""

@@ -26,6 +26,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.model.session_fields import require_times
+from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import TurnLease, enter
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
@@ -209,7 +210,7 @@ class Turns(HeldTurns):
         """
         ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
         async with self.hold(**ids, on_busy="reject"):
-            session = await self._sessions.get_session(**ids)
+            session = await self._sessions.get_session(**ids, config=HistoryConfig(history="full"))
             if session is None:
                 raise SessionMissingError("the session does not exist")
             made = repairs(session.events, error=error)

@@ -15,7 +15,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turn, require_times
-from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.sessions import StoredSession, read_of
 from gcp_adk_store.sessions.append.turn import FirstRead, TurnLease, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, keep, logger
@@ -166,7 +166,7 @@ class HeldTurns:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         message = None if text is None else await self._as_stored(text)
-        begins = _Begins(message, config)
+        begins = _Begins(message, read_of(config, self._sessions.history))
         return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s, begins=begins)
 
     @asynccontextmanager

@@ -189,6 +189,7 @@ PYTHON = {
     "docs/how-to/fork-and-restore.md": 1,
     "docs/how-to/handle-conflicts.md": 1,
     "docs/how-to/limit-lifetime.md": 1,
+    "docs/how-to/long-histories.md": 2,
     "docs/how-to/remember-across-sessions.md": 1,
     "docs/how-to/signed-urls.md": 1,
     "docs/how-to/simulate.md": 2,

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from rich.console import Console
@@ -145,6 +146,15 @@ def event(text: str, **delta: Any) -> Event:
     return Event(author="user", content=said(text), actions=EventActions(state_delta=delta))
 
 
+def summary_of(events: Sequence[Event]) -> Event:
+    """Return the summary of *events*, as ADK's event compaction makes it."""
+    times = [each.timestamp for each in events]
+    made = EventCompaction(
+        start_timestamp=min(times), end_timestamp=max(times), compacted_content=said("all of it")
+    )
+    return Event(author="user", actions=EventActions(compaction=made))
+
+
 async def sessions(budgets: Budgets) -> None:
     """Sessions, short and with segments, by processes that know them and that do not."""
     one = budgets.store()
@@ -190,6 +200,20 @@ async def long_sessions(budgets: Budgets) -> None:
         "redact_event", new.store.sessions.redact_event, **WHO, event_id=held.events[5].id, reason="asked"
     )
     await new.measure("delete_session with segments", new.store.sessions.delete_session, **WHO)
+
+
+async def summarized(budgets: Budgets) -> None:
+    """The same with a summary of these events, and some after it."""
+    plain = budgets.service.beside(session_limits=SEALED)
+    held = await plain.sessions.create_session(**WHO)
+    for number in range(60):
+        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    await plain.sessions.append_event(held, summary_of(held.events))
+    for number in range(4):
+        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    one = budgets.store(session_limits=SEALED, history="since_compaction")
+    await one.measure("get_session since a compaction, unknown", one.store.sessions.get_session, **WHO)
+    await one.measure("get_session since a compaction, known", one.store.sessions.get_session, **WHO)
 
 
 async def turns(budgets: Budgets) -> None:
@@ -260,7 +284,7 @@ async def erasures(budgets: Budgets) -> None:
     await one.measure("erase_user", one.store.erase_user, **USER)
 
 
-SCENARIOS: Final = (sessions, long_sessions, turns, artifacts, memories, erasures)
+SCENARIOS: Final = (sessions, long_sessions, summarized, turns, artifacts, memories, erasures)
 
 
 def measured() -> dict[str, Figures]:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from google.adk.agents import LlmAgent
 from google.adk.agents.readonly_context import ReadonlyContext
@@ -25,6 +25,7 @@ from gcp_adk_store import (
     GarbageKind,
     HistoryBreak,
     HistoryChange,
+    HistoryConfig,
     HistoryProof,
     InitialStateUnknownError,
     InvalidInputError,
@@ -122,6 +123,10 @@ def usage_adds_up(usage: SessionUsage) -> None:
     assert_type(usage.tokens + TokenUsage(input_tokens=1), TokenUsage)
     assert_type(usage.tool_calls, Mapping[str, int])
     assert_type(usage.duration_s, float)
+
+
+def histories_have_two_names() -> None:
+    assert_type(HistoryConfig().history, Literal["full", "since_compaction"])
 
 
 def reports_are_values(

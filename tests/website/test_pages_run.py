@@ -172,6 +172,17 @@ def seen_in(command: str, folder: Path) -> list[str]:
     return found
 
 
+async def test_the_configs_of_long_histories_are_what_a_read_takes(tmp_path: Path) -> None:
+    """The runner hands on that of a run."""
+    names: dict[str, Any] = {}
+    for block in blocks("docs/how-to/long-histories.md", "python"):
+        exec(block, names)  # noqa: S102  # the page's
+    async with Store.local(tmp_path, history="since_compaction") as store:
+        await store.sessions.create_session(**ADA)
+        for config in (names["fast"].get_session_config, names["whole"]):
+            assert await store.sessions.get_session(**ADA, config=config)
+
+
 async def test_the_code_of_the_how_to_pages_runs(tmp_path: Path) -> None:
     """Each on a session with two turns."""
     names: dict[str, Any] = {}

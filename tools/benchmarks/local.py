@@ -1,8 +1,9 @@
 """Measure the local store beside ADK's two session services on SQLite files.
 
 ``make bench-local`` runs it. All write to files of one folder and wait for the disk at each commit
-(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike. Two targets
-of stores in memory follow: what encryption adds to an append, and what a test takes that opens a store.
+(``synchronous=FULL``, which it checks), and take turns, so that a busy machine slows all alike. Targets of
+stores in memory follow: what encryption adds to an append, what a test takes that opens a store, and what a
+read takes of a long session whose events are summarized.
 """
 
 import argparse
@@ -19,14 +20,16 @@ from pathlib import Path
 from typing import Any
 
 from google.adk.events import Event
+from google.adk.events.event_actions import EventCompaction
 from google.adk.sessions import BaseSessionService, DatabaseSessionService
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
+from gcp_adk_store import HistoryConfig, KmsEnvelope, LocalKeyWrapper, Store
 from tools.benchmarks.meters import Rounds, calm_collector, time_steps
 from tools.benchmarks.scenario import Step
 
@@ -43,6 +46,9 @@ at work for that one, which no service of a process of its own meets."""
 ENCRYPTION_AT_MOST = 1.15
 """Times the CPU time of an append without it."""
 A_TEST_AT_MOST_MS = 50.0
+SUMMARIZED = 50
+"""Events after which a summary of all before follows."""
+A_WINDOW_AT_MOST_MS = 5.0
 
 
 def event(number: int) -> Event:
@@ -91,9 +97,9 @@ async def appending(service: BaseSessionService) -> Step:
     return Step(work=append, before=make)
 
 
-def reading(service: BaseSessionService) -> Step:
-    """Read all events."""
-    return Step(work=lambda: service.get_session(**WHO))
+def reading(service: BaseSessionService, config: GetSessionConfig | None = None) -> Step:
+    """Read the events that *config* asks for, by default all."""
+    return Step(work=lambda: service.get_session(**WHO, config=config))
 
 
 async def measure(folder: Path, sizes: list[int], rounds: int) -> dict[str, dict[str, float]]:
@@ -140,6 +146,34 @@ async def encryption_target(rounds: int) -> list[str]:
             found = await time_steps(steps, enough, operations=IN_A_ROW)
     ratio = found["encrypted"].cpu_ms / found["plain"].cpu_ms
     return target("CPU time of an encrypted append", f"{ratio:.2f}x", ENCRYPTION_AT_MOST, ratio, "x")
+
+
+async def window_target(size: int, rounds: int) -> list[str]:
+    """Return the CPU time of a read since the newest of the summaries that a long session has."""
+    async with Store.local(":memory:") as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(size):
+            await store.sessions.append_event(session, event(number))
+            if number % SUMMARIZED == SUMMARIZED - 1:
+                content = types.Content(role="model", parts=[types.Part(text="summary " * 60)])
+                made = Event(author="user", invocation_id=Event.new_id(), timestamp=time.time())
+                made.actions.compaction = EventCompaction(
+                    start_timestamp=session.events[0].timestamp,
+                    end_timestamp=session.events[-1].timestamp,
+                    compacted_content=content,
+                )
+                await store.sessions.append_event(session, made)
+        steps = {
+            name: reading(store.sessions, HistoryConfig(history=name))
+            for name in ("full", "since_compaction")
+        }
+        enough = Rounds(most=rounds, least=rounds, budget_s=0, warm_up=3)
+        with calm_collector():
+            found = await time_steps(steps, enough, operations=1)
+    full, since = found["full"].cpu_ms, found["since_compaction"].cpu_ms
+    shown = f"{since:.1f} ms, of all {full:.0f} ms"
+    what = f"CPU time of a read since a compaction, {size:,} events"
+    return target(what, shown, A_WINDOW_AT_MOST_MS, since, " ms")
 
 
 def memory_target(rounds: int) -> list[str]:
@@ -189,7 +223,8 @@ def main() -> None:
         others = [f"{row[who]:.2f} ({row[who] / row[OURS]:.1f}x)" for who in (SQLITE, SQL)]
         table.add_row(name, f"{row[OURS]:.2f}", *others)
     wanted = Table("target", "wanted", "found", "", box=None)
-    for line in (asyncio.run(encryption_target(rounds)), memory_target(rounds)):
+    window = asyncio.run(window_target(sizes[-1], max(rounds // 4, 3)))
+    for line in (asyncio.run(encryption_target(rounds)), memory_target(rounds), window):
         wanted.add_row(*line)
     console = Console()
     console.print(table)

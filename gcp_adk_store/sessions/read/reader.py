@@ -26,6 +26,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import newest_live
 from gcp_adk_store.model.sessions import (
+    HistoryConfig,
     Marker,
     Segment,
     StoredSession,
@@ -45,6 +46,7 @@ from gcp_adk_store.sessions.read.completion import (
 )
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.read.tails import KnownTails
+from gcp_adk_store.sessions.read.window import KnownWindows, window
 
 NOT_FOUND: Final = "session not found"
 
@@ -86,7 +88,7 @@ class SessionReader(CompletingReader):
     """The sessions below one prefix of a database."""
 
     def __init__(self, storage: SessionStorage, *, cache_bytes: int, placeholders: bool) -> None:
-        """Prepare the reader, which remembers segments up to *cache_bytes* of their texts.
+        """Prepare the reader, which remembers segments up to *cache_bytes* of their texts, and windows, too.
 
         With *placeholders*, an event is read without payloads that are gone.
         """
@@ -95,6 +97,7 @@ class SessionReader(CompletingReader):
         # a number of redactions. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
         # and Firestore bills 9 reads less.
         self._known_segments = Lru[str, tuple[int, Segment]](cache_bytes, size_of=_size)
+        self._windows = KnownWindows(cache_bytes)
         self.tails = KnownTails()
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
@@ -106,7 +109,10 @@ class SessionReader(CompletingReader):
         """
 
         async def choose(stored: StoredSession) -> Chosen | None:
-            events = await self._events(stored, config)
+            if isinstance(config, HistoryConfig) and config.history == "since_compaction":
+                events = await self._since_compaction(stored)
+            else:
+                events = await self._events(stored, config)
             return None if events is None else Chosen(stored, events)
 
         return await self._find(key, choose, whole=wants_events(config))
@@ -355,6 +361,27 @@ class SessionReader(CompletingReader):
             running_max = segments[0].running_max
             unread, step = first, step * 2
         return select_events(events, config)
+
+    async def _since_compaction(self, stored: StoredSession) -> list[StoredEvent] | None:
+        """Return the events that ADK needs, without payloads; ``None`` if a segment is gone.
+
+        What this process has left out before is not read again, unless a rewind may bring it back.
+        """
+        known = self._windows.of(stored.marker)
+        while True:
+            count = None if known is None else stored.revision - known.marker.revision
+            newest = await self.newest(stored, at_least=count)
+            if newest is None:
+                return None
+            before = [] if known is None else known.texts
+            texts = [*before, *(newest if count is None else newest[len(newest) - count :])]
+            events = await decode_events(texts, where=self.place_of(stored, stored.sealed), pauses=Pauses())
+            if known is None or not known.lacks_some(events):
+                break
+            known = None
+        kept = window(events)
+        self._windows.put(stored.marker, [texts[place] for place in kept])
+        return [events[place] for place in kept]
 
     def place_of(self, stored: StoredSession, number: int) -> str:
         """Return the path of the document that holds a segment; the tail has the number of its later one."""

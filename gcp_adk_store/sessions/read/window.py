@@ -1,0 +1,295 @@
+"""Decide which events of a session ADK needs once summaries of its event compaction cover the others.
+
+ADK gives a model each summary that no other one contains, and no event whose time lies within one. Nothing
+else of it looks at such an event, but for those that :func:`window` keeps.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from google.adk.events import Event
+
+from gcp_adk_store.codec.events import WHOLE, StoredEvent
+from gcp_adk_store.kernel.concurrency import Lru
+from gcp_adk_store.model.sessions import Marker
+
+_OVERLAP: Final = 8
+"""Invocations before the newest summary's end that stay, at least. The next summary may begin with some."""
+
+_ABORTED: Final = "INVOCATION_ABORTED"
+"""ADK's error code of an event that ends an invocation, and the task that it ran."""
+
+_ASKED_OF_CLIENTS: Final = {"adk_request_confirmation", "adk_request_credential", "adk_request_input"}
+"""ADK's calls that a user answers once; other long-running calls may be answered again and again."""
+
+_OF_AUTHOR: Final = ("content", "cache_metadata", "interaction_id", "live_session_resumption_update")
+"""Fields of which ADK looks for the newest of an author, on a branch."""
+
+
+class _Summary(NamedTuple):
+    place: int
+    start: float
+    end: float
+
+
+def window(events: Sequence[StoredEvent]) -> list[int]:
+    """Return the places of those of *events*, in append order, that ADK needs. All, if nothing is summarized.
+
+    The newest events are kept as they are, and of those before:
+
+    - summaries that no other one contains, and events that no summary covers;
+    - events with an isolation scope, which no summary covers, and the calls that such scopes are named by;
+    - invocations with a call, a confirmation or a request for credentials that nothing has answered;
+    - long-running calls, which a user may answer once more;
+    - the calls of each response that is kept, with the other responses to them, and the call whose branch an
+      event is on;
+    - the newest event of each author on each branch, by which ADK finds the agent that goes on;
+    - versions of artifacts, for rewinds; ends of aborted invocations; and events of which only a payload
+      says what they are.
+
+    The newest events begin with the first invocation that is newer than the summaries, and :data:`_OVERLAP`
+    before, or with the newest summary's range, unless that contains an earlier one: the next may overlap it.
+    A rewind and what it took back are kept or left out together.
+    """
+    return _History(events).window()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWindow:
+    """What :func:`window` kept of a session's events, as of *marker*."""
+
+    marker: Marker
+    texts: list[str]
+
+    def lacks_some(self, events: Sequence[StoredEvent]) -> bool:
+        """Return whether what was left out is needed again; *events* are its own, and later ones.
+
+        A later event may be a rewind, or go on with an invocation before the last one.
+        """
+        count = len(self.texts)
+        if count == self.marker.revision:
+            return False
+        old = {one.event.invocation_id for one in events[:count]} - {events[count - 1].event.invocation_id}
+        return any(_rewinds(one.event) or one.event.invocation_id in old for one in events[count:])
+
+
+class KnownWindows:
+    """The newest windows that this process has read, by the epochs of their sessions."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        """Know no window; remember *capacity_bytes* of texts."""
+        self._known = Lru[str, KnownWindow](
+            capacity_bytes, size_of=lambda known: sum(len(text.encode()) for text in known.texts)
+        )
+
+    def of(self, marker: Marker) -> KnownWindow | None:
+        """Return a window as of *marker* or before; ``None`` if none is known that is still right."""
+        known = self._known.get(marker.epoch)
+        if known is None or known.marker.revision > marker.revision:
+            return None
+        same = (known.marker.restores, known.marker.redactions) == (marker.restores, marker.redactions)
+        return known if same else None
+
+    def put(self, marker: Marker, texts: list[str]) -> None:
+        """Remember the window of a session as of *marker*."""
+        self._known.put(marker.epoch, KnownWindow(marker, texts))
+
+
+class _History:
+    """One pass over a history."""
+
+    def __init__(self, stored: Sequence[StoredEvent]) -> None:
+        self._unknown = {place for place, one in enumerate(stored) if WHOLE in one.missing}
+        self._events = [one.event for one in stored]
+        self._spans = [*_rewound(self._events)]
+        taken = {place for first, last in self._spans for place in range(first, last + 1)}
+        self._live = [place for place in range(len(stored)) if place not in taken]
+
+    def window(self) -> list[int]:
+        if not self._summaries:
+            return [*range(len(self._events))]
+        begin = self._begin()
+        apart = {place for place in self._live if place < begin and self._stands_alone(place)}
+        apart |= {place for place in self._newest() if place < begin}
+        apart |= {place for place in self._live if place < begin and self._is_open(self._events[place])}
+        apart |= self._called({*apart, *range(begin, len(self._events))})
+        return [*sorted(place for place in apart if place < begin), *range(begin, len(self._events))]
+
+    @cached_property
+    def _summaries(self) -> list[_Summary]:
+        """Those that every agent sees, in append order."""
+        found = []
+        for place in self._live:
+            event = self._events[place]
+            made = event.actions.compaction
+            is_plain = not (event.branch or _scope(event) or _path(event))
+            if made is None or not is_plain:
+                continue
+            start, end = made.start_timestamp, made.end_timestamp
+            if not (math.isnan(start) or math.isnan(end)):
+                found.append(_Summary(place, start, end))
+        return found
+
+    @cached_property
+    def _contained(self) -> set[int]:
+        """The places of summaries that ADK leaves out for others."""
+        found: set[int] = set()
+        widest = -math.inf
+        for each in sorted(self._summaries, key=lambda one: (one.start, -one.end, -one.place)):
+            if each.end <= widest:
+                found.add(each.place)
+            widest = max(widest, each.end)
+        return found
+
+    @cached_property
+    def _covered(self) -> tuple[list[float], list[float]]:
+        """The begins of what summaries cover, and the ends."""
+        begins: list[float] = []
+        ends: list[float] = []
+        for _, start, end in sorted(self._summaries, key=lambda one: (one.start, one.end)):
+            if ends and start <= ends[-1]:
+                ends[-1] = max(ends[-1], end)
+            elif start <= end:
+                begins.append(start)
+                ends.append(end)
+        return begins, ends
+
+    def _begin(self) -> int:
+        """Return from which place on all events are kept."""
+        newest = self._summaries[-1]
+        ends = min(newest.end, [one for one in self._summaries if one.place not in self._contained][-1].end)
+        first: dict[str, int] = {}
+        latest: dict[str, float] = {}
+        for place in self._live:
+            event = self._events[place]
+            if event.invocation_id and event.actions.compaction is None and not _scope(event):
+                first.setdefault(event.invocation_id, place)
+                latest[event.invocation_id] = max(latest.get(event.invocation_id, 0.0), event.timestamp)
+        names = [*first]
+        new = next((number for number, name in enumerate(names) if latest[name] > ends), len(names))
+        begin = min([len(self._events), *(first[name] for name in names[max(0, new - _OVERLAP) :])])
+        if not any(newest.start <= one.start and one.end <= newest.end for one in self._summaries[:-1]):
+            later = (place for place in self._live if self._events[place].timestamp >= newest.start)
+            begin = min(begin, next(later, begin))
+        return self._widened(begin)
+
+    def _widened(self, begin: int) -> int:
+        """Return *begin*, or an earlier place that parts neither an invocation nor the events of a rewind."""
+        first: dict[str, int] = {}
+        for place in self._live:
+            if name := self._events[place].invocation_id:
+                first.setdefault(name, place)
+        spans = [*reversed(self._spans)]
+        place = len(self._events)
+        while place > begin:
+            place -= 1
+            begin = min(begin, first.get(self._events[place].invocation_id, begin))
+            begin = min([begin, *(from_ for from_, to in spans if from_ < begin <= to)])
+        return begin
+
+    def _stands_alone(self, place: int) -> bool:
+        event = self._events[place]
+        if event.actions.compaction is not None:
+            return place not in self._contained
+        carries = _scope(event) or event.error_code == _ABORTED or event.actions.artifact_delta
+        if carries or place in self._unknown:
+            return True
+        asked = {call.id for call in event.get_function_calls() if call.name in _ASKED_OF_CLIENTS}
+        if {*(event.long_running_tool_ids or ())} - asked:
+            return True
+        begins, ends = self._covered
+        at = bisect_right(begins, event.timestamp) - 1
+        return at < 0 or not event.timestamp <= ends[at]
+
+    def _newest(self) -> set[int]:
+        """Return the places of the newest events of each author on each branch, and of what they carry."""
+        found: dict[tuple[str, str | None, str], int] = {}
+        for place in self._live:
+            event = self._events[place]
+            if event.actions.compaction is None:
+                carried = [name for name in _OF_AUTHOR if getattr(event, name, None) is not None]
+                found |= {(event.author, event.branch, name): place for name in ("", *carried)}
+        return {*found.values()}
+
+    @cached_property
+    def _open(self) -> set[str]:
+        """The invocations of which a call or a request has no answer."""
+        answered: set[str] = set()
+        by_user: set[str] = set()
+        found: set[str] = set()
+        for place in reversed(self._live):
+            event = self._events[place]
+            requests = {*event.actions.requested_tool_confirmations, *event.actions.requested_auth_configs}
+            answered |= _responses(event) - requests
+            by_user |= _responses(event) if event.author == "user" else set()
+            if (_calls(event) | requests) - answered or {*(event.long_running_tool_ids or ())} - by_user:
+                found.add(event.invocation_id)
+        return found
+
+    def _is_open(self, event: Event) -> bool:
+        return event.invocation_id in self._open
+
+    def _called(self, kept: set[int]) -> set[int]:
+        """Return the places of the calls that *kept* need, and of all responses to these."""
+        calls: dict[str, set[int]] = {}
+        responses: dict[str, set[int]] = {}
+        for place in self._live:
+            for name in _calls(self._events[place]):
+                calls.setdefault(name, set()).add(place)
+            for name in _responses(self._events[place]):
+                responses.setdefault(name, set()).add(place)
+        found, waiting = {*kept}, [*kept]
+        while waiting:
+            event = self._events[waiting.pop()]
+            names = {*_responses(event), *_named(event.branch), *_named(_scope(event)), _scope(event) or ""}
+            fresh = {place for name in names for place in calls.get(name, ())}
+            fresh |= {place for name in _calls(event) for place in responses.get(name, ())}
+            waiting += fresh - found
+            found |= fresh
+        return found
+
+
+def _rewinds(event: Event) -> str | None:
+    return event.actions.rewind_before_invocation_id or None
+
+
+def _rewound(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last place of what each rewind took back, oldest first, as ADK does."""
+    first: dict[str, int] = {}
+    for place, event in enumerate(events):
+        if event.invocation_id:
+            first.setdefault(event.invocation_id, place)
+    found: list[tuple[int, int]] = []
+    place = len(events) - 1
+    while place >= 0:
+        if name := _rewinds(events[place]):
+            begin = min(first.get(name, place), place)
+            found.append((begin, place))
+            place = begin
+        place -= 1
+    yield from reversed(found)
+
+
+def _calls(event: Event) -> set[str]:
+    return {call.id for call in event.get_function_calls() if call.id}
+
+
+def _responses(event: Event) -> set[str]:
+    return {response.id for response in event.get_function_responses() if response.id}
+
+
+def _named(path: str | None) -> list[str]:
+    """Return the ids of calls in a branch or a scope, such as ``tool@id.node@1``."""
+    return [step.partition("@")[2] for step in (path or "").split(".") if "@" in step]
+
+
+def _scope(event: Event) -> str | None:
+    return getattr(event, "isolation_scope", None)  # which ADK 2.8 does not have
+
+
+def _path(event: Event) -> str:
+    return getattr(getattr(event, "node_info", None), "path", None) or ""

@@ -1,0 +1,154 @@
+"""Read the events that ADK needs since its summaries: agents on such a store ask their model the same."""
+
+from collections.abc import AsyncGenerator
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent
+from google.adk.agents.run_config import RunConfig
+from google.adk.apps.app import App, EventsCompactionConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.genai import types
+from pydantic import Field
+
+from gcp_adk_store import HistoryConfig, InvalidInputError, Point, SessionLimits, Store
+from tests.services.conftest import APP, SESSION, USER, WHO
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+SINCE = HistoryConfig(history="since_compaction")
+SMALL = SessionLimits(seal_tail_bytes=4000)
+
+
+class Recorder(BaseLlm):
+    """Keeps what it is asked, and calls a tool at each second question."""
+
+    model: str = "recorder"
+    asked: list[str] = Field(default_factory=list)
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer with a text that depends on the question alone."""
+        assert stream in (True, False)
+        self.asked.append("\n".join(each.model_dump_json(exclude_none=True) for each in llm_request.contents))
+        answer = types.Part(text=f"answer {sha256(self.asked[-1].encode()).hexdigest()[:8]} " * 5)
+        if llm_request.tools_dict and len(self.asked) % 4 == 1:
+            answer = types.Part(function_call=types.FunctionCall(name="look", args={}))
+        yield LlmResponse(content=types.Content(role="model", parts=[answer]))
+
+
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def running(store: Store) -> tuple[Runner, Recorder]:
+    """Return a runner whose app summarizes four invocations at a time, and its model."""
+    model = Recorder()
+    agent = LlmAgent(name="agent", model=model, tools=[look])
+    summarizer = LlmEventSummarizer(llm=Recorder())
+    every = EventsCompactionConfig(compaction_interval=4, overlap_size=1, summarizer=summarizer)
+    app = App(name=APP, root_agent=agent, events_compaction_config=every)
+    return Runner(app=app, session_service=store.sessions, auto_create_session=True), model
+
+
+async def turn(runner: Runner, text: str, config: RunConfig | None = None) -> None:
+    """Take one turn."""
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    who: dict[str, Any] = {"user_id": USER, "session_id": SESSION, "new_message": message}
+    async for _ in runner.run_async(**who, run_config=config):
+        pass
+
+
+async def ids(store: Store, config: HistoryConfig | None = None) -> list[str]:
+    """Return the ids of the events that a read returns."""
+    session = await store.sessions.get_session(**WHO, config=config)
+    assert session is not None
+    return [event.id for event in session.events]
+
+
+async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Path) -> None:
+    """Each of 40 turns, also after another process has begun, and a fraction of the events is read."""
+    full = Store.local(tmp_path / "full", session_limits=SMALL)
+    since = Store.local(tmp_path / "since", session_limits=SMALL, history="since_compaction")
+    (one, asked), (other, asked_since) = running(full), running(since)
+    for number in range(40):
+        if number == 25:
+            await since.close()
+            since = Store.local(tmp_path / "since", session_limits=SMALL, history="since_compaction")
+            other, fresh = running(since)
+            fresh.asked, asked_since = asked_since.asked, fresh
+        await turn(one, f"question {number}")
+        await turn(other, f"question {number}")
+
+    assert asked.asked == asked_since.asked
+    assert len(await ids(since)) < len(await ids(full)) / 2
+    assert len(await ids(since, HistoryConfig())) == len(await ids(full))
+    assert await ids(since) == await ids(since)
+    await full.close()
+    await since.close()
+
+
+async def test_one_read_and_one_run_may_ask_for_another_history(tmp_path: Path) -> None:
+    """By a config of ADK's, which its runner hands on."""
+    async with Store.local(tmp_path / "store", session_limits=SMALL) as store:
+        runner, model = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}", RunConfig(get_session_config=SINCE))
+
+        assert len(await ids(store, SINCE)) < len(await ids(store)) / 2
+        assert model.asked
+
+
+async def test_what_takes_events_back_is_seen_by_the_next_read(tmp_path: Path) -> None:
+    """A rewind, which finds an invocation of the window alone, and a restore, which finds any."""
+    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
+        runner, _ = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}")
+        before = await ids(store)
+        session = await store.sessions.get_session(**WHO, config=HistoryConfig())
+        assert session is not None
+        old, new = session.events[6], session.events[-1]
+        rewind = partial(runner.rewind_async, user_id=USER, session_id=SESSION)
+        await rewind(rewind_before_invocation_id=new.invocation_id)
+
+        assert len(before) < len(session.events)
+        assert before == (await ids(store))[: len(before)]
+        with pytest.raises(ValueError, match="Invocation ID not found"):
+            await rewind(rewind_before_invocation_id=old.invocation_id)
+        await store.restore_session(**WHO, at=Point.after_event(old.id))
+        assert [event.id for event in session.events[:7]] == await ids(store)
+
+
+async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_path: Path) -> None:
+    """What a read left out is in the fork, in an iteration, and in the proof."""
+    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
+        runner, _ = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}")
+        every = [each.event.id async for each in store.sessions.iter_events(**WHO)]
+        await store.fork_session(**WHO, to_session_id="fork")
+        fork = {**WHO, "session_id": "fork"}
+
+        assert every == [each.event.id async for each in store.sessions.iter_events(**fork)]
+        assert (await store.verify_session(**WHO)).broken is None
+
+
+async def test_a_choice_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    """As an option, and beside events that the config chooses itself."""
+    with pytest.raises(InvalidInputError, match="history is 'since', it must be"):
+        Store.local(tmp_path / "store", history="since").sessions  # type: ignore[arg-type]  # noqa: B018
+    async with Store.local(tmp_path / "store") as store:
+        both = HistoryConfig(history="since_compaction", num_recent_events=3)
+        with pytest.raises(InvalidInputError, match="history='since_compaction', and num_recent_events"):
+            await store.sessions.get_session(**WHO, config=both)
