@@ -130,6 +130,30 @@ async def test_what_takes_events_back_is_seen_by_the_next_read(tmp_path: Path) -
         assert [event.id for event in session.events[:7]] == await ids(store)
 
 
+async def test_what_other_processes_change_is_seen_by_the_next_read(tmp_path: Path) -> None:
+    """Appends, a redaction of what was read before, a restore, and another session of the same id."""
+    since = partial(Store.local, tmp_path / "store", session_limits=SMALL, history="since_compaction")
+    async with since() as store, since() as other:
+        runner, _ = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}")
+        before = await ids(other)
+        await turn(runner, "one more")
+
+        now = await ids(other)
+        assert before == now[: len(before)] != now == await ids(store)
+        last = (await ids(store))[-1]
+        await store.sessions.redact_event(**WHO, event_id=last, reason="asked")
+        session = await other.sessions.get_session(**WHO)
+        assert session is not None
+        assert "answer" not in str(session.events[-1].content)
+        await store.restore_session(**WHO, at=Point.position(3))
+        assert 3 == len(await ids(other))
+        await store.sessions.delete_session(**WHO)
+        await store.sessions.create_session(**WHO)
+        assert [] == await ids(other)
+
+
 async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_path: Path) -> None:
     """What a read left out is in the fork, in an iteration, and in the proof."""
     async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
