@@ -1,11 +1,14 @@
 """The page of extras names each of them, what it installs, and how large that is."""
 
+import json
 import re
 
 import pytest
 from packaging.requirements import Requirement
 
+from gcp_adk_store import __version__
 from tests.support.documents import ROOT
+from tools.release.bom import bom
 from tools.release.sizes import installed, megabytes, needed, project, sizes
 
 PAGE = (ROOT / "docs/reference/extras.md").read_text()
@@ -45,3 +48,17 @@ def test_the_sizes_of_the_page_are_those_of_the_packages() -> None:
     assert {"", *EXTRAS} - {"beam", "dev"} <= found.keys()
     assert {} == {extra: size for extra, size in found.items() if not near(told[extra], size)}
     assert near(of_google, megabytes(needed(google, there), there))
+
+
+def test_a_bill_of_materials_names_each_package_once_with_its_version() -> None:
+    """In the order of their names, with the released one apart."""
+    there = installed()
+    found = json.loads(bom("gcp-adk-store", there.values(), time="2026-11-27T09:00:00+00:00"))
+    names = [each["name"] for each in found["components"]]
+    (mine,) = found["dependencies"]
+
+    assert ("CycloneDX", "1.6") == (found["bomFormat"], found["specVersion"])
+    assert f"pkg:pypi/gcp-adk-store@{__version__}" == found["metadata"]["component"]["purl"] == mine["ref"]
+    assert sorted(there.keys() - {"gcp-adk-store"}) == names
+    assert {each["purl"] for each in found["components"]} == {*mine["dependsOn"]}
+    assert f"pkg:pypi/google-adk@{there['google-adk'].version}" in mine["dependsOn"]

@@ -1,4 +1,4 @@
-"""Build the files of a release into ``dist``, check them, and write its notes into ``build``.
+"""Build the files of a release into ``dist``, check them, and write its notes and its parts into ``build``.
 
 ``python -m tools.release [--tag v0.1.0] [--without-trial]``. It needs git, and for the trial what pip needs.
 """
@@ -11,13 +11,15 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from gcp_adk_store import __version__
 from tools.release import changelog, files, trial
-from tools.release.sizes import project
+from tools.release.bom import bom
+from tools.release.sizes import Distributions, installed, project, table
 from tools.setup.environments import LOCK
 from tools.setup.tools import ROOT
 
@@ -60,10 +62,20 @@ def try_out(wheel: Path) -> int:
             ):
                 sys.stdout.write(f"{worked}\n")
                 sys.stdout.flush()
+            report(wheel, installed(trial.packages(Path(folder))))
         except trial.TrialError as exc:
             sys.stderr.write(f"{exc}\n")
             return 1
     return 0
+
+
+def report(wheel: Path, there: Distributions) -> None:
+    """Print the size of *wheel* and of what it brings, and keep the list of it all in ``build``."""
+    sys.stdout.write(f"{wheel.stat().st_size / 1e6:5.1f} MB  {wheel.name}\n{table(there)}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    place = ROOT / "build/bom.cdx.json"
+    place.write_text(bom(project()["name"], there.values(), time=now))
+    sys.stdout.write(f"{place.relative_to(ROOT)} names {len(there)} packages\n")
 
 
 def tracked() -> list[str]:

@@ -22,10 +22,10 @@ def project() -> dict[str, Any]:
     return found
 
 
-def installed() -> dict[str, metadata.Distribution]:
-    """Return the distributions of this environment, by their names."""
+def installed(folder: Path | None = None) -> dict[str, metadata.Distribution]:
+    """Return the distributions of this environment, or of a *folder* of packages, by their names."""
     found: dict[str, metadata.Distribution] = {}
-    for each in metadata.distributions():
+    for each in metadata.distributions() if folder is None else metadata.distributions(path=[str(folder)]):
         found.setdefault(canonicalize_name(each.metadata["Name"]), each)
     return found
 
@@ -75,6 +75,11 @@ def shown(size: float) -> str:
     return f"{size:.0f}" if size >= 10 else re.sub(r"\.0$", "", f"{size:.1f}")  # noqa: PLR2004  # two digits
 
 
+def table(there: Distributions) -> str:
+    """Return the sizes as lines of text."""
+    rows = sizes(there).items()
+    return "".join(f"{shown(size):>5} MB  {extra or 'without an extra'}\n" for extra, size in rows)
+
+
 if __name__ == "__main__":
-    for extra, size in sizes(installed()).items():
-        sys.stdout.write(f"{shown(size):>5} MB  {extra or 'without an extra'}\n")
+    sys.stdout.write(table(installed()))

@@ -76,6 +76,12 @@ def run(wheel: Path, *, version: str, extras: Sequence[str], lock: str, folder: 
     yield f"with the extras {', '.join(extras)}: each is imported, and the fixtures are there"
 
 
+def packages(folder: Path) -> Path:
+    """Return the folder of the packages that :func:`run` installed in *folder*."""
+    (found,) = folder.glob("environment/lib/python*/site-packages")
+    return found
+
+
 def _do(command: Sequence[str], folder: Path) -> str:
     """Run a command; return its output."""
     done = subprocess.run(
