@@ -59,6 +59,8 @@ PAGES: Final = (
     _Page("/event", session_pages.event, _OF_SESSION),
     _Page("/part", session_pages.part, _OF_SESSION),
     _Page("/timeline", session_pages.timeline_page, _OF_SESSION),
+    _Page("/search", session_pages.search, _OF_SESSION),
+    _Page("/compare", session_pages.compare, _OF_SESSION),
     _Page("/matrix", session_pages.matrix, _OF_SESSION),
     _Page("/change", session_pages.change, _OF_SESSION),
     _Page("/state", session_pages.state, _OF_SESSION),

@@ -1,14 +1,18 @@
 """Show a session: its conversation, turns, state and documents."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from google.adk.events import Event
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.inspector.conversation import EventView, difference, event_view, timeline
+from gcp_adk_store.inspector.comparing import COMPARED, rows
+from gcp_adk_store.inspector.conversation import EventView, difference, event_view, price_of_writes
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed, look, raw
+from gcp_adk_store.inspector.searching import HITS, SEARCHED, Wanted
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
+from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
@@ -16,6 +20,9 @@ from gcp_adk_store.model.internal_metadata import public_event
 _MAX_CURSOR: Final = 4_000
 NEWS_S: Final = 20.0
 """The longest wait for news in one request: proxies end requests that are silent for longer."""
+
+TIMELINE_EVENTS: Final = 200
+"""Events of one page of the timeline."""
 
 MAX_STATE_KEYS: Final = 500
 """State keys on one page."""
@@ -92,9 +99,73 @@ async def part(visit: Visit) -> Response:
 
 
 async def timeline_page(visit: Visit) -> Response:
-    """Show the turns of a session with times and tokens; reads all its events."""
-    usage = await visit.site.store.sessions.get_session_usage(**visit.place.ids)
-    return visit.page("timeline.html", timeline=timeline(usage, page=visit.number("page", 1)))
+    """Show turns as waterfalls, 200 events to a page; 2 reads, and 1 for each segment of the page."""
+    info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
+    if info is None:
+        raise SessionMissingError("the session does not exist")
+    first, cursor = visit.number("first", 1), visit.text("cursor", most=_MAX_CURSOR)
+    page = await visit.reader.events(visit.place, cursor=cursor, order="oldest", limit=TIMELINE_EVENTS)
+    turns = waterfalls(page.events)
+    return visit.page(
+        "timeline.html",
+        info=info,
+        turns=turns,
+        first=first,
+        last=first + len(page.events) - 1,
+        cursor=page.last if page.has_more else None,
+        dollars=price_of_writes(info.events),
+    )
+
+
+async def search(visit: Visit) -> Response:
+    """Show events that have what is asked for, of the next 1,000; 1 read, and 1 for each segment of these."""
+    wanted = Wanted(
+        text=visit.text("q") or "",
+        tool=visit.text("tool") or "",
+        author=visit.text("author") or "",
+        errors=visit.text("errors") == "1",
+    )
+    refused = bool(wanted.text) and not visit.mask.lifted
+    looked, found, last = 0, list[Placed](), visit.text("cursor", most=_MAX_CURSOR)
+    if wanted and not refused:
+        page = await visit.reader.events(visit.place, cursor=last, order="oldest", limit=SEARCHED)
+        last = page.last if page.has_more else None
+        for looked, placed in enumerate(page.events, start=1):  # how far it came
+            if wanted.fits(placed.event):
+                found.append(placed)
+            if len(found) == HITS:
+                last = page.events[looked].place if looked < len(page.events) else last
+                break
+    views = [_view(visit, placed) for placed in found]
+    return visit.page("search.html", wanted=wanted, refused=refused, events=views, looked=looked, last=last)
+
+
+async def compare(visit: Visit) -> Response:
+    """Show two sessions of an app side by side; 1 read of each, and 1 for each segment of 100 events."""
+    other = visit.place.within(user=visit.text("other_user") or visit.place.user, session=visit.text("other"))
+    await visit.site.require_authorized(visit.request, other.app, other.user)
+    order: Order = "oldest" if visit.text("order") == "oldest" else "newest"
+
+    def seen(some: Sequence[Placed]) -> list[EventView]:
+        return [_view(visit, placed) for placed in some]
+
+    shown: list[dict[str, Any]] = []
+    following: dict[str, Any] = {}
+    if other.session is not None:
+        left, right = [
+            await visit.reader.events(
+                place, cursor=visit.text(side, most=_MAX_CURSOR), order=order, limit=COMPARED
+            )
+            for place, side in ((visit.place, "left"), (other, "right"))
+        ]
+        shown = [
+            {"same": seen(row.same), "left": seen(row.left), "right": seen(row.right)}
+            for row in rows(left.events, right.events)
+        ]
+        if left.has_more or right.has_more:
+            following = {"other": other.session, "other_user": other.user, "order": order}
+            following |= {"left": left.last, "right": right.last}
+    return visit.page("compare.html", other=other, order=order, rows=shown, next=following, per_side=COMPARED)
 
 
 async def matrix(visit: Visit) -> Response:

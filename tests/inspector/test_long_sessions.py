@@ -1,6 +1,6 @@
 """The first page of a session costs the same, however long the session is."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,8 +26,8 @@ async def said(count: int) -> AsyncIterator[Event]:
 
 @pytest.fixture
 async def store() -> AsyncIterator[Store]:
-    """A store of one short and one long session."""
-    async with Store.local(":memory:") as store:
+    """A store of one short and one long session, whose process remembers no segment."""
+    async with Store.local(":memory:", session_limits=SessionLimits(segment_cache_bytes=0)) as store:
         imports = SessionImports(store.sessions.storage, SessionLimits())
         for name, count in (("short", 200), ("long", EVENTS)):
             header = SessionHeader(
@@ -52,3 +52,35 @@ async def test_the_first_page_of_a_long_session_costs_what_that_of_a_short_one_d
 
         for order in ("oldest", "newest"):
             assert 0 < await cost("long", order) < 2 * await cost("short", order)
+
+
+async def test_a_page_of_a_long_session_reads_and_weighs_little(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most 50 documents, of a session of 10,000 events, and 1 MB."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    documents = type(store.sessions.storage.documents)
+    get, read = documents.get, list[str]()
+
+    async def counted(self: Any, paths: Sequence[str], **more: Any) -> Any:
+        read.extend(paths)
+        return await get(self, paths, **more)
+
+    monkeypatch.setattr(documents, "get", counted)
+    pages = {
+        "session": {},
+        "timeline": {},
+        "search": {"q": "x" * 400},
+        "compare": {"other": "short"},
+        "vitals": {},
+        "raw": {},
+    }
+    async with client_of(app) as client:
+        for page, more in pages.items():
+            read.clear()
+            asked = {"app": "app", "user": "ada", "session": "long", **more}
+            answer = await client.get(f"/{page}", params=asked)
+
+            assert 200 == answer.status_code
+            assert 1 <= len(read) <= 50, page
+            assert len(answer.content) < 1_000_000, page

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,8 +14,9 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import create_app, session_pages, site
-from gcp_adk_store.inspector.conversation import TURNS_PER_PAGE
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
+from gcp_adk_store.inspector.searching import HITS, SEARCHED
+from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
 
@@ -174,28 +176,103 @@ async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app
 
 @pytest.mark.usefixtures("calm")
 async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
-    """As bars, whose lengths compare durations and tokens."""
+    """A span for what the user said, for each model and each tool, with bars that lead to their events."""
     page = await seen(app, "timeline")
+    links = [each["href"] for each in page.all("a") if each["href"].startswith("/event?")]
 
-    assert "6 turns, 25 events, 304.0 seconds from 2023-11-14 22:13:20Z" in page.text
-    assert "615 in, 120 out tokens" in page.text
-    assert 1 + 3 * 6 == len(page.all("rect"))
-    assert "find_parcel 1" in page.text
+    assert "25 events" in page.text
+    assert "This page has events 1 to 25." in page.text
+    assert "2023-11-14 22:13:20Z , 3.00 s , 4 events, 100 in, 20 out tokens" in page.text
+    assert "tool find_parcel 1.00 s 1.00 s" in page.text
+    assert 25 == len(page.all("rect")) == len(links)
 
 
 async def test_a_timeline_of_many_turns_has_pages(store: Store, app: FastAPI) -> None:
-    """Each turn is on one; a page out of range is the nearest."""
+    """Each event is on one."""
     session = await store.sessions.create_session(**CALM)
-    for number in range(TURNS_PER_PAGE + 3):
+    for number in range(TIMELINE_EVENTS + 3):
         await store.sessions.append_event(session, Event(author="user", invocation_id=f"turn-{number}."))
     first = await seen(app, "timeline")
-    last = await seen(app, "timeline", {**CALM_PLACE, "page": 99})
-    following = [each["href"] for each in first.all("a") if "page=2" in each["href"]]
+    (following,) = [each["href"] for each in first.all("a") if "first=201" in each["href"]]
+    async with client_of(app) as client:
+        last = Read((await client.get(following)).text)
     turns = [word for page in (first, last) for word in page.text.split() if word.startswith("turn-")]
 
-    assert [f"turn-{number}." for number in range(TURNS_PER_PAGE + 3)] == turns
-    assert 1 == len(following)
-    assert "Page 2 of 2. Earlier turns" in last.text
+    assert [f"turn-{number}." for number in range(TIMELINE_EVENTS + 3)] == turns
+    assert "This page has events 201 to 203." in last.text
+    assert "The first events" in last.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"q": "OSLO"}, 12),
+        ({"q": "oslo", "author": "user"}, 0),
+        ({"tool": "find_parcel"}, 12),
+        ({"errors": 1}, 1),
+        ({"q": "busy"}, 1),
+        ({"q": "never said"}, 0),
+    ],
+)
+@pytest.mark.usefixtures("calm")
+async def test_a_search_shows_the_events_that_have_what_is_asked_for(
+    app: FastAPI, asked: dict[str, Any], found: int
+) -> None:
+    """Texts without regard to case, results of tools and messages of errors too."""
+    page = await seen(app, "search", {**CALM_PLACE, **asked})
+
+    assert f"{found} of 25 events have it." in page.text
+    assert found == len(page.all("article"))
+
+
+@pytest.mark.usefixtures("calm")
+async def test_no_text_is_searched_under_the_mask(masked: FastAPI) -> None:
+    """Whoever may not see a text may not ask for it either; a tool has a name that is never masked."""
+    page = await seen(masked, "search", {**CALM_PLACE, "q": "oslo"})
+    by_tool = await seen(masked, "search", {**CALM_PLACE, "tool": "find_parcel"})
+
+    assert "Text is masked, so it is not searched." in page.text
+    assert not page.all("article")
+    assert 12 == len(by_tool.all("article"))
+
+
+async def test_a_search_of_a_long_session_goes_on(store: Store, app: FastAPI) -> None:
+    """After 50 events that it shows, and after 1,000 that it looked at; each is on one page."""
+    session = await store.sessions.create_session(**CALM)
+    for number in range(SEARCHED + 60):
+        author = "rare" if number in (SEARCHED - 1, SEARCHED, SEARCHED + 40) else "agent"
+        await store.sessions.append_event(session, Event(id=f"e{number}", author=author))
+    found = []
+    for author in ("rare", "agent"):
+        asked: str | None = f"/search?app=support&user=ada&session=s1&author={author}"
+        async with client_of(app) as client:
+            while asked is not None:
+                page = Read((await client.get(asked)).text)
+                found.append(len(page.all("article")))
+                links = [each["href"] for each in page.all("a") if "/search" in each["href"]]
+                asked = next((link for link in links if "cursor=" in link), None)
+
+    assert [1, 2] == found[:2]
+    assert SEARCHED + 57 == sum(found[2:])
+    assert HITS == max(found)
+
+
+async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app: FastAPI) -> None:
+    """What both have is counted; what each has alone is shown, also of another user who may be seen."""
+    at = Point.after_event(calm.events[19].id)
+    await store.sessions.fork_session(**CALM, at=at, to_session_id="fork", to_user_id="bob")
+    fork = await store.sessions.get_session(app_name="support", user_id="bob", session_id="fork")
+    assert fork is not None
+    await store.sessions.append_event(fork, Event(author="user", content=types.UserContent("Cancel it")))
+    page = await seen(app, "compare", {**CALM_PLACE, "other": "fork", "other_user": "bob"})
+    guarded = create_app(store, authorize=lambda request, app, user: user != "bob")  # noqa: ARG005
+    async with client_of(guarded) as client:
+        refused = await client.get("/compare", params={**CALM_PLACE, "other": "fork", "other_user": "bob"})
+
+    assert "20 events are the same" in page.text
+    assert "Cancel it" in page.text
+    assert 6 == len(page.all("article"))
+    assert 403 == refused.status_code
 
 
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:

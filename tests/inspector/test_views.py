@@ -18,7 +18,6 @@ from gcp_adk_store.inspector.conversation import (
     difference,
     event_view,
     moment,
-    timeline,
 )
 from gcp_adk_store.inspector.documents import Links, Place, document_tree
 from gcp_adk_store.inspector.masking import (
@@ -31,7 +30,8 @@ from gcp_adk_store.inspector.masking import (
     text_of,
 )
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
-from gcp_adk_store.sessions.listing.usage import UsageCounter
+from gcp_adk_store.inspector.reading import Placed
+from gcp_adk_store.inspector.waterfall import waterfalls
 from tests.inspector.story import PDF, PNG, SVG, WAV
 
 LIFTED, MASKED = Mask(lifted=True), Mask(lifted=False)
@@ -133,15 +133,63 @@ def test_an_event_shows_a_bounded_number_of_parts() -> None:
     assert (MAX_PARTS, 2) == (len(view.parts), view.parts_left)
 
 
-def test_a_timeline_without_turns_or_time_is_drawn() -> None:
-    """Of a session that has no events, and of one whose events have equal times."""
-    counter = UsageCounter()
-    empty = timeline(counter.usage(), page=-5)
-    counter.add(Event(author="user", timestamp=5.0))
-    one = timeline(counter.usage())
+def spoken(author: str, timestamp: float, *parts: types.Part, **fields: Any) -> Placed:
+    """Return an event of the turn ``t``."""
+    content = types.Content(parts=[*parts])
+    given: dict[str, Any] = {"invocation_id": "t", **fields}
+    return Placed(Event(author=author, timestamp=timestamp, content=content, **given), None)
 
-    assert (0, 1, 1) == (empty.total, empty.page, empty.pages)
-    assert (0, 1, 0) == (one.turns[0].start, one.turns[0].length, one.turns[0].duration_bar)
+
+def called(name: str) -> types.Part:
+    """Return a call of a tool, whose id is its name."""
+    return types.Part(function_call=types.FunctionCall(id=name, name=name))
+
+
+def answered(name: str) -> types.Part:
+    """Return the response to it."""
+    return types.Part(function_response=types.FunctionResponse(id=name, name=name, response={}))
+
+
+def test_a_waterfall_says_how_long_each_model_and_tool_took() -> None:
+    """A model from the event before it, a tool from its own call, also if others answered before."""
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=7, candidates_token_count=2)
+    (turn,) = waterfalls(
+        [
+            spoken("user", 100.0, types.Part(text="?")),
+            spoken("agent", 102.0, called("slow"), called("quick"), usage_metadata=usage),
+            spoken("agent", 103.0, answered("quick")),
+            spoken("agent", 108.0, answered("slow")),
+            spoken("agent", 110.0, types.Part(text="!"), model_version="m1", error_code="STOPPED"),
+        ]
+    )
+
+    assert (10.0, 5, 7, 2) == (turn.seconds, turn.events, turn.tokens.input_tokens, turn.tokens.output_tokens)
+    assert [
+        ("user", "user", 0.0, 0.0, ""),
+        ("model", "agent", 0.0, 2.0, ""),
+        ("tool", "quick", 2.0, 1.0, ""),
+        ("tool", "slow", 2.0, 6.0, ""),
+        ("model", "agent, m1", 8.0, 2.0, "STOPPED"),
+    ] == [(each.kind, each.name, each.after, each.seconds, each.failed) for each in turn.spans]
+    assert [(0, 1), (0, 120), (120, 60), (120, 360), (480, 120)] == [
+        (each.start, each.length) for each in turn.spans
+    ]
+
+
+def test_a_waterfall_without_time_or_with_clocks_behind_is_drawn() -> None:
+    """Turns that run at once are apart; nothing takes less than no time, or begins outside of the drawing."""
+    one, other = waterfalls(
+        [
+            spoken("user", 5.0),
+            spoken("user", 9.0, invocation_id="other"),
+            spoken("agent", 5.0),
+            spoken("agent", 7.0, invocation_id="other"),
+        ]
+    )
+
+    assert [(0, 1), (0, 1)] == [(each.start, each.length) for each in one.spans]
+    assert [(599, 1), (0, 1)] == [(each.start, each.length) for each in other.spans]
+    assert [] == waterfalls([])
     assert ("", "1e+300") == (moment(None), moment(1e300))
 
 
