@@ -17,6 +17,7 @@ from gcp_adk_store.ces.sandbox import (
     Sandbox,
     SandboxUnavailableError,
     bubblewrap,
+    seccomp,
 )
 
 ENTRY = "tests.ces.sandbox.entry.code:run"
@@ -56,16 +57,18 @@ def guest(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
 def unfiltered(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
     """The same with every system call: what namespaces and rights alone keep out."""
     made = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bubblewrap, "program", lambda: _ALLOW_ALL)
-        yield from _started(made)
+    yield from _started(made, program=lambda: _ALLOW_ALL)
 
 
-def _started(made: BubblewrapSandbox) -> Iterator[BubblewrapSandbox]:
-    try:
-        asyncio.run(made.start())
-    except SandboxUnavailableError as exc:
-        pytest.fail(f"the sandbox cannot run here: {exc}", pytrace=False)
+def _started(
+    made: BubblewrapSandbox, *, program: Callable[[], bytes] = seccomp.program
+) -> Iterator[BubblewrapSandbox]:
+    with pytest.MonkeyPatch.context() as patch:  # sandboxes that start later have the filter
+        patch.setattr(bubblewrap, "program", program)
+        try:
+            asyncio.run(made.start())
+        except SandboxUnavailableError as exc:
+            pytest.fail(f"the sandbox cannot run here: {exc}", pytrace=False)
     yield made
     asyncio.run(made.close())
 
