@@ -23,6 +23,7 @@ from gcp_adk_store.ces.tools.parameters import (
     text_of,
 )
 from gcp_adk_store.ces.tools.session_fields import (
+    Filling,
     SessionFields,
     UnfillableError,
     is_marked,
@@ -71,16 +72,17 @@ class Operation:
             session: By default one without a value.
 
         Raises:
-            ArgumentsError: an argument is missing, unknown, or does not fit its place.
+            ArgumentsError: an argument is missing, unknown, or does not fit its place. Or the session
+                gives too much of the request.
         """
         if self.unfillable:
             raise ArgumentsError(f"{self.name} is not called: {self.unfillable}")
-        session = session or SessionValues()
+        filling = Filling(session or SessionValues())
         hidden = {name for name, each in self.body_of_session.members.items() if each.expression}
         hidden -= {each.name for each in self.parameters}  # no body has a field of this name
         args = {name: value for name, value in args.items() if name not in hidden}
         args |= {
-            name: each.filled(args.get(name), session, f"the argument {name}")
+            name: each.filled(args.get(name), filling, f"the argument {name}")
             for name, each in self.of_session.items()
         }
         missing = [each for each in self.parameters if each.required and args.get(each.name) is None]
@@ -100,7 +102,7 @@ class Operation:
         sent = {parameter.name: parameter.header(value) for parameter, value in given["header"]}
         if given["cookie"]:
             sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
-        body = self._body(args, session)
+        body = self._body(args, filling)
         is_json = self.body is not None and "json" in self.body
         as_form = self.body == _FORM and isinstance(body, dict)
         if body is not None and not as_form:
@@ -132,12 +134,12 @@ class Operation:
             _require_free(names, taken, f"the argument {parameter.name}")
         return parameter.query(value)
 
-    def _body(self, args: Mapping[str, Any], session: SessionValues) -> Any:
+    def _body(self, args: Mapping[str, Any], filling: Filling) -> Any:
         """Return the body that is sent: what the caller gives, and in its place what the session gives."""
         body, ours = self._given_body(args), self.body_of_session
         if not ours:
             return body
-        body = ours.filled({} if body is None else body, session, "the body")
+        body = ours.filled({} if body is None else body, filling, "the body")
         if ours.expression and "json" not in str(self.body):
             return None if body is None else text_of(body)
         if self.body == _FORM:

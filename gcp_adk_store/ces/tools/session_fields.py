@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
-from gcp_adk_store.ces.tools.parameters import MARK, ArgumentsError, SessionValues, expression_of
+from gcp_adk_store.ces.tools.parameters import MARK, ArgumentsError, SessionValues, expression_of, text_of
 from gcp_adk_store.errors import InvalidInputError
 
 Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
@@ -15,6 +15,8 @@ _STEPS: Final = 100_000
 """Pairs of fields that one value combines, some 100 ms. References can double its fields at each level."""
 _FIELDS: Final = 10_000
 """What the session gives of one value at most. A request has all of them, however few schemas there are."""
+_CHARACTERS: Final = 2 * 1024 * 1024
+"""What the session gives of one request at most: as many as its body may have by default."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -25,6 +27,32 @@ _NO_SCHEMA: Final = frozenset(
 
 class UnfillableError(Exception):
     """A document marks a field that cannot be filled in every request."""
+
+
+@dataclass(slots=True)
+class Filling:
+    """What one request takes of a session: a list of the caller's repeats it for each item."""
+
+    session: SessionValues
+    _sizes: dict[str, int] = field(default_factory=dict)
+    _left: int = _CHARACTERS
+
+    def value(self, expression: str) -> Any:
+        """Return what *expression* is in the session, as `SessionValues.value`.
+
+        Raises:
+            ArgumentsError: the request takes more of the session than a request may.
+        """
+        value = self.session.value(expression)
+        if expression not in self._sizes:
+            self._sizes[expression] = 1 + len(text_of(value))
+        self._left -= self._sizes[expression]
+        if self._left < 0:
+            raise ArgumentsError(
+                f"the session gives more than the {_CHARACTERS:,} characters that a request may have of it; "
+                "give shorter lists"
+            )
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +76,14 @@ class SessionFields:
     def __bool__(self) -> bool:
         return bool(self.expression or self.members or self.items)
 
-    def filled(self, value: Any, session: SessionValues, where: str) -> Any:
+    def filled(self, value: Any, session: Filling, where: str) -> Any:
         """Return *value* with the values of *session* in place of what the caller gives; None for none.
 
         A missing object is made if it is required, or if all its members are the session's.
 
         Raises:
-            ArgumentsError: *value*, which messages call *where*, is not of the kind that has these fields.
+            ArgumentsError: *value*, which messages call *where*, is not of the kind that has these fields. Or
+                the request takes too much of the session.
         """
         if self.expression:
             return session.value(self.expression)
@@ -70,9 +99,7 @@ class SessionFields:
             "because the session gives fields of it"
         )
 
-    def _members(
-        self, value: Mapping[str, Any], session: SessionValues, where: str
-    ) -> Iterator[tuple[str, Any]]:
+    def _members(self, value: Mapping[str, Any], session: Filling, where: str) -> Iterator[tuple[str, Any]]:
         yield from ((name, each) for name, each in value.items() if name not in self.members)
         for name, each in self.members.items():
             given, wanted = value.get(name), name in self.required or not each.has_others

@@ -250,6 +250,19 @@ def test_a_schema_that_makes_a_request_of_too_many_fields_is_refused() -> None:
     assert 4096 == str(nested(12).request({}, {}, SESSION).json).count("alice")
 
 
+def test_a_list_does_not_repeat_what_the_session_gives_without_end() -> None:
+    """50,000 short items, each of which the document gives 10,000 fields, would be 500 million of them."""
+    item = {"properties": {f"user{number}": USER for number in range(100)}}
+    found = operation({"properties": {"items": {"items": item}}})
+
+    sent = found.request({"items": [{}] * 1000}, {}, SESSION).json
+    assert 100_000 == sum(map(len, sent["items"]))
+    with pytest.raises(ArgumentsError, match="more than the 2,097,152 characters that a request may have"):
+        found.request({"items": [{}] * 4000}, {}, SESSION)
+    with pytest.raises(ArgumentsError, match="give shorter lists"):
+        found.request({"items": [{}] * 10}, {}, SessionValues(variables={"user": "a" * 3000}))
+
+
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}
 UNFILLABLE = [
     (WHOSE, "text/plain", "a field is marked within a body of text/plain"),
