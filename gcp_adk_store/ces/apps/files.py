@@ -1,7 +1,7 @@
 """Read the files of an app, and what they say of its behaviour, within bounds."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -91,6 +91,15 @@ def member(value: Any, *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def declared_variables(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the name and the schema of each variable that the configuration of an app declares."""
+    declared = config.get("variableDeclarations")
+    for each in declared if isinstance(declared, list) else ():
+        name, schema = member(each, "name"), member(each, "schema")
+        if isinstance(name, str) and isinstance(schema, Mapping):
+            yield name, schema
 
 
 def _is_larger(value: Any, most: int) -> bool:

@@ -17,12 +17,13 @@ from gcp_adk_store.ces.apps.findings import (
     missing_module,
     undefined,
 )
-from gcp_adk_store.ces.apps.layout import AgentApp, ToolCode
+from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.apps.rules import SYSTEM_TOOLS, check_configuration, check_use
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
 from gcp_adk_store.ces.guest.namespace import CLASSES
 from gcp_adk_store.ces.guest.scanning import bound_names
+from gcp_adk_store.ces.tools.declarations import with_defaults
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.ces.tools.session_fields import is_marked
 from gcp_adk_store.errors import InvalidInputError
@@ -124,19 +125,13 @@ def _check_parameters(parsed: Parsed, entry: Function) -> Iterator[Finding]:
         if each is not None:
             says = f"{entry.name} takes {star}{each.arg}: the platform drops the tool without a word"
             yield parsed.found("CES203", says, "name each parameter", each)
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[tuple[ast.arg, ast.expr | None]] = [
-        *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
-        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
-    ]
-    for argument, default in defaults:
+    for argument, default in with_defaults(arguments):
         if isinstance(default, ast.Constant) and default.value is None:
             code, may = (
                 ("CES206", "may refuse or drop") if _is_optional(argument) else ("CES202", "refuses or drops")
             )
             says = f"{argument.arg} of {entry.name} is None by default: the platform {may} the tool"
             yield parsed.found(code, says, 'take a default of its type, such as "", 0 or []', argument)
-    for argument in (*positional, *arguments.kwonlyargs):
         if argument.arg == "context":
             says = f"{entry.name} has a parameter context, which the model would be asked for"
             yield parsed.found("CES204", says, "take it out: context is a global", argument)
@@ -235,8 +230,7 @@ def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[
 
 def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[Finding]:
     for function in parsed.functions:
-        arguments = function.args
-        for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        for argument, _ in with_defaults(function.args):
             if argument.annotation is None:
                 says = f"{argument.arg} of {function.name} has no type: {consequence}"
                 annotation = _ANNOTATIONS.get(argument.arg, "str")
@@ -288,24 +282,20 @@ def lint_app(app: AgentApp) -> list[Finding]:
     found = [*app.problems]
     allowed: dict[str, Mapping[int, frozenset[str]]] = {}
     parsed_tools: list[tuple[ToolCode, Parsed]] = []
-    for tool in app.tools:
-        parsed = _parsed(app, tool.path)
+    codes: tuple[ToolCode | CallbackCode, ...] = (*app.tools, *app.callbacks)
+    for code in codes:
+        parsed = _parsed(app, code.path)
         if isinstance(parsed, Finding):
             found.append(parsed)
             continue
-        parsed_tools.append((tool, parsed))
         allowed[parsed.path] = parsed.allowed
-        found += check_tool(parsed, tool.name, selected=tool.selected)
+        if isinstance(code, ToolCode):
+            parsed_tools.append((code, parsed))
+            found += check_tool(parsed, code.name, selected=code.selected)
+        else:
+            found += check_callback(parsed, code.callback)
         found += check_tool_names(parsed, app.tool_names)
     found += _duplicates(parsed_tools)
-    for callback in app.callbacks:
-        parsed = _parsed(app, callback.path)
-        if isinstance(parsed, Finding):
-            found.append(parsed)
-            continue
-        allowed[parsed.path] = parsed.allowed
-        found += check_callback(parsed, callback.callback)
-        found += check_tool_names(parsed, app.tool_names)
     found += [each for toolset in app.toolsets for each in _marks(app, toolset)]
     found += check_configuration(app)
     # Agents may share the file of a callback.

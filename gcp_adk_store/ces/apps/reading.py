@@ -41,12 +41,13 @@ from gcp_adk_store.ces.apps.files import (
     CODE_FILE,
     Files,
     config_file,
+    declared_variables,
     error_handling_of,
     folders,
     member,
     seconds_of,
 )
-from gcp_adk_store.ces.apps.findings import finding
+from gcp_adk_store.ces.apps.findings import finding, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
 from gcp_adk_store.ces.guest.scanning import scan
@@ -144,7 +145,6 @@ class _Reading(Files):
                 "the app has no customFallbackMessages, and only the platform has its own: if the model "
                 "fails, the turn fails here"
             )
-        model = config.get("modelSettings")
         return AgentApp(
             folder=root,
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
@@ -155,11 +155,13 @@ class _Reading(Files):
                 )
             ),
             other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
-            variables=self._variables(config),
+            variables={
+                name: schema["default"] for name, schema in declared_variables(config) if "default" in schema
+            },
             agents=agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
-            model=str(model.get("model") or "") if isinstance(model, dict) else "",
+            model=str(member(config, "modelSettings", "model") or ""),
             global_instruction=self._text_at(root, config.get("globalInstruction")),
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),
@@ -190,14 +192,12 @@ class _Reading(Files):
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
             self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
         if self.is_file(code, f"the code of the tool {name}"):
-            selected = isinstance(function, dict) and bool(function.get("name"))
-            late = execution == "ASYNCHRONOUS"
             tools.append(
                 ToolCode(
                     name=name,
                     path=code,
-                    asynchronous=late,
-                    selected=selected,
+                    asynchronous=execution == "ASYNCHRONOUS",
+                    selected=bool(member(function, "name")),
                     timeout_s=seconds_of(config.get("timeout")),
                     fake=self._fake(config, name),
                 )
@@ -278,9 +278,7 @@ class _Reading(Files):
                     self._unknown(config_file(stem), f"the guardrail {each[:100]!r}", known)
 
     def _unknown(self, path: Path, what: str, known: Iterable[str]) -> None:
-        says = f"{what} is not in the app; it has: {', '.join(sorted(known)) or 'none'}"
-        fix = "correct the name, or add what it names"
-        self.problems.append(finding("CES602", says, fix, path=self.shown(path)))
+        self.problems.append(finding("CES602", *unknown(what, known), path=self.shown(path)))
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
         config, place = self.config(folder / folder.name), config_file(folder / folder.name)
@@ -345,16 +343,6 @@ class _Reading(Files):
             return given
         path = self.folder / given
         return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""
-
-    def _variables(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        declared = config.get("variableDeclarations")
-        variables = {}
-        for each in declared if isinstance(declared, list) else ():
-            if isinstance(each, dict) and isinstance(each.get("name"), str):
-                schema = each.get("schema")
-                if isinstance(schema, dict) and "default" in schema:
-                    variables[each["name"]] = schema["default"]
-        return variables
 
 
 def _called(path: Path) -> list[str]:

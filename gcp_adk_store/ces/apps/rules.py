@@ -3,7 +3,7 @@
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,8 @@ import pydantic
 from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
-from gcp_adk_store.ces.apps.files import Files, config_file, folders, member
-from gcp_adk_store.ces.apps.findings import Finding, Parsed, finding
+from gcp_adk_store.ces.apps.files import Files, config_file, declared_variables, folders, member
+from gcp_adk_store.ces.apps.findings import Finding, Parsed, finding, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.host_calls import ExternalResponse
@@ -67,17 +67,18 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
     read = Files(app.folder)
     kinds = ("agents", "tools", "toolsets", "guardrails")
     stems = [each / each.name for kind in kinds for each in folders(app.folder / kind)]
-    for stem in (app.folder / "app", *stems):
+    stems += [app.folder / "agents" / each.folder / each.folder for each in app.agents]
+    read_configs: dict[Path, tuple[dict[str, Any], _Place]] = {}
+    for stem in dict.fromkeys((app.folder / "app", *stems)):
         path = config_file(stem)
         text = read.text(path) if path.is_file() else "{}"
-        config, place = read.parsed(path, text), _Place(app, path, text)
+        config, place = read_configs[stem] = read.parsed(path, text), _Place(app, path, text)
         yield from _check_keys(config, place)
         yield from _check_headers(config, place)
-    yield from _check_variables(read.config(app.folder / "app"), app)
+    yield from _check_variables(*read_configs[app.folder / "app"])
     parents: dict[str, str] = {}
     for agent in app.agents:
-        path = config_file(app.folder / "agents" / agent.folder / agent.folder)
-        place = _Place(app, path, read.text(path) if path.is_file() else "")
+        config, place = read_configs[app.folder / "agents" / agent.folder / agent.folder]
         yield from _check_names(agent, place)
         for child in filter(None, map(app.agent, agent.children)):
             if parents.setdefault(child.folder, agent.folder) != agent.folder:
@@ -85,7 +86,7 @@ def check_configuration(app: AgentApp) -> Iterator[Finding]:
                     f"{child.name} is a child of {parents[child.folder]} too: the platform wants one parent"
                 )
                 yield place.found("CES609", says, "take it out of one of them", child.name)
-        yield from _check_mentions(agent, app, _instruction_of(agent, app, read))
+        yield from _check_mentions(agent, app, _instruction_of(agent, app, config.get("instruction")))
 
 
 class _Place:
@@ -127,21 +128,17 @@ def _check_headers(config: Mapping[str, Any], place: _Place) -> Iterator[Finding
             yield place.found("CES610", says, "write $context.variables.NAME", str(name))
 
 
-def _check_variables(config: Mapping[str, Any], app: AgentApp) -> Iterator[Finding]:
+def _check_variables(config: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
     """Yield declared variables whose defaults are of another type than their schemas say."""
-    path = config_file(app.folder / "app")
-    declared = config.get("variableDeclarations")
-    for each in declared if isinstance(declared, list) else ():
-        schema = each.get("schema") if isinstance(each, Mapping) else None
-        if not isinstance(schema, Mapping) or schema.get("default") is None or "type" not in schema:
+    for name, schema in declared_variables(config):
+        if schema.get("default") is None or "type" not in schema:
             continue
-        name, kind, default = str(each.get("name")), str(schema["type"]).upper(), schema["default"]
+        kind, default = str(schema["type"]).upper(), schema["default"]
         fits = isinstance(default, _TYPES.get(kind, ())) and (
             kind == "BOOLEAN" or not isinstance(default, bool)
         )
         if not fits:
             found = type(default).__name__
-            place = _Place(app, path, path.read_text(encoding="utf-8-sig"))
             says = f"the variable {name} is declared as {kind[:40]}, and its default is a {found}"
             yield place.found("CES607", says, f"write one of {', '.join(_TYPES)}, and such a default", name)
 
@@ -152,21 +149,21 @@ def _check_names(agent: AgentSpec, place: _Place) -> Iterator[Finding]:
     tools = _tool_names(app)
     for name in agent.tools:
         if name not in tools:
-            yield place.found("CES603", *_unknown(f"the tool {name!r}", app.tool_names), name)
+            yield place.found("CES603", *unknown(f"the tool {name!r}", app.tool_names), name)
     toolsets = {name: each for each in app.toolsets for name in each.names}
     for use in agent.toolsets:
         toolset = toolsets.get(use.toolset)
         if toolset is None:
-            yield place.found("CES603", *_unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
+            yield place.found("CES603", *unknown(f"the toolset {use.toolset!r}", toolsets), use.toolset)
             continue
         for each in use.operations:
             if not toolset.kind and f"{toolset.name}_{each}" not in toolset.tool_names:
                 what = f"the operation {each!r} of the toolset {toolset.name}"
-                yield place.found("CES603", *_unknown(what, toolset.tool_names), each)
+                yield place.found("CES603", *unknown(what, toolset.tool_names), each)
     for child in agent.children:
         if app.agent(child) is None:
             names = [each.name for each in app.agents]
-            yield place.found("CES604", *_unknown(f"the child {child!r}", names), child)
+            yield place.found("CES604", *unknown(f"the child {child!r}", names), child)
 
 
 def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Finding]:
@@ -178,9 +175,9 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Fin
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
         if kind == "AGENT" and app.agent(name) is None:
             known = [each.name for each in app.agents]
-            yield place.found("CES605", *_unknown(f"{{@AGENT: {name}}}", known), name)
+            yield place.found("CES605", *unknown(f"{{@AGENT: {name}}}", known), name)
         elif kind == "TOOL" and name.casefold() not in tools:
-            yield place.found("CES605", *_unknown(f"{{@TOOL: {name}}}", app.tool_names), name)
+            yield place.found("CES605", *unknown(f"{{@TOOL: {name}}}", app.tool_names), name)
         elif kind == "TOOL" and name.casefold() not in own and not name.casefold().startswith(prefixes):
             says = f"{{@TOOL: {name}}} is not among the tools of {agent.name}: its model cannot call it"
             yield place.found("CES606", says, "add it to the agent's tools, or take it out", name)
@@ -192,10 +189,9 @@ def _tool_names(app: AgentApp) -> frozenset[str]:
     return app.tool_names | SYSTEM_TOOLS.keys() | frozenset(by_folder)
 
 
-def _instruction_of(agent: AgentSpec, app: AgentApp, read: Files) -> Path:
-    """Return the file that has the instruction of *agent*."""
+def _instruction_of(agent: AgentSpec, app: AgentApp, instruction: Any) -> Path:
+    """Return the file that has the *instruction* of *agent*, which is a text, the path of one, or None."""
     folder = app.folder / "agents" / agent.folder
-    instruction = read.config(folder / agent.folder).get("instruction")
     if instruction is None:
         return folder / "instruction.txt"
     return (
@@ -203,12 +199,6 @@ def _instruction_of(agent: AgentSpec, app: AgentApp, read: Files) -> Path:
         if (app.folder / str(instruction)[:200]).is_file()
         else config_file(folder / agent.folder)
     )
-
-
-def _unknown(what: str, known: Iterable[str]) -> tuple[str, str]:
-    """Return what is wrong with a name, and how to fix it."""
-    there = ", ".join(sorted(known)) or "none"
-    return f"{what} is not in the app; it has: {there}", "correct the name, or add what it names"
 
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
@@ -303,14 +293,11 @@ class _Use:
             case _:
                 return False
 
-    def found(self, code: str, says: str, fix: str, node: ast.AST) -> Finding:
-        return self.parsed.found(code, says, fix, node)
-
 
 def _check_tool_call(use: _Use, call: ast.Call, owner: str, method: str) -> Iterator[Finding]:
     if call.keywords or len(call.args) > 1:
         says = f"{owner}.{method}(...) takes its arguments as one dict"
-        yield use.found("CES402", says, f'write: {owner}.{method}({{"name": value}})', call)
+        yield use.parsed.found("CES402", says, f'write: {owner}.{method}({{"name": value}})', call)
     if owner == "async_tools":
         yield from _check_collected(use, call, f"{owner}.{method}(...)")
 
@@ -319,7 +306,9 @@ def _check_collected(use: _Use, call: ast.Call, what: str) -> Iterator[Finding]:
     """Yield a background call whose answer the code does not wait for."""
     if isinstance(use.parents[call], ast.Expr | ast.Attribute):
         says = f"{what} returns a function, and only its call waits for the answer"
-        yield use.found("CES405", says, "keep the function, and call it: waits = ...; answer = waits()", call)
+        yield use.parsed.found(
+            "CES405", says, "keep the function, and call it: waits = ...; answer = waits()", call
+        )
 
 
 def _check_requests(use: _Use, node: ast.Attribute, owner: str) -> Iterator[Finding]:
@@ -327,7 +316,7 @@ def _check_requests(use: _Use, node: ast.Attribute, owner: str) -> Iterator[Find
     if method not in _REQUEST_METHODS:
         fix = f"there are {', '.join(sorted(_METHODS))}, and each with async_ before it"
         says = f"{owner}.{method} does not exist: it raises AttributeError"
-        yield use.found("CES406", says, fix, node)
+        yield use.parsed.found("CES406", says, fix, node)
         return
     call = use.parents[node]
     if not isinstance(call, ast.Call) or call.func is not node:
@@ -337,10 +326,10 @@ def _check_requests(use: _Use, node: ast.Attribute, owner: str) -> Iterator[Find
     for keyword in call.keywords:
         if keyword.arg is not None and keyword.arg not in _REQUEST_KEYWORDS:
             says = f"{owner}.{method}() has no keyword {keyword.arg}: it raises TypeError"
-            yield use.found("CES403", says, "there are params, headers, data and json", keyword)
+            yield use.parsed.found("CES403", says, "there are params, headers, data and json", keyword)
         elif keyword.arg == "data" and _is_bytes(keyword.value):
             says = "data= of ces_requests cannot be bytes: it raises TypeError"
-            yield use.found("CES407", says, "give text, or json=", keyword)
+            yield use.parsed.found("CES407", says, "give text, or json=", keyword)
 
 
 def _is_bytes(node: ast.expr) -> bool:
@@ -367,7 +356,7 @@ def _check_member(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
     is_field = issubclass(of_class, pydantic.BaseModel) and node.attr in of_class.model_fields
     if not (is_field or hasattr(of_class, node.attr)):
         says = f"{name}.{node.attr} does not exist in the platform's reference: it raises AttributeError"
-        yield use.found("CES409", says, "fix the name, or read what the reference has instead", node)
+        yield use.parsed.found("CES409", says, "fix the name, or read what the reference has instead", node)
         return
     call = use.parents[node]
     if not isinstance(call, ast.Call) or call.func is not node or not node.attr.startswith("from_"):
@@ -376,7 +365,7 @@ def _check_member(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
     for keyword in call.keywords:
         if keyword.arg is not None and keyword.arg not in known:
             says = f"{name}.{node.attr}() has no keyword {keyword.arg} in the platform's reference"
-            yield use.found("CES409", says, f"it has: {', '.join(known)}", keyword)
+            yield use.parsed.found("CES409", says, f"it has: {', '.join(known)}", keyword)
 
 
 def _check_answer(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
@@ -389,4 +378,4 @@ def _check_answer(use: _Use, node: ast.Attribute) -> Iterator[Finding]:
         fix = (
             f"there are {', '.join(sorted(_OF_ANSWERS))}; json() returns what the tool or the server answered"
         )
-        yield use.found("CES404", says, fix, node)
+        yield use.parsed.found("CES404", says, fix, node)

@@ -312,22 +312,20 @@ def _of_python(tool: PythonTool) -> dict[str, Any]:
     if found is None:
         return declared(tool.name, tool.description, {}, [])
     properties, required = {}, []
-    for argument, has_default in _parameters(found.args):
+    for argument, default in with_defaults(found.args):
         properties[argument.arg] = _schema(argument.annotation)
-        if not has_default:
+        if default is None:
             required.append(argument.arg)
     described = ast.get_docstring(found, clean=False)
     return declared(tool.name, tool.description or inspect.cleandoc(described or ""), properties, required)
 
 
-def _parameters(arguments: ast.arguments) -> Iterator[tuple[ast.arg, bool]]:
-    """Yield each parameter, and whether it has a default."""
+def with_defaults(arguments: ast.arguments) -> Iterator[tuple[ast.arg, ast.expr | None]]:
+    """Yield each parameter but ``*args`` and ``**kwargs``, and its default; None for none."""
     positional = [*arguments.posonlyargs, *arguments.args]
-    without = len(positional) - len(arguments.defaults)
-    for number, argument in enumerate(positional):
-        yield argument, number >= without
-    for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        yield argument, default is not None
+    without = [None] * (len(positional) - len(arguments.defaults))
+    yield from zip(positional, [*without, *arguments.defaults], strict=True)
+    yield from zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
 
 
 def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR0911, PLR0912  # one for each kind
