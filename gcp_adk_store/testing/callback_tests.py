@@ -26,7 +26,7 @@ from typing import IO, Any, Final, cast
 
 import pytest
 
-from gcp_adk_store.ces.apps.files import CODE_FILE
+from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS
 from gcp_adk_store.ces.guest.context import ToolContext
 from gcp_adk_store.ces.guest.contract import RunSettings

@@ -119,8 +119,6 @@ def config_file(stem: Path) -> Path:
     return next((path for path in named if path.is_file()), named[0])
 
 
-CODE_FILE: Final = "python_code.py"
-"""The name of each file of code in an export."""
 _CONFIGURATIONS: Final = ("app.json", "app.yaml", "app.yml")
 _PROJECT: Final = "cxas_app"
 

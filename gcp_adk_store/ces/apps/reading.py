@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
+from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.agents import (
     AgentSpec,
     GuardrailSpec,
@@ -38,7 +39,6 @@ from gcp_adk_store.ces.apps.agents import (
     other_toolset,
 )
 from gcp_adk_store.ces.apps.files import (
-    CODE_FILE,
     Files,
     config_file,
     declared_variables,

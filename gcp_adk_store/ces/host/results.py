@@ -4,10 +4,12 @@ import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from gcp_adk_store.ces.http.fetching import Fetched
 from gcp_adk_store.ces.sandbox.interface import SandboxOutputError, SandboxProtocolError
+
+if TYPE_CHECKING:  # httpx, which the process of a test of callbacks does not need
+    from gcp_adk_store.ces.http.fetching import Fetched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +317,7 @@ class Reply:
         return cls(text=json.dumps(value, allow_nan=False), mocked=mocked)
 
     @classmethod
-    def of_fetched(cls, fetched: Fetched) -> Self:
+    def of_fetched(cls, fetched: "Fetched") -> Self:
         """Return an answer that came over HTTP."""
         return cls(
             status_code=fetched.status_code, reason=fetched.reason, text=fetched.text, said=fetched.said

@@ -19,7 +19,7 @@ from google.adk.events import Event
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
-from gcp_adk_store.ces.apps.files import CODE_FILE
+from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
@@ -199,7 +199,9 @@ class _File:
             try:
                 wrong = await self._listen(ours)
             finally:
-                await _end(process, at_once=wrong is not None)
+                # Behind walls nothing that follows the last message is seen: pytest's summary takes its time.
+                is_over = wrong is not None or (self._whole and self.checks.walled)
+                await _end(process, at_once=is_over)
                 said = await output
         if self._begun is None and not self._whole:
             raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{said}")
