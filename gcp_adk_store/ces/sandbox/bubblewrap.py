@@ -42,9 +42,21 @@ _ATTEMPTS: Final = 4
 """If a zygote has ended, its spare process does not begin, nor does a second; a third is refused."""
 _STARTS_AT_ONCE: Final = 64
 """Far fewer than fill the queue of a socket, or are more descriptors on their way than the kernel allows."""
-_TO_INSTALL: Final = """\
-bubblewrap is not installed; the sandbox needs it. Install Debian's packages:
-  sudo apt-get install --no-install-recommends bubblewrap libseccomp2"""
+
+
+def path_of_bubblewrap(named: str | None = None) -> str:
+    """Return the path of bubblewrap: of the command *named*, or of the one on ``PATH``.
+
+    Raises:
+        SandboxUnavailableError: it is not installed.
+    """
+    found = shutil.which(named or "bwrap")
+    if found is None:
+        raise SandboxUnavailableError(
+            "bubblewrap is not installed; the sandbox needs it. Install Debian's packages:\n"
+            "  sudo apt-get install --no-install-recommends bubblewrap libseccomp2"
+        )
+    return found
 
 
 class BubblewrapSandbox:
@@ -169,9 +181,7 @@ class BubblewrapSandbox:
 
     def _prepare(self) -> tuple[list[str], bytes]:
         """Return the command of a zygote, without the number of its socket, and the first message to it."""
-        bwrap = shutil.which(self._bwrap or "bwrap")
-        if bwrap is None:
-            raise SandboxUnavailableError(_TO_INSTALL)
+        bwrap = path_of_bubblewrap(self._bwrap)
         environment = open_environment(self._environment or installed_folder())
         code = carried_code(environment, [_ZYGOTE, self._entry.partition(":")[0]])
         is_root = _is_privileged()

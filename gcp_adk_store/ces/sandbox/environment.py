@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 
@@ -52,6 +52,15 @@ class Interpreter:
     """Such as ``(3, 12, 1)``."""
     library: tuple[str, ...]
     """Folders of its standard library."""
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Self:
+        """Return what *described*, as JSON has it."""
+        return cls(
+            executable=described["executable"],
+            version=tuple(described["version"]),
+            library=tuple(described["library"]),
+        )
 
 
 def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.environ) -> Interpreter:
@@ -102,13 +111,7 @@ def _examine(path: str) -> Interpreter | None:
         described = json.loads(answer)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    if described["implementation"] != "cpython":
-        return None
-    return Interpreter(
-        executable=described["executable"],
-        version=tuple(described["version"]),
-        library=tuple(described["library"]),
-    )
+    return Interpreter.of(described) if described["implementation"] == "cpython" else None
 
 
 PACKAGES: Final = ("pydantic==2.11.6", "numpy==2.3.1", "protobuf==5.29.1")
@@ -181,14 +184,9 @@ def open_environment(folder: Path) -> Environment:
         or described.get("packages") != list(PACKAGES)
     ):
         raise SandboxUnavailableError(f"{folder} was installed by another release; {_ANEW}")
-    interpreter = described["interpreter"]
     found = Environment(
         folder=folder,
-        interpreter=Interpreter(
-            executable=interpreter["executable"],
-            version=tuple(interpreter["version"]),
-            library=tuple(interpreter["library"]),
-        ),
+        interpreter=Interpreter.of(described["interpreter"]),
         libraries=tuple(described["libraries"]),
     )
     for path in (found.interpreter.executable, *found.interpreter.library, *found.libraries):
@@ -215,19 +213,11 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
             folder holds something else, or cannot be made.
     """
     interpreter = find_interpreter(python)
-    try:
-        if folder.exists() and not _is_ours(folder):
-            raise SandboxUnavailableError(
-                f"{folder} holds something else, and would be lost; name another folder"
-            )
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as exc:
+    if _is_taken(folder):
         raise SandboxUnavailableError(
-            f"{folder} cannot be made: {exc.strerror}; name another folder"
-        ) from exc
-    try:
-        made.chmod(0o755)
+            f"{folder} holds something else, and would be lost; name another folder"
+        )
+    with _making(folder) as made:
         with tempfile.TemporaryDirectory() as tools:
             options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
             target = ["--target", str(made / "site")]
@@ -243,8 +233,6 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
     return open_environment(folder)
 
 
@@ -257,9 +245,16 @@ def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
     return [f"{folder}/bin/python", "-m", "pip"]
 
 
-def _is_ours(folder: Path) -> bool:
-    """Whether *folder* is an environment, or empty."""
-    return folder.is_dir() and ((folder / _DESCRIPTION).is_file() or not any(folder.iterdir()))
+def _is_taken(folder: Path) -> bool:
+    """Whether *folder* is there, and neither an environment nor empty; also if nobody may look into it."""
+    try:
+        return any(folder.iterdir()) and not (folder / _DESCRIPTION).is_file()
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        return folder.exists()  # below a file it is not
+    except OSError:
+        return True
 
 
 def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
@@ -320,13 +315,7 @@ def carried_code(environment: Environment, modules: Sequence[str]) -> Path:
 
 
 def _write_code(environment: Environment, files: Mapping[str, bytes], place: Path) -> None:
-    try:
-        place.parent.mkdir(exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=".code-", dir=place.parent))
-    except OSError as exc:
-        raise SandboxUnavailableError(f"{place.parent} cannot be written: {exc}") from exc
-    try:
-        made.chmod(0o755)
+    with _making(place) as made:
         for name, content in files.items():
             (made / name).parent.mkdir(parents=True, exist_ok=True)
             (made / name).write_bytes(content)
@@ -335,6 +324,19 @@ def _write_code(environment: Environment, files: Mapping[str, bytes], place: Pat
         _run([environment.interpreter.executable, "-I", "-S", *compiled])
         with contextlib.suppress(OSError):  # somebody else made the same meanwhile
             made.rename(place)
+
+
+@contextlib.contextmanager
+def _making(place: Path) -> Iterator[Path]:
+    """Yield a new folder beside *place*, to become it when it is complete; remove what has not."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    except OSError as exc:
+        raise SandboxUnavailableError(f"{place} cannot be made: {exc.strerror}; name another folder") from exc
+    try:
+        made.chmod(0o755)
+        yield made
     finally:
         shutil.rmtree(made, ignore_errors=True)
 

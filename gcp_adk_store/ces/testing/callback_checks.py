@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 import os
-import shutil
 import site
 import socket
 import sys
@@ -22,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
 from gcp_adk_store.ces.host.settings import SessionKey
+from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.tool_tests import Checks
@@ -36,9 +36,6 @@ _OURS: Final = Path(__file__).parents[2]
 _SYSTEM: Final = ("/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/ld.so.conf.d")
 _TMP_BYTES: Final = 64 * 1024 * 1024
 _SAID_BYTES: Final = 16 * 1024
-_NO_BUBBLEWRAP: Final = """\
-bubblewrap is not installed, and tests of callbacks run in it. Install Debian's package:
-  sudo apt-get install --no-install-recommends bubblewrap libseccomp2"""
 
 
 async def start_pytest(
@@ -75,11 +72,8 @@ async def start_pytest(
 
 
 def _walled(command: Sequence[str], folder: Path, packages: str) -> list[str]:
-    bwrap = shutil.which("bwrap")
-    if bwrap is None:
-        raise SandboxUnavailableError(_NO_BUBBLEWRAP)
     return [
-        bwrap,
+        path_of_bubblewrap(),
         *("--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"),
         *("--clearenv", "--hostname", "sandbox"),
         *("--setenv", "HOME", "/tmp", "--setenv", "PATH", "/usr/bin:/bin"),  # noqa: S108  # inside
