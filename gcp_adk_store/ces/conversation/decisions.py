@@ -6,9 +6,8 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import takewhile
-from typing import Any, Final, Self, TypeAlias
+from itertools import pairwise, takewhile
+from typing import Any, Final, Self
 
 from google.adk.events import Event
 from google.genai import types
@@ -39,15 +38,11 @@ _COMPARE: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
 _LONGEST: Final = 10_000
 
 
-Value: TypeAlias = Callable[[Mapping[str, Any]], Any]
-"""Computes a value of an expression from variables."""
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """An expression about variables: comparisons, ``in``, and, or, not, as Python or CEL write them."""
 
-    value: Value
+    node: ast.expr
 
     @classmethod
     def of(cls, text: str) -> Self:
@@ -57,16 +52,18 @@ class Condition:
             InvalidInputError: *text* has something else, such as a call.
         """
         try:
-            return cls(_value(ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body))
+            node = ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body
+            _value(node, {})
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             raise InvalidInputError(
                 f"the condition {text[:100]!r} cannot be read: {getattr(exc, 'msg', None) or exc}; compare "
                 "variables with ==, !=, <, <=, >, >= and in, joined by and, or, not (also &&, ||, !)"
             ) from exc
+        return cls(node)
 
     def holds(self, variables: Mapping[str, Any]) -> bool:
         """Return whether it holds; a missing variable is None, and what cannot be compared does not hold."""
-        return bool(self.value(variables))
+        return bool(_value(self.node, variables))
 
 
 def _as_python(token: re.Match[str]) -> str:
@@ -75,56 +72,37 @@ def _as_python(token: re.Match[str]) -> str:
     return token["braced"] or _PYTHON[token["symbol"] or token["word"]]
 
 
-def _value(node: ast.expr) -> Value:  # noqa: PLR0911  # one for each kind
-    """Return what computes *node*; raise a ValueError for what is no condition."""
+def _value(node: ast.expr, variables: Mapping[str, Any]) -> Any:  # noqa: C901, PLR0911  # one for each kind
+    """Return the value of *node*, of which every part is computed; raise a ValueError for no condition."""
     match node:
         case ast.Constant(value=value):
-            return lambda _: value
+            return value
         case ast.Name(id=name):
-            return lambda variables: variables.get(name)
+            return variables.get(name)
         case ast.BoolOp(op=op, values=values):
-            joined, parts = all if isinstance(op, ast.And) else any, [*map(_value, values)]
-            return lambda variables: joined(part(variables) for part in parts)
+            return (all if isinstance(op, ast.And) else any)([_value(each, variables) for each in values])
         case ast.UnaryOp(op=ast.Not(), operand=operand):
-            negated = _value(operand)
-            return lambda variables: not negated(variables)
+            return not _value(operand, variables)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return partial(_minus, _value(operand))
+            value = _value(operand, variables)
+            return -value if isinstance(value, int | float) else None
         case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARE for op in ops):
-            return partial(_compared, [_COMPARE[type(op)] for op in ops], [*map(_value, (left, *others))])
-        case ast.List(elts=values) | ast.Tuple(elts=values):
-            items = [*map(_value, values)]
-            return lambda variables: [item(variables) for item in items]
+            values = [_value(each, variables) for each in (left, *others)]
+            try:
+                return all(_COMPARE[type(op)](*pair) for op, pair in zip(ops, pairwise(values), strict=True))
+            except TypeError:
+                return False
+        case ast.List(elts=elements) | ast.Tuple(elts=elements):
+            return [_value(each, variables) for each in elements]
         case (
             ast.Attribute(value=holder, attr=key) | ast.Subscript(value=holder, slice=ast.Constant(value=key))
         ):
-            return partial(_member, _value(holder), key)
+            try:
+                return _value(holder, variables)[key]
+            except (TypeError, KeyError, IndexError):
+                return None
         case _:
             raise ValueError(f"it has {ast.unparse(node)[:40]!r}")
-
-
-def _minus(operand: Value, variables: Mapping[str, Any]) -> Any:
-    value = operand(variables)
-    return -value if isinstance(value, int | float) else None
-
-
-def _compared(
-    comparisons: list[Callable[[Any, Any], Any]], operands: list[Value], variables: Mapping[str, Any]
-) -> bool:
-    values = [operand(variables) for operand in operands]
-    try:
-        return all(
-            holds(one, other) for holds, one, other in zip(comparisons, values[:-1], values[1:], strict=True)
-        )
-    except TypeError:
-        return False
-
-
-def _member(holder: Value, key: Any, variables: Mapping[str, Any]) -> Any:
-    try:
-        return holder(variables)[key]
-    except (TypeError, KeyError, IndexError):
-        return None
 
 
 USER: Final = "user"

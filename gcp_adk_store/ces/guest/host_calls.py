@@ -267,56 +267,49 @@ def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
     return {"call": "http", "method": str(method).upper(), "url": asked, **present}
 
 
-class ToolCaller:
-    """Make calls of tools as the run's settings want them."""
+class Tools:
+    """``tools.NAME({...})`` calls a tool and returns its answer."""
+
+    _owner = "tools"
 
     def __init__(
-        self,
-        calls: HostCalls,
-        variables: Variables,
-        *,
-        names: Collection[str],
-        warn: Callable[[str], None],
+        self, calls: HostCalls, variables: Variables, *, names: Collection[str], warn: Callable[[str], None]
     ) -> None:
-        self.names = names
         self._calls = calls
         self._variables = variables
+        self._names = names
         self._warn = warn
 
-    def find(self, owner: str, name: str) -> str:
-        """Return *name*.
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return what calls the tool *name*.
 
         Raises:
             AttributeError: it is a private one, which Python asks for by itself.
             UnknownToolError: the tool is unknown.
         """
-        if name in self.names:
-            return name
+        if name in self.__dict__.get("_names", ()):  # copy looks at objects that have nothing yet
+            return partial(self._call, name)
         if name.startswith("_"):
-            raise AttributeError(f"{owner} has no attribute {name!r}")
-        raise self._calls.end(UnknownToolError(unknown_tool(owner, name, self.names)))
+            raise AttributeError(f"{self._owner} has no attribute {name!r}")
+        raise self._calls.end(UnknownToolError(unknown_tool(self._owner, name, self._names)))
 
-    def call(self, owner: str, name: str, *positional: Any, **keywords: Any) -> ExternalResponse:
+    def __dir__(self) -> Iterable[str]:
+        return sorted(self._names)
+
+    def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Any:
         """Call the tool *name*; return its answer.
 
         Raises:
             TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
             HostCallError: the host refuses.
         """
-        return self._seen(self._calls.ask(self._question(owner, name, positional, keywords)))
+        return self._seen(self._calls.ask(self._question(name, positional, keywords)))
 
-    def begin(self, owner: str, name: str, *positional: Any, **keywords: Any) -> Awaited:
-        """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
-        reply = self._calls.begin(self._question(owner, name, positional, keywords))
-        return cache(lambda: self._seen(reply()))
-
-    def _question(
-        self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
-    ) -> dict[str, Any]:
+    def _question(self, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         if keywords:
-            self._warn(f"{owner}.{name}(...) was called with keywords: the platform documents one dict")
+            self._warn(f"{self._owner}.{name}(...) was called with keywords: the platform documents one dict")
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
-            raise TypeError(f"{owner}.{name}() takes its arguments as one dict")
+            raise TypeError(f"{self._owner}.{name}() takes its arguments as one dict")
         args = {**(positional[0] if positional else {}), **keywords}
         return {"call": "tool", "tool": name, "args": args, "state": self._variables.as_json()}
 
@@ -326,35 +319,15 @@ class ToolCaller:
         return response_of(reply)
 
 
-class Tools:
-    """``tools.NAME({...})`` calls a tool and returns its answer."""
-
-    _owner = "tools"
-
-    def __init__(self, caller: ToolCaller) -> None:
-        self._caller = caller
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name in {"_call", "_caller"}:  # copy looks at objects that have nothing yet
-            raise AttributeError(name)
-        return partial(self._call, self._owner, self._caller.find(self._owner, name))
-
-    def __dir__(self) -> Iterable[str]:
-        return sorted(self._caller.names)
-
-    @property
-    def _call(self) -> Callable[..., Any]:
-        return self._caller.call
-
-
 class AsyncTools(Tools):
     """``async_tools.NAME({...})`` begins a call and returns a function that waits for the answer."""
 
     _owner = "async_tools"
 
-    @property
-    def _call(self) -> Callable[..., Any]:
-        return self._caller.begin
+    def _call(self, name: str, /, *positional: Any, **keywords: Any) -> Awaited:
+        """Begin a call of the tool *name*; return what waits for its answer, the same each time."""
+        reply = self._calls.begin(self._question(name, positional, keywords))
+        return cache(lambda: self._seen(reply()))
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:

@@ -66,20 +66,10 @@ def runtime_names(
     session: CallbackContext,
     *,
     synchronous: Tools,
-    asynchronous: AsyncTools,
+    asynchronous: Tools,
     requests: Requests,
 ) -> dict[str, Any]:
     """Return the names of one run, also as the contents of two modules; ``context`` is *session*."""
-
-    def get_variable(key: str, default: Any = None) -> Any:
-        return session.state.get(key, default)
-
-    def set_variable(key: str, value: Any) -> None:
-        session.state[key] = value
-
-    def remove_variable(key: str) -> None:
-        session.remove_variable(key)
-
     public = types.ModuleType(PUBLIC_MODULE)
     internal = types.ModuleType(INTERNAL_MODULE)
     names: dict[str, Any] = {
@@ -89,9 +79,9 @@ def runtime_names(
         "async_tools": asynchronous,
         "ces_requests": requests,
         "requests": requests,
-        "get_variable": get_variable,
-        "set_variable": set_variable,
-        "remove_variable": remove_variable,
+        "get_variable": session.get_variable,
+        "set_variable": session.set_variable,
+        "remove_variable": session.remove_variable,
         "importlib": importlib,
         PUBLIC_MODULE: public,
         INTERNAL_MODULE: internal,

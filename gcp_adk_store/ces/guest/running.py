@@ -28,7 +28,7 @@ from .contract import (
     RunSettings,
 )
 from .first_runs import FIRST_REPLY, FIRST_RUNS
-from .host_calls import AsyncTools, CallHost, HostCalls, Requests, ToolCaller, Tools
+from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
 from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .source import Source, describe, finished, shown_in_tracebacks
@@ -215,11 +215,14 @@ class Job:
         return answer
 
     def _names(self, calls: HostCalls) -> dict[str, Any]:
-        caller = ToolCaller(calls, self.variables, names=self.tools, warn=self.warnings.add)
+        synchronous, asynchronous = (
+            of_class(calls, self.variables, names=self.tools, warn=self.warnings.add)
+            for of_class in (Tools, AsyncTools)
+        )
         return runtime_names(
             self.variables.context,
-            synchronous=Tools(caller),
-            asynchronous=AsyncTools(caller),
+            synchronous=synchronous,
+            asynchronous=asynchronous,
             requests=Requests(calls),
         )
 
