@@ -29,6 +29,7 @@ _STATIC: Final = {
     "inspector.css": "text/css",
     "icon.svg": "image/svg+xml",
     "htmx.min.js": "text/javascript",
+    "keys.js": "text/javascript",
     "htmx.LICENSE.txt": "text/plain",
 }
 

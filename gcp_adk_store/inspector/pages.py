@@ -1,12 +1,13 @@
 """Show apps, users, sessions and memories."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from starlette.responses import Response
 
-from gcp_adk_store.inspector.conversation import moment
+from gcp_adk_store.inspector.conversation import moment, price_of_writes
 from gcp_adk_store.inspector.masking import Mask, Shown
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.sessions.describe.decide import SessionInfo
@@ -45,12 +46,45 @@ async def sessions(visit: Visit) -> Response:
     return visit.page(
         "sessions.html",
         rows=[_row(info, visit.mask) for info in page.infos],
+        days=days_of(page.infos),
         unreadable=page.unreadable,
         next_cursor=page.next_cursor,
         labels=labels_text,
         since=since,
         order=order,
     )
+
+
+@dataclass(slots=True)
+class Day:
+    """What the sessions of a page that were updated on one day have."""
+
+    date: str
+    """In UTC; empty for a time out of range."""
+    sessions: int = 0
+    events: int = 0
+    turns: int = 0
+    largest: SessionInfo | None = None
+    """The session with the most events."""
+
+    @property
+    def dollars(self) -> float:
+        """List price of the writes of its events."""
+        return price_of_writes(self.events)
+
+
+def days_of(infos: Iterable[SessionInfo]) -> list[Day]:
+    """Return the days of a page of sessions, in the order of its sessions."""
+    days: dict[str, Day] = {}
+    for info in infos:
+        date = moment(info.last_update_time)[:10]
+        day = days.setdefault(date, Day(date))
+        day.sessions += 1
+        day.events += info.events
+        day.turns += info.turns or 0
+        if day.largest is None or info.events > day.largest.events:
+            day.largest = info
+    return list(days.values())
 
 
 async def memories(visit: Visit) -> Response:

@@ -158,6 +158,24 @@ def test_nothing_that_is_stored_runs(page: Browser, site: str) -> None:
     page.keep(PICTURES / "inspector-hostile.png")
 
 
+def test_keys_go_from_event_to_event_and_to_the_search(page: Browser, site: str) -> None:
+    """Not while one writes into a field."""
+    page.open(address(site, "session", CALM_PLACE))
+    at = "[...document.querySelectorAll('article')].indexOf(document.activeElement)"
+    places = []
+    for key in "jjk":
+        page.press(key, ord(key.upper()))
+        places.append(page.run(at))
+    page.press("/", 191)
+    page.appear("location.pathname === '/search' && document.readyState === 'complete'")
+    page.press("/", 191)
+    page.press("j", 74)
+
+    assert [0, 1, 0] == places
+    assert "q" == page.run("document.activeElement.name")
+    assert [] == page.wrong
+
+
 def test_more_events_come_as_one_scrolls(page: Browser, site: str) -> None:
     """Until the last; the address works without a script, too."""
     page.open(address(site, "session", {"app": "long", "user": "u", "session": "s"}))

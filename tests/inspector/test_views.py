@@ -30,8 +30,10 @@ from gcp_adk_store.inspector.masking import (
     text_of,
 )
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
+from gcp_adk_store.inspector.pages import days_of
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.waterfall import waterfalls
+from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.inspector.story import PDF, PNG, SVG, WAV
 
 LIFTED, MASKED = Mask(lifted=True), Mask(lifted=False)
@@ -131,6 +133,29 @@ def test_an_event_shows_a_bounded_number_of_parts() -> None:
     view = event_view(Event(author="a", content=types.Content(parts=parts)), LIFTED)
 
     assert (MAX_PARTS, 2) == (len(view.parts), view.parts_left)
+
+
+def test_sessions_of_a_page_are_counted_by_day() -> None:
+    """With the largest of each; an unknown number of turns counts as none."""
+    day = 86_400.0
+    infos = [
+        SessionInfo(
+            app_name="a",
+            user_id="u",
+            session_id=f"s{number}",
+            events=events,
+            turns=turns,
+            create_time=0.0,
+            last_update_time=at,
+            last_text=None,
+        )
+        for number, (events, turns, at) in enumerate([(5, 2, 3 * day), (9, None, 2 * day), (7, 3, 2 * day)])
+    ]
+
+    assert [("1970-01-04", 1, 2, 5, "s0"), ("1970-01-03", 2, 3, 16, "s1")] == [
+        (each.date, each.sessions, each.turns, each.events, each.largest and each.largest.session_id)
+        for each in days_of(infos)
+    ]
 
 
 def spoken(author: str, timestamp: float, *parts: types.Part, **fields: Any) -> Placed:
