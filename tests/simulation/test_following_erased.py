@@ -33,8 +33,11 @@ async def follow(store: Store, seen: list[str]) -> str:
 
 
 async def write(store: Store, stored: list[str]) -> None:
-    """Append until the session is gone."""
-    session = await store.sessions.get_session(**key("one"))
+    """Append until the session is gone, or nothing answers."""
+    try:
+        session = await store.sessions.get_session(**key("one"))
+    except StoreError:
+        return
     for number in range(EVENTS):
         if session is None:
             return
