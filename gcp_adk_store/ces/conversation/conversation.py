@@ -1,9 +1,7 @@
 """Hold conversations with an exported app, on the sessions of a service; the app is one agent of ADK."""
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import pydantic
@@ -29,9 +27,9 @@ from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey, Session
 from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import MockConfig, Tool
+from gcp_adk_store.ces.tools.openapi import identifier
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
-_NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 ENDED: Final = "an agent ended this session; begin another one"
 
 
@@ -159,7 +157,7 @@ class AppAgent(BaseAgent):
 
 def _identifier(app: AgentApp) -> str:
     """Return a name that ADK takes, which differs from those of the app's agents."""
-    made = _NOT_IN_NAMES.sub("_", app.name or app.folder.resolve().name).strip("_") or "app"
+    made = identifier(app.name or app.folder.resolve().name) or "app"
     made = f"app_{made}" if made[0].isdigit() or made == "user" else made
     while app.agent(made):
         made += "_app"
@@ -319,9 +317,7 @@ class Conversation:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _session(self, key: SessionKey) -> Session:

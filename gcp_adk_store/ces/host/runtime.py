@@ -1,7 +1,6 @@
 """Run tools and callbacks on sessions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
 from google.adk.artifacts import BaseArtifactService
@@ -290,9 +289,7 @@ class PythonRuntime:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def _python_work(self, tool: PythonTool, args: Mapping[str, Any], invocation: Invocation) -> Work:

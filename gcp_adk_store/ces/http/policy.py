@@ -159,6 +159,14 @@ class AllowedHost:
             raise InvalidInputError(f"allowed host {text!r}: the port is a number or *")
         return cls(name=_name_of(host, text), port=port)
 
+    @property
+    def is_here(self) -> bool:
+        """Whether it names this machine, by a loopback address or as ``localhost``."""
+        try:
+            return self.name == "localhost" or is_loopback(read_address(self.name))
+        except ValueError:
+            return False
+
     def fits(self, url: httpx.URL) -> bool:
         """Whether it allows the host and port of *url*."""
         number = _port(url)

@@ -20,7 +20,6 @@ tests of turns, also with the names ``tests``, ``test_cases`` and ``name``::
 and the ``golden`` of an evaluation that the platform exports, in JSON.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,7 +110,7 @@ class _Reading(Nodes):
         listed = [members[name] for name in _CASES if name in members]
         if len(listed) != 1 or not self.items(listed[0], _CASES[0]):
             raise self.wrong(root, "it has no conversations")
-        common = self._variables(members.get("common_session_parameters"))
+        common = self.variables(members.get("common_session_parameters"))
         judged = self._texts(members.get("common_expectations"), "common_expectations")
         for each in self.items(listed[0], _CASES[0]):
             yield self._case(each, common, judged)
@@ -119,7 +118,7 @@ class _Reading(Nodes):
     def _case(self, node: yaml.Node, common: Mapping[str, Any], judged: tuple[str, ...]) -> Evaluation:
         members = self.members(node, "a conversation", _CASE)
         name = self.text(node, members, "conversation" if "conversation" in members else "name")
-        parameters = self._variables(members.get("session_parameters"))
+        parameters = self.variables(members.get("session_parameters"))
         whole: tuple[str, ...] = ()
         if "turns" in members:
             if members.keys() & {"user", "event", "agent", "tool_calls"}:
@@ -127,7 +126,7 @@ class _Reading(Nodes):
             others, whole = self._expectations(members.get("expectations"))
             if others:
                 raise self.wrong(members["expectations"], "expectations with a type belong to a turn")
-            parameters |= self._variables(members.get("variables"))
+            parameters |= self.variables(members.get("variables"))
             listed = self.items(members["turns"], "turns")
             turns = tuple(self._turn(each, number) for number, each in enumerate(listed, start=1))
         else:
@@ -158,7 +157,7 @@ class _Reading(Nodes):
         return EvaluatedTurn(
             name=given["turn"] or f"turn {number}",
             said=said_of(given["user"], given["event"]),
-            variables=self._variables(members.get("variables")),
+            variables=self.variables(members.get("variables")),
             expected=Expected(says=self._says(members.get("agent")), calls=calls, others=others),
             judged=judged,
         )
@@ -200,31 +199,6 @@ class _Reading(Nodes):
                 raise self.wrong(each, f"{kind} {fault}")
             others.append((kind, value))
         return tuple(others), tuple(judged)
-
-    def _variables(self, node: yaml.Node | None) -> dict[str, Any]:
-        """Return variables by name: of an object, of a list of names, or of one of names and values."""
-        value = None if node is None else self.value(node)
-        if isinstance(value, str):
-            try:
-                value = json.loads(value)
-            except (ValueError, RecursionError) as exc:
-                raise self.wrong(node, f"variables as text have to be JSON: {exc}") from exc
-        if isinstance(value, list):
-            return {name: below for each in value for name, below in self._named(node, each)}
-        if value is not None and not isinstance(value, dict):
-            raise self.wrong(node, f"variables must be an object, not {type(value).__name__}")
-        return value or {}
-
-    def _named(self, node: yaml.Node | None, each: Any) -> list[tuple[str, Any]]:
-        match each:
-            case str():
-                return [(each, None)]
-            case {"name": str() as name, **more} if not more.keys() - {"value"}:
-                return [(name, each.get("value"))]
-            case dict():
-                return list(each.items())
-            case _:
-                raise self.wrong(node, "variables in a list are names, or objects with name and value")
 
     def _texts(self, node: yaml.Node | None, what: str) -> tuple[str, ...]:
         return () if node is None else tuple(str(self.value(each)) for each in self.items(node, what))

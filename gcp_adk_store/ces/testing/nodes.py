@@ -1,5 +1,6 @@
 """Read test files of YAML or JSON, and find the line of each error in them."""
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,6 +121,34 @@ class Nodes:
         if value is not None and not isinstance(value, dict):
             raise self.wrong(node, f"{what} must be an object, not {type(value).__name__}")
         return value or {}
+
+    def variables(self, node: yaml.Node | None) -> dict[str, Any]:
+        """Return variables by name: of an object, its JSON, or a list of names or of names and values.
+
+        Those that are wanted with their declared defaults are None.
+        """
+        value = None if node is None else self.value(node)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError) as exc:
+                raise self.wrong(node, f"variables as text have to be JSON: {exc}") from exc
+        if isinstance(value, list):
+            return {name: below for each in value for name, below in self._named(node, each)}
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(node, f"variables must be an object, not {type(value).__name__}")
+        return value or {}
+
+    def _named(self, node: yaml.Node | None, each: Any) -> list[tuple[str, Any]]:
+        match each:
+            case str():
+                return [(each, None)]
+            case {"name": str() as name, **more} if not more.keys() - {"value"}:
+                return [(name, each.get("value"))]
+            case dict():
+                return list(each.items())
+            case _:
+                raise self.wrong(node, "variables in a list are names, or objects with name and value")
 
     def value(self, node: yaml.Node, depth: int = _DEPTH) -> Any:
         """Return the JSON of *node*."""

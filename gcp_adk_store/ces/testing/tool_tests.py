@@ -43,9 +43,7 @@ class ToolTest:
     tool: str
     args: Mapping[str, Any]
     variables: Mapping[str, Any]
-    """Those that are given."""
-    declared: tuple[str, ...]
-    """Those that are wanted with their declared defaults."""
+    """None for those that are wanted with their declared defaults."""
     context: Mapping[str, Any] | None
     """In place of variables."""
     mock_config: Mapping[str, Any] | None
@@ -78,7 +76,6 @@ class _Reading(Nodes):
             members["args"] = members.pop("agrs")
         if "variables" in members and "context" in members:
             raise self.wrong(members["context"], "a test has variables or context, not both")
-        variables, declared = self._variables(members.get("variables"))
         expected: dict[str, yaml.Node] = {}
         if "expectations" in members:
             expected = self.members(members["expectations"], "expectations", _EXPECTED)
@@ -93,22 +90,11 @@ class _Reading(Nodes):
             name=name,
             tool=tool,
             args=self.object(members.get("args"), "args"),
-            variables=variables,
-            declared=declared,
+            variables=self.variables(members.get("variables")),
             context=self.object(members["context"], "context") if "context" in members else None,
             mock_config=self.object(members["mockConfig"], "mockConfig") if "mockConfig" in members else None,
             response=response,
             variables_after=variables_after,
-        )
-
-    def _variables(self, node: yaml.Node | None) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """Return those that are given, and the names of those that are wanted as declared."""
-        if isinstance(node, yaml.SequenceNode):
-            return {}, tuple(str(self.value(each)) for each in node.value)
-        given = self.object(node, "variables")
-        return (
-            {name: value for name, value in given.items() if value is not None},
-            tuple(name for name, value in given.items() if value is None),
         )
 
     def _expectations(self, node: yaml.Node | None, what: str) -> Iterator[Expectation]:
@@ -216,14 +202,15 @@ class ToolChecks(Checks):
 
     async def _call(self, test: ToolTest, runtime: PythonRuntime) -> ToolRun:
         context = dict(test.context or {})
-        missing = {*test.declared} - {*self.app.variables, *self.variables}
+        given = {name: value for name, value in test.variables.items() if value is not None}
+        missing = test.variables.keys() - {*given, *self.app.variables, *self.variables}
         if missing:
             raise InvalidInputError(f"the app declares no variable {min(missing)} with a default")
         state: dict[str, Any] = {}
         for name in _STATE:
             state |= context.pop(name, None) or {}
         said = [context.pop(name, None) for name in _USER_CONTENT]
-        session = await self.session({**state, **test.variables})
+        session = await self.session({**state, **given})
         key = SessionKey.of_session(session)
         options: dict[str, Any] = {"user_content": said[0] or said[1], "context": context or None}
         if test.mock_config is not None:

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -133,9 +132,10 @@ class Chosen:
 
     def http(self) -> "HttpPolicy":
         """Return where requests may go; naming this machine allows it."""
-        from gcp_adk_store.ces import HttpPolicy  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.http.policy import AllowedHost, HttpPolicy  # noqa: PLC0415  # of the extra
 
-        return HttpPolicy(allow=self.allow_host, allow_loopback=any(map(_is_loopback, self.allow_host)))
+        loopback = any(AllowedHost.of(each).is_here for each in self.allow_host)
+        return HttpPolicy(allow=self.allow_host, allow_loopback=loopback)
 
     def settings(self) -> "RuntimeSettings":
         """Return the settings of code.
@@ -353,13 +353,3 @@ def _named(option: str, given: str, form: str) -> tuple[str, str]:
     if not (name and value):
         raise CannotLookError(f"{option} {given}: write {form}")
     return name, value
-
-
-def _is_loopback(host: str) -> bool:
-    name = host.rpartition(":")[0] if host.count(":") == 1 else host.partition("]")[0].removeprefix("[")
-    if (name or host) == "localhost":
-        return True
-    try:
-        return ip_address(name or host).is_loopback
-    except ValueError:
-        return False

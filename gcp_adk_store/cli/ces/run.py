@@ -149,9 +149,15 @@ async def _opened(
     Raises:
         CannotLookError: the session does not exist, or it exists although *create* is set.
     """
+    from google.adk.sessions import Session  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
+
     if session is None:
-        made = await _in_memory(variables or {})
-        yield made
+        key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
+        made = Session(id=key.session, app_name=key.app, user_id=key.user, state=dict(variables or {}))
+        memory, made = await _copy_of(made)
+        yield _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
         return
     key = key_of(session)
     if dry_run and create:
@@ -179,17 +185,6 @@ async def _opened(
             where=f"{session} in {where}",
             kept=not dry_run,
         )
-
-
-async def _in_memory(variables: Mapping[str, Any]) -> _Place:
-    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
-
-    from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
-
-    key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
-    memory = InMemorySessionService()
-    made = await memory.create_session(**key.names, state=dict(variables))
-    return _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
 
 
 async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":

@@ -12,7 +12,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import SessionService, Store
-from gcp_adk_store.cli.ces.options import _is_loopback
+from gcp_adk_store.ces.http.policy import AllowedHost
 from gcp_adk_store.cli.command import command
 
 TOOL = '''def half(number: int) -> dict:
@@ -383,4 +383,4 @@ def test_without_an_environment_it_says_how_to_install_it(
 )
 def test_this_machine_is_reached_only_where_it_is_named(host: str, loopback: bool) -> None:  # noqa: FBT001  # a case
     """Whatever its name resolves to."""
-    assert loopback is _is_loopback(host)
+    assert loopback is AllowedHost.of(host).is_here

@@ -23,7 +23,7 @@ tests:
         - path: $.result.note
           operator: is_null
       variables: [{path: $.account, operator: contains, value: x}]
-  - {name: named, tool: find, variables: [plan], expectations: {response: [&it {path: $, operator: is_null}]}}
+  - {name: named, tool: find, variables: [p, a: 1], expectations: {response: [&it {path: $, operator: is_null}]}}
   - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}, expectations: {variables: [*it]}}
 """
 
@@ -47,14 +47,14 @@ def test_every_form_is_read(tmp_path: Path) -> None:
 
     assert ("finds it", "find", 2) == (whole.name, whole.tool, whole.line)
     assert {"number": "12", "most": 3, "deep": [1, {"a": None}]} == whole.args
-    assert ({"verified": True}, ("plan",)) == (whole.variables, whole.declared)
+    assert {"verified": True, "plan": None} == whole.variables
     assert {"mockedToolCalls": []} == whole.mock_config
     assert [("$.result.owner", "equals", "Ada", 9), ("$.result.note", "is_null", None, 10)] == [
         (each.path.text, each.operator, each.value, each.line) for each in whole.response
     ]
     assert ["$.account"] == [each.path.text for each in whole.variables_after]
-    assert (("plan",), 1, (), 13) == (
-        named.declared,
+    assert ({"p": None, "a": 1}, 1, (), 13) == (
+        named.variables,
         len(named.response),
         named.variables_after,
         named.line,
