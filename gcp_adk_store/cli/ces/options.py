@@ -36,19 +36,27 @@ def until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:  # such as in the background
         return asyncio.run(work)
+    interrupts: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
     try:
         with asyncio.Runner() as runner:
-            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGINT, interrupt)
             try:
                 return runner.run(work)
+            except Exception as exc:
+                if (
+                    interrupts
+                ):  # a block that it was raised in, such as a request's, ended by an error of its own
+                    raise KeyboardInterrupt from exc
+                raise
             finally:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

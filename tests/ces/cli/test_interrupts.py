@@ -86,6 +86,12 @@ def test_a_second_ctrl_c_does_not_interrupt_the_end() -> None:
     """What a command began, such as a sandbox, is ended whole."""
     ended: list[str] = []
 
+    async def ends_by_an_error() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise RuntimeError("a block of HTTP was interrupted in its first line") from None
+
     async def waits() -> None:
         other = asyncio.create_task(closes())
         await asyncio.sleep(0)
@@ -101,8 +107,9 @@ def test_a_second_ctrl_c_does_not_interrupt_the_end() -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt):
-            until_interrupted(waits())
+        for work in (waits, ends_by_an_error):
+            with pytest.raises(KeyboardInterrupt):
+                until_interrupted(work())
         assert signal.default_int_handler is signal.getsignal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)

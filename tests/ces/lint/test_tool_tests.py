@@ -23,8 +23,8 @@ tests:
         - path: $.result.note
           operator: is_null
       variables: [{path: $.account, operator: contains, value: x}]
-  - {name: named, tool: find, variables: [p, a: 1], expectations: {response: [&it {path: $, operator: is_null}]}}
-  - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}, expectations: {variables: [*it]}}
+  - {name: one, tool: find, variables: [p, a: 1], expectations: {response: [&i {path: $, operator: is_null}]}}
+  - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}, expectations: {variables: [*i]}}
 """
 
 
@@ -72,12 +72,12 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         (WHOLE, "tests: {a: 1}\n", 1, "tests must be a list"),
         (WHOLE, "tests: []\n", 1, "it has no tests"),
         (
-            "expectations: {variables: [*it]}",
+            "expectations: {variables: [*i]}",
             "expectations: {}",
             14,
             "with context expects nothing, so it cannot fail",
         ),
-        (", expectations: {variables: [*it]}", "", 14, "with context expects nothing, so it cannot fail"),
+        (", expectations: {variables: [*i]}", "", 14, "with context expects nothing, so it cannot fail"),
         ("agrs: {a: 1}", "agrs: {a: 1}, args: {}", 14, "args is given twice, once as agrs"),
         ("most: 3", "<<: {most: 3}", 4, "<< is not read: write the names out"),
         ("most: 3", "most: 0123", 4, "0123 is read as the number 83: put it in quotes"),
