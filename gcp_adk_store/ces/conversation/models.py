@@ -293,7 +293,8 @@ def _response(reply: Any, number: int) -> LlmResponse:
     try:
         if "content" in reply:
             return LlmResponse.model_validate_json(json.dumps(reply))
-        _check_keys(reply)
+        if not reply or set(reply) - {"text", "calls"}:
+            raise ValueError("it may have text and calls, or content")  # noqa: TRY301  # as of what it calls
         parts = [types.Part(text=str(reply["text"]))] if "text" in reply else []
         for call in reply.get("calls") or ():
             made = types.FunctionCall(name=str(call["name"]), args=dict(call.get("args") or {}))
@@ -301,8 +302,3 @@ def _response(reply: Any, number: int) -> LlmResponse:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         raise InvalidInputError(f"reply {number} of the script is not valid: {str(exc)[:300]}") from exc
     return LlmResponse(content=types.Content(role="model", parts=parts))
-
-
-def _check_keys(reply: Mapping[str, Any]) -> None:
-    if not reply or set(reply) - {"text", "calls"}:
-        raise ValueError("it may have text and calls, or content")

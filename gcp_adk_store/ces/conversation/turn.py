@@ -242,8 +242,10 @@ class Turn:
         if calls:
             for each in self._released():  # a call is stored before it is made
                 yield each
-            for each in self._hold_answer(await self._answers(calls)):
-                yield each
+            if responses := await self._answers(calls):
+                answer = self._event(types.Content(role=USER, parts=responses), transfer=self._next)
+                for each in self._hold(answer):
+                    yield each
 
     async def _answers(self, calls: list[types.FunctionCall]) -> list[types.Part]:
         """Carry *calls* out in order, and return the responses; a transfer and an end are the last."""
@@ -256,11 +258,6 @@ class Turn:
             if self._next is not None:
                 break
         return responses
-
-    def _hold_answer(self, responses: list[types.Part]) -> list[Event]:
-        if not responses:
-            return []
-        return self._hold(self._event(types.Content(role=USER, parts=responses), transfer=self._next))
 
     async def _called(self, call: types.FunctionCall) -> types.FunctionResponse:
         args = dict(call.args or {})

@@ -149,7 +149,11 @@ class Variables:
         """
         state = self.as_json()
         current = self.context.state
-        changed = {name: value for name, value in state.items() if self._differs(name, value)}
+        changed = {
+            name: value
+            for name, value in state.items()
+            if name not in self.before or not same_json(self.before[name], value)
+        }
         for name, value in changed.items():
             if too_large := _too_large(name, value, max_bytes):
                 raise VariableTooLargeError(too_large)
@@ -161,9 +165,6 @@ class Variables:
                 warn(f"variable {name!r} was changed inside and not set again: the platform may miss it")
         there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's
         return {"changed": changed, "removed": [name for name in there if name not in state]}
-
-    def _differs(self, name: str, value: Any) -> bool:
-        return name not in self.before or not same_json(self.before[name], value)
 
 
 def _too_large(name: str, value: Any, max_bytes: int | None) -> str | None:

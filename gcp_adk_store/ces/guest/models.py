@@ -39,7 +39,7 @@ def plain(value: Any, where: str, *, depth: int = MAX_DEPTH) -> Any:
         }
     if isinstance(value, list | tuple):
         return [plain(below, f"{where}[{index}]", depth=depth - 1) for index, below in enumerate(value)]
-    raise _refused(value, where)
+    raise NotJsonError(f"{where}: Object of type {type(value).__name__} is not JSON serializable")
 
 
 def sendable(text: str) -> str:
@@ -84,10 +84,6 @@ def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
         raise NotJsonError(f"{where}: the key {key!r} is {type(key).__name__}, JSON has only str")
     return _text(key, f"{where}, a key")
-
-
-def _refused(value: object, where: str) -> NotJsonError:
-    return NotJsonError(f"{where}: Object of type {type(value).__name__} is not JSON serializable")
 
 
 _URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")

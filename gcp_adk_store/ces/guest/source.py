@@ -39,13 +39,6 @@ def describe(error: BaseException, filenames: Collection[str]) -> RunError:
     }
 
 
-def error_at_line(kind: str, message: str, *, filename: str, line: int, shown: str) -> RunError:
-    """Return an error that was found before anything ran, in a *line* that is *shown*."""
-    where = f'Traceback (most recent call last):\n  File "{filename}", line {line}, in <module>\n'
-    text = f"{where}    {shown.strip()}\n{kind}: {message}\n"
-    return {"type": kind, "message": sendable(message), "traceback": sendable(text)}
-
-
 def _name(of_class: type) -> str:
     """Return the name of a class, even if its metaclass overrides ``__name__``."""
     name: str = type.__dict__["__name__"].__get__(of_class)
@@ -162,13 +155,11 @@ class Source:
         """Return what is wrong with the first tool that does not exist, if the code names one."""
         for found in self.scanned.tools:
             if found.name not in names and not found.name.startswith("_"):
-                return error_at_line(
-                    "UnknownToolError",
-                    unknown_tool(found.owner, found.name, names),
-                    filename=self.filename,
-                    line=found.line,
-                    shown=self.lines[found.line - 1],
-                )
+                kind, message = "UnknownToolError", unknown_tool(found.owner, found.name, names)
+                where = f'  File "{self.filename}", line {found.line}, in <module>\n'
+                shown = f"{where}    {self.lines[found.line - 1].strip()}\n{kind}: {message}\n"
+                text = f"Traceback (most recent call last):\n{shown}"
+                return {"type": kind, "message": sendable(message), "traceback": sendable(text)}
         return None
 
     def missing_imports(self) -> Iterator[str]:

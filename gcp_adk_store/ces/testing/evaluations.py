@@ -128,9 +128,12 @@ class _Reading(Nodes):
                 raise self.wrong(members["expectations"], "expectations with a type belong to a turn")
             parameters |= self.variables(members.get("variables"))
             listed = self.items(members["turns"], "turns")
-            turns = tuple(self._turn(each, number) for number, each in enumerate(listed, start=1))
+            turns = tuple(
+                self._turn(each, self.members(each, "a turn", _TURN), number)
+                for number, each in enumerate(listed, start=1)
+            )
         else:
-            turns = (self._turn_of(node, members, 1),)
+            turns = (self._turn(node, members, 1),)
         if not (judged or whole or any(turn.expected != Expected() or turn.judged for turn in turns)):
             raise self.wrong(node, f"{name} expects nothing, so it cannot fail: add agent or expectations")
         return Evaluation(
@@ -144,10 +147,7 @@ class _Reading(Nodes):
             needs="its historical_contexts are on the platform" if "historical_contexts" in members else "",
         )
 
-    def _turn(self, node: yaml.Node, number: int) -> EvaluatedTurn:
-        return self._turn_of(node, self.members(node, "a turn", _TURN), number)
-
-    def _turn_of(self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int) -> EvaluatedTurn:
+    def _turn(self, node: yaml.Node, members: Mapping[str, yaml.Node], number: int) -> EvaluatedTurn:
         given = {name: self._scalar_text(members.get(name), name) for name in ("turn", "user", "event")}
         if given["user"] is not None and given["event"] is not None:
             raise self.wrong(node, "a turn has user or event, not both")

@@ -99,7 +99,7 @@ class Operation:
         path = self.path
         for parameter, value in given["path"]:
             path = path.replace(f"{{{parameter.name}}}", parameter.segment(value))
-        sent = {parameter.name: parameter.header(value) for parameter, value in given["header"]}
+        sent = {parameter.name: parameter.joined(value) for parameter, value in given["header"]}
         if given["cookie"]:
             sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
         body = self._body(args, filling)

@@ -76,18 +76,14 @@ class Parameter:
         Raises:
             ArgumentsError: it would make it another path.
         """
-        text = self._joined(value)
+        text = self.joined(value)
         if text in {"", ".", ".."}:
             raise ArgumentsError(f"the argument {self.name} cannot be {text!r}")
         return quote(text, safe="")
 
-    def header(self, value: Any) -> str:
-        """Return *value* as that of a header."""
-        return self._joined(value)
-
     def cookie(self, value: Any) -> str:
         """Return *value* as a cookie."""
-        return f"{self.name}={quote(self._joined(value))}"
+        return f"{self.name}={quote(self.joined(value))}"
 
     def query(self, value: Any) -> list[tuple[str, str]]:
         """Return *value* as names and values of a query."""
@@ -98,9 +94,14 @@ class Parameter:
                 return [(self.name, text_of(each)) for each in value]
             if isinstance(value, dict):
                 return [(key, text_of(below)) for key, below in value.items()]
-        return [(self.name, self._joined(value))]
+        return [(self.name, self.joined(value))]
 
-    def _joined(self, value: Any) -> str:
+    def joined(self, value: Any) -> str:
+        """Return *value* as one text, such as that of a header.
+
+        Raises:
+            ArgumentsError: it is too long, or its style is not supported.
+        """
         text = self._encoded(value)
         if len(text) > _CHARACTERS:
             raise ArgumentsError(
