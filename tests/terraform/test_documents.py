@@ -149,4 +149,6 @@ def test_every_folder_is_in_the_overview() -> None:
         for folder in (ROOT / "terraform" / parent).iterdir()
     ]
 
-    assert sorted(f"{folder}/README.md" for folder in folders) == sorted(re.findall(r"\]\((\S+)\)", overview))
+    assert sorted(f"{folder}/README.md" for folder in folders) == sorted(
+        re.findall(r"\]\((\S+README\.md)\)", overview)
+    )
