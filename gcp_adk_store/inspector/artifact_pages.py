@@ -1,6 +1,6 @@
 """Show artifacts: their versions, previews and differences."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
 from google.adk.artifacts.base_artifact_service import ArtifactVersion
@@ -10,20 +10,45 @@ from gcp_adk_store.artifacts.files import ArtifactReader
 from gcp_adk_store.artifacts.versions import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.inspector.conversation import difference, moment
-from gcp_adk_store.inspector.masking import MAX_TEXT_BYTES, preview_of, table_of, text_of
+from gcp_adk_store.inspector.masking import MAX_TEXT_BYTES, PICTURES, preview_of, table_of, text_of
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_stream
+from gcp_adk_store.kernel.concurrency import gather
 
 MAX_LISTED: Final = 500
-"""Artifacts on one page, and versions of one artifact."""
+"""Versions of one artifact on its page."""
+
+ARTIFACTS_PER_PAGE: Final = 40
+"""Artifacts on one page; each takes a listing of its versions."""
+
+THUMBNAIL_BYTES: Final = 1024 * 1024
+"""The largest picture that is shown in a list."""
 
 _PIECE: Final = 1024 * 1024
 _START: Final = 64
 
 
 async def artifacts(visit: Visit) -> Response:
-    """List the artifacts of a session and of its user; 2 listings."""
+    """List the artifacts of a session and of its user; 2 listings, and 1 for each artifact of the page."""
     names = await visit.site.store.artifacts.list_artifact_keys(**_ids(visit))
-    return visit.page("artifacts.html", names=names[:MAX_LISTED], left=max(0, len(names) - MAX_LISTED))
+    first = min(visit.number("first", 0), len(names))
+    shown = names[first : first + ARTIFACTS_PER_PAGE]
+    service = visit.site.store.artifacts
+    found = await gather(service.list_artifact_versions(**_ids(visit), filename=name) for name in shown)
+    rows = [
+        {"name": name, "count": len(versions), "newest": _newest(visit, versions)}
+        for name, versions in zip(shown, found, strict=True)
+    ]
+    following = first + len(shown)
+    return visit.page("artifacts.html", rows=rows, next=following if following < len(names) else None)
+
+
+def _newest(visit: Visit, versions: Sequence[ArtifactVersion]) -> dict[str, Any] | None:
+    """Return the newest version, which is a picture to show if it is small; ``None`` if it is gone since."""
+    if not versions:
+        return None
+    row = _version(visit, versions[-1])
+    is_small = row["size"] is not None and row["size"] <= THUMBNAIL_BYTES
+    return row | {"pictured": visit.mask.lifted and is_small and row["mime_type"] in PICTURES}
 
 
 async def artifact(visit: Visit) -> Response:

@@ -86,6 +86,9 @@ _SERVED: Final[tuple[tuple[str, Preview, Callable[[bytes], bool]], ...]] = (
 )
 """Types that a browser shows without running anything, by how their bytes begin."""
 
+PICTURES: Final = frozenset(name for name, preview, _ in _SERVED if preview == "image")
+"""The types of pictures among them."""
+
 _TEXTS: Final = ("application/json", "application/xml", "application/yaml", "application/x-yaml")
 
 

@@ -41,7 +41,7 @@ CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("vitals", CALM_PLACE, "Lease free"),
     ("raw", CALM_PLACE, '"rev": 25'),
     ("memories", {**OF_ADA, "q": "parcel"}, "score 0."),
-    ("artifacts", CALM_PLACE, "plot.png"),
+    ("artifacts", CALM_PLACE, "image/png"),
     ("artifact", {**CALM_PLACE, "name": "plot.png"}, "image/png"),
     ("artifact", {**CALM_PLACE, "name": "notes.txt", "against": 0}, "+ four"),
     ("artifact", {**CALM_PLACE, "name": "rows.csv"}, "Oslo"),

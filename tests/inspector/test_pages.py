@@ -13,7 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.inspector import create_app, session_pages, site
+from gcp_adk_store.inspector import artifact_pages, create_app, session_pages, site
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.searching import HITS, SEARCHED
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
@@ -366,6 +366,25 @@ async def test_artifacts_are_previewed(app: FastAPI, name: str, element: str, sa
     assert page.all(element)
     assert says in page.text
     assert "Save the file" in page.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_artifacts_are_listed_with_their_newest_versions(
+    store: Store, app: FastAPI, masked: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a picture where content is shown and it is small; the rest is on the next page."""
+    page, covered = await seen(app, "artifacts"), await seen(masked, "artifacts")
+    monkeypatch.setattr(artifact_pages, "ARTIFACTS_PER_PAGE", 3)
+    monkeypatch.setattr(artifact_pages, "THUMBNAIL_BYTES", 10)
+    first = await seen(app, "artifacts")
+    (following,) = [each["href"] for each in first.all("a") if "first=3" in each["href"]]
+    async with client_of(app) as client:
+        last = Read((await client.get(following)).text)
+
+    assert "notes.txt text/plain 17 2 " in page.text
+    assert (1, 0, 0) == tuple(len(each.all("img")) for each in (page, covered, last))
+    assert 5 == len(await store.artifacts.list_artifact_keys(**CALM))
+    assert (3, 2) == tuple(len(each.all("tr")) - 1 for each in (first, last))
 
 
 @pytest.mark.usefixtures("calm")

@@ -36,7 +36,7 @@ BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]]
     ("raw", CALM_PLACE, {"BatchGetDocuments": 1, "RunQuery": 1}, {}),
     ("memories", OF_ADA, GET, {}),
     ("memories", {**OF_ADA, "q": "parcel"}, GET, {}),
-    ("artifacts", CALM_PLACE, {}, {"list": 2}),
+    ("artifacts", CALM_PLACE, {}, {"list": 2 + 5}),
     ("artifact", {**CALM_PLACE, "name": "plot.png"}, {}, {"list": 1, "metadata": 1, "media": 1}),
     ("artifact", {**CALM_PLACE, "name": "notes.txt"}, {}, {"list": 1, "metadata": 1, "media": 1}),
     (
