@@ -46,7 +46,8 @@ async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> Rotatio
     Raises:
         UnavailableError, AccessDeniedError, NotProvisionedError: of the key, or of the database of keys;
             nothing was written.
-        OutcomeUnknownError: the same, after some keys were wrapped anew; call it again.
+        OutcomeUnknownError: the same, after some keys were wrapped anew, or a write was not answered; call it
+            again.
     """
     probe = await keys.wrapper.wrap(bytes(DATA_KEY_BYTES), b"gcp-adk-store/1/rotation")
     report = RotationReport()
@@ -56,7 +57,7 @@ async def rotate(keys: Keyring, on_progress: OnRotated | None = None) -> Rotatio
             found = await keys.documents.query("", keys.layout.collection, page=page)
             for document in found:
                 report = await _rotated(keys, document, probe.version, report)
-        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+        except (UnavailableError, AccessDeniedError, NotProvisionedError, OutcomeUnknownError) as exc:
             if not report.rewrapped and not report.forgotten:
                 raise
             raise OutcomeUnknownError.since(
