@@ -13,7 +13,8 @@ from gcp_adk_store.errors import InvalidInputError
 
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000
-"""Of a configuration or a schema."""
+_LEVELS: Final = 200
+"""Of a configuration or a schema. What reads it recurses, and Python ends a recursion of 1,000 calls."""
 
 
 class Files:
@@ -54,8 +55,8 @@ class Files:
         if not isinstance(read, dict):
             self.problem(path, f"an object is expected, not {type(read).__name__}")
             return {}
-        if _is_larger(read, _VALUES):
-            self.problem(path, f"it has more than {_VALUES:,} values, those referred to counted each time")
+        if says := _excess(read):
+            self.problem(path, says)
             return {}
         return read
 
@@ -102,15 +103,19 @@ def declared_variables(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping
             yield name, schema
 
 
-def _is_larger(value: Any, most: int) -> bool:
-    """Whether *value*, as JSON, would have more values than *most*: YAML refers to some again and again."""
-    waiting, seen = [value], 0
-    while waiting and seen <= most:
-        each = waiting.pop()
+def _excess(value: Any) -> str:
+    """Return what *value*, as JSON, would have too many of; YAML refers to some values again and again."""
+    waiting, seen = [(value, 0)], 0
+    while waiting:
+        each, level = waiting.pop()
         seen += 1
+        if level > _LEVELS:
+            return f"it is nested deeper than {_LEVELS} levels, or refers to itself"
+        if seen > _VALUES:
+            return f"it has more than {_VALUES:,} values, those referred to counted each time"
         if isinstance(each, dict | list):
-            waiting += each.values() if isinstance(each, dict) else each
-    return seen > most
+            waiting += [(below, level + 1) for below in (each.values() if isinstance(each, dict) else each)]
+    return ""
 
 
 def config_file(stem: Path) -> Path:

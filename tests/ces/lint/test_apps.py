@@ -24,6 +24,8 @@ LAUGHS = "a: &a {n: 1}\n" + "".join(
     for below, name in zip("abcde", "bcdef", strict=True)
 )
 """Some 3 million values in a few lines."""
+DEEP = f'{{"clientFunction": {{"parameters": {{"a": {"[" * 600}{"]" * 600}}}}}}}'
+"""Python's reader of JSON takes it, and what recurses into it does not."""
 
 
 def write(folder: Path, files: dict[str, Any]) -> Path:
@@ -176,6 +178,7 @@ def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
         ),
         ("tools/second/second.yaml", LAUGHS, ("tools/second/second.yaml", 1)),
         ("tools/second/second.yaml", "a: &a [*a]", ("tools/second/second.yaml", 1)),
+        ("tools/second/second.json", DEEP, ("tools/second/second.json", 1)),
         (
             "agents/root/root.json",
             {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]},
