@@ -10,7 +10,7 @@ from typing import Final, Literal, Self
 
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
 from gcp_adk_store.ces.guest.namespace import CLASSES
-from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, Scan, bound_names, scan
+from gcp_adk_store.ces.guest.scanning import TYPING_NAMES, UNREADABLE, Scan, bound_names, scan
 from gcp_adk_store.ces.guest.scanning import missing_module as guest_missing_module
 from gcp_adk_store.ces.sandbox.environment import PLATFORM_VERSION
 
@@ -193,7 +193,7 @@ class Parsed:
         """Return *source*, parsed; or what is wrong with it. Findings name it by *path*."""
         try:
             tree = ast.parse(source, path)
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        except UNREADABLE as exc:
             line, column = getattr(exc, "lineno", None) or 1, getattr(exc, "offset", None) or 1
             reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
             says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or str(exc) or type(exc).__name__}"

@@ -50,7 +50,7 @@ from gcp_adk_store.ces.apps.files import (
 from gcp_adk_store.ces.apps.findings import finding, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
 from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, Callback
-from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.errors import InvalidInputError
 
 FILLED_IN: Final = "$env_var"
@@ -349,5 +349,5 @@ def _called(path: Path) -> list[str]:
     """Return the tools that the code of the file *path* names; none if it cannot be read."""
     try:
         return [named.name for named in scan(ast.parse(path.read_text(encoding="utf-8-sig"))).tools]
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    except (OSError, *UNREADABLE):
         return []

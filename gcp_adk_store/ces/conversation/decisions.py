@@ -16,6 +16,7 @@ from gcp_adk_store.ces.apps.agents import AgentSpec, TransferRule
 from gcp_adk_store.ces.apps.files import ErrorHandling
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.messages import END_SESSION
+from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import RunLog, logs_of
 from gcp_adk_store.ces.host.results import Run
 from gcp_adk_store.errors import InvalidInputError
@@ -54,7 +55,7 @@ class Condition:
         try:
             node = ast.parse(_TOKEN.sub(_as_python, text[:_LONGEST]).strip(), mode="eval").body
             _value(node, {})
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        except UNREADABLE as exc:
             raise InvalidInputError(
                 f"the condition {text[:100]!r} cannot be read: {getattr(exc, 'msg', None) or exc}; compare "
                 "variables with ==, !=, <, <=, >, >= and in, joined by and, or, not (also &&, ||, !)"

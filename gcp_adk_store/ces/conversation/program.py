@@ -16,6 +16,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.agents import GuardrailSpec, TransferRule, guardrails_of
 from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import USER, Condition, in_force
+from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.tools.declarations import (
@@ -268,7 +269,7 @@ def _condition_code(app: AgentApp, code: str) -> CodeFile:
     file = CodeFile(code, "transfer_rule.py") if path is None else load_code(path)
     try:
         tree = ast.parse(file.source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+    except UNREADABLE as exc:
         raise InvalidInputError(f"the code of a transfer rule cannot be read: {exc}") from exc
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if functions:

@@ -31,6 +31,7 @@ from .first_runs import FIRST_REPLY, FIRST_RUNS
 from .host_calls import AsyncTools, CallHost, HostCalls, Requests, Tools
 from .models import from_wire, plain, same_json, sendable, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
+from .scanning import UNREADABLE
 from .source import Source, describe, finished, shown_in_tracebacks
 
 _MAX_WARNINGS: Final = 100
@@ -168,7 +169,7 @@ class Job:
         """Return what became of it."""
         try:
             sources = [Source.of(code) for code in self.code]
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:  # what compile() may raise
+        except UNREADABLE as exc:
             return self._failed(describe(exc, ()))
         for source in sources:
             if error := source.unknown_tool(self.tools):

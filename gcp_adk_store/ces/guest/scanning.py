@@ -8,6 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What Python raises where it reads code: what is no code, or nests too deep."""
+
 
 def import_gate(importable: Sequence[str]) -> Callable[..., Any]:
     """Return an ``__import__`` for the standard library, and for *importable* and what is below, alone.

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.apps import CODE_FILE
 from gcp_adk_store.ces.apps.layout import load_code, load_tools
+from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.sandbox.bubblewrap import path_of_bubblewrap
 from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxUnavailableError
@@ -332,7 +333,7 @@ def _functions(file: Path) -> int:
     """Return how many functions *file* has that are tests, as its text says, and at least 1."""
     try:
         nodes = ast.walk(ast.parse(file.read_bytes()))
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+    except (OSError, *UNREADABLE):
         return 1
     found = (
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Self, TypeAlias
 
 from gcp_adk_store.ces.guest.contract import Code
-from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.ces.http.fetching import Outgoing
 from gcp_adk_store.ces.tools.openapi import OpenApiTool, Operation
 from gcp_adk_store.ces.tools.parameters import SessionValues
@@ -83,7 +83,7 @@ class FakeTools:
     def __post_init__(self) -> None:
         try:
             found = scan(ast.parse(self.source)).functions
-        except (SyntaxError, ValueError) as exc:
+        except UNREADABLE as exc:
             raise InvalidInputError(f"{self.filename}: {exc}") from exc
         object.__setattr__(self, "functions", frozenset(found))
 
@@ -305,7 +305,7 @@ def _of_python(tool: PythonTool) -> dict[str, Any]:
             for node in ast.parse(code.source).body
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         ]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except UNREADABLE:
         functions = []
     wanted = code.name or tool.name
     found = next((each for each in functions if each.name == wanted), next(iter(functions), None))
@@ -334,7 +334,7 @@ def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR09
         case ast.Constant(value=str() as text):
             try:
                 return _schema(ast.parse(text, mode="eval").body)
-            except (SyntaxError, ValueError):
+            except UNREADABLE:
                 return {}
         case ast.Name(id=name) if name in _SCALARS:
             return {"type": _SCALARS[name]}
@@ -342,8 +342,12 @@ def _schema(annotation: ast.expr | None) -> dict[str, Any]:  # noqa: C901, PLR09
             return {"type": "array", "items": {}}
         case ast.Name(id="dict" | "Dict" | "Mapping"):
             return dict(_OBJECT)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return _any_of([left, right])
+        case ast.BinOp(op=ast.BitOr()):
+            parts = []
+            while isinstance(annotation, ast.BinOp) and isinstance(annotation.op, ast.BitOr):
+                parts.append(annotation.right)
+                annotation = annotation.left
+            return _any_of([annotation, *reversed(parts)])
         case ast.Subscript(value=ast.Attribute(attr=name) | ast.Name(id=name), slice=inner):
             items = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             if name in _ALIASES:

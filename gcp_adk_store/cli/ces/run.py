@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
-from gcp_adk_store.ces.guest.scanning import scan
+from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     key_of,
@@ -360,6 +360,6 @@ def _pretty(value: Mapping[str, Any]) -> list[str]:
 def _first_function(source: str) -> str | None:
     try:
         functions = scan(ast.parse(source)).functions
-    except (SyntaxError, ValueError):
+    except UNREADABLE:
         return None  # the run reports the error
     return next(iter(functions), None)

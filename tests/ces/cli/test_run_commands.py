@@ -146,6 +146,15 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
     assert "SandboxTimeoutError" == told["error"]["type"]
 
 
+def test_code_that_nests_too_deep_for_python_fails_as_other_code(folder: Path) -> None:
+    """The command looks for its first function, too."""
+    (folder / "deep.py").write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
+    result = run("run-tool", str(folder / "deep.py"))
+
+    assert 1 == result.exit_code
+    assert result.stderr.startswith("RecursionError: ")
+
+
 def test_a_stored_session_keeps_what_changes(
     folder: Path,
     project: str,

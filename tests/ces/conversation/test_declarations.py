@@ -22,6 +22,8 @@ from gcp_adk_store.ces.tools.declarations import by_name, declaration_of
         ("Optional[int]", {"type": "integer"}),
         ("str | None", {"type": "string"}),
         ("Union[str, int]", {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ("str | int | None", {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        (" | ".join(["int"] * 2000), {"anyOf": [{"type": "integer"}] * 2000}),
         ("Literal['a', 'b']", {"enum": ["a", "b"]}),
         ("Any", {}),
         ("'not python'", {}),
@@ -42,7 +44,7 @@ def test_a_python_tool_is_declared_by_its_signature(annotation: str, schema: dic
     }
 
 
-@pytest.mark.parametrize("code", ["def (", "x = 1"])
+@pytest.mark.parametrize("code", ["def (", "x = 1", f"x = a{'.b' * 10_000}"])
 def test_code_that_cannot_be_read_is_declared_without_parameters(code: str) -> None:
     """A call of it says what is wrong."""
     declared = declaration_of(PythonTool(name="find", code=code, description="Finds."))

@@ -150,8 +150,9 @@ async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> 
 
 def test_fakes_that_are_no_python_are_refused() -> None:
     """At once."""
-    with pytest.raises(InvalidInputError, match=r"fakes\.py"):
-        FakeTools(source="def (")
+    for source in ("def (", f"x = a{'.b' * 10_000}"):
+        with pytest.raises(InvalidInputError, match=r"fakes\.py"):
+            FakeTools(source=source)
 
 
 async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime, sessions: BaseSessionService) -> None:
