@@ -50,6 +50,9 @@ from gcp_adk_store.sessions.read.window import KnownWindows, window
 
 NOT_FOUND: Final = "session not found"
 
+_LIGHT_WINDOW: Final = 500
+"""Events of which the window is found in a few milliseconds; of more, a thread finds it."""
+
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
@@ -379,7 +382,7 @@ class SessionReader(CompletingReader):
             if known is None or not known.lacks_some(events):
                 break
             known = None
-        kept = window(events)
+        kept = await offload(partial(window, events), light=len(events) <= _LIGHT_WINDOW)
         self._windows.put(stored.marker, [texts[place] for place in kept])
         return [events[place] for place in kept]
 

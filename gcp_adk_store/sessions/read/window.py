@@ -5,7 +5,7 @@ else of it looks at such an event, but for those that :func:`window` keeps.
 """
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +73,8 @@ class KnownWindow:
         count = len(self.texts)
         if count == self.marker.revision:
             return False
-        old = {one.event.invocation_id for one in events[:count]} - {events[count - 1].event.invocation_id}
+        old = {one.event.invocation_id for one in events[:count]}
+        old -= {one.event.invocation_id for one in events[count - 1 : count]}
         return any(_rewinds(one.event) or one.event.invocation_id in old for one in events[count:])
 
 
@@ -183,12 +184,13 @@ class _History:
         for place in self._live:
             if name := self._events[place].invocation_id:
                 first.setdefault(name, place)
-        spans = [*reversed(self._spans)]
         place = len(self._events)
         while place > begin:
             place -= 1
             begin = min(begin, first.get(self._events[place].invocation_id, begin))
-            begin = min([begin, *(from_ for from_, to in spans if from_ < begin <= to)])
+            at = bisect_left(self._spans, (begin, begin)) - 1  # what was taken back begins before, and ends
+            if at >= 0 and begin <= self._spans[at][1]:
+                begin = self._spans[at][0]
         return begin
 
     def _stands_alone(self, place: int) -> bool:
