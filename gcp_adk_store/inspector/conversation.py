@@ -1,7 +1,7 @@
-"""Show a session as a conversation, and what differs between two texts."""
+"""Show a session as a conversation, find events in it, and show what differs between two texts."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.costs.prices import US_CENTRAL1
-from gcp_adk_store.inspector.masking import Mask, Shown, drawable, preview_of
+from gcp_adk_store.inspector.masking import Mask, Shown, drawable, json_text, preview_of
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
 MAX_PARTS: Final = 200
@@ -226,3 +226,55 @@ def difference(before: str, after: str, mask: Mask) -> Difference:
         for line in list(changes)[2:]
     ]
     return Difference(lines=tuple(lines), is_cut=is_cut)
+
+
+SEARCHED: Final = 1_000
+"""Events that one page looks at."""
+HITS: Final = 50
+"""Events that one page shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What an event must have; an empty text asks for nothing."""
+
+    text: str = ""
+    """Within texts, arguments, results and messages of errors, without regard to case."""
+    tool: str = ""
+    """The name of a tool that it calls, or has the result of."""
+    author: str = ""
+    errors: bool = False
+    """Whether it must be an error, or have the result of a tool with the key ``error``."""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.tool or self.author or self.errors)
+
+    def fits(self, event: Event) -> bool:
+        """Return whether *event* has all of it."""
+        return (
+            self.author in ("", event.author)
+            and (not self.tool or self.tool in _tools(event))
+            and (not self.errors or _failed(event))
+            and (not self.text or any(self.text.casefold() in each.casefold() for each in _texts(event)))
+        )
+
+
+def _tools(event: Event) -> set[str | None]:
+    called = {each.name for each in event.get_function_calls()}
+    return called | {each.name for each in event.get_function_responses()}
+
+
+def _failed(event: Event) -> bool:
+    if event.error_code or event.error_message:
+        return True
+    return any("error" in (each.response or {}) for each in event.get_function_responses())
+
+
+def _texts(event: Event) -> Iterator[str]:
+    yield event.error_message or ""
+    for part in (event.content and event.content.parts) or ():
+        yield part.text or ""
+        if part.function_call is not None:
+            yield json_text(part.function_call.args)
+        if part.function_response is not None:
+            yield json_text(part.function_response.response)

@@ -7,10 +7,25 @@ from google.adk.events import Event
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.inspector.comparing import COMPARED, rows
-from gcp_adk_store.inspector.conversation import EventView, difference, event_view, price_of_writes
-from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed, look, raw
-from gcp_adk_store.inspector.searching import HITS, SEARCHED, Wanted
+from gcp_adk_store.inspector.conversation import (
+    HITS,
+    SEARCHED,
+    EventView,
+    Wanted,
+    difference,
+    event_view,
+    price_of_writes,
+)
+from gcp_adk_store.inspector.reading import (
+    COMPARED,
+    EVENTS_PER_PAGE,
+    EventPage,
+    Order,
+    Placed,
+    look,
+    raw,
+    rows,
+)
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping

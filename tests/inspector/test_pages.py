@@ -14,8 +14,8 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import artifact_pages, create_app, session_pages, site
+from gcp_adk_store.inspector.conversation import HITS, SEARCHED
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
-from gcp_adk_store.inspector.searching import HITS, SEARCHED
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
