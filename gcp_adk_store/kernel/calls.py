@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import importlib
 import inspect
 import math
 import os
@@ -144,13 +145,18 @@ def _kinds_of(method: Callable[..., object]) -> dict[str, _Kind]:
 
 
 def _hints_of(method: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of *method*; a class that only type checkers import is anything."""
+    """Return the annotations of *method*.
+
+    A class that only type checkers import is anything, unless its module has it in ``IMPORTED_LATER``.
+    """
+    homes: Mapping[str, str] = inspect.unwrap(method).__globals__.get("IMPORTED_LATER", {})
     unknown: dict[str, Any] = {}
     while True:
         try:
             return get_type_hints(method, localns=unknown)
         except NameError as exc:
-            unknown[exc.name or ""] = Any
+            name = exc.name or ""
+            unknown[name] = getattr(importlib.import_module(homes[name]), name) if name in homes else Any
 
 
 def _kind(name: str, hint: Any) -> _Kind:

@@ -4,14 +4,11 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.artifacts.service import ArtifactService
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.encryption.rotation import RotationReport
 from gcp_adk_store.erasure.anchoring import Anchors, OnAnchored
 from gcp_adk_store.errors import InvalidInputError
@@ -19,7 +16,6 @@ from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.verify.decide import AnchorReport, HistoryProof
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
@@ -29,13 +25,12 @@ from gcp_adk_store.settings.options import (
     StoreOptions,
     of_services,
     of_sessions,
+    options_of,
     require_options,
 )
 from gcp_adk_store.store.opening import (
     OtherPlaces,
     beside_a_folder,
-    beside_a_project,
-    open_in_cloud,
     storage_over,
 )
 from gcp_adk_store.store.operations import StoreOperations
@@ -43,8 +38,18 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 
 if TYPE_CHECKING:
+    from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+    from gcp_adk_store.cloud.firestore.channels import FirestoreClient
+    from gcp_adk_store.cloud.storage.calls import StorageClient
     from gcp_adk_store.memory.service import MemoryService
     from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
+
+IMPORTED_LATER: Final = {
+    "StoreCredentials": "gcp_adk_store.cloud.auth.credentials",
+    "FirestoreClient": "gcp_adk_store.cloud.firestore.channels",
+    "StorageClient": "gcp_adk_store.cloud.storage.calls",
+}
+"""Kinds of arguments that no store in a folder has: Google's clients take long to import."""
 
 
 @checks_kinds
@@ -96,7 +101,7 @@ class Store(StoreOperations):
         database: str = "(default)",
         bucket: str | None = None,
         prefix: str = "adk",
-        credentials: StoreCredentials | Credentials | None = None,
+        credentials: "StoreCredentials | Credentials | None" = None,
         impersonate_service_account: str | None = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
@@ -112,16 +117,10 @@ class Store(StoreOperations):
                 comes with a :class:`~gcp_adk_store.StoreCredentials`, which has that argument itself.
         """
         _require(options, Store.connect)
+        from gcp_adk_store.store.project import open_in_project  # noqa: PLC0415  # with Google's clients
+
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
-        if impersonate_service_account is not None:
-            if isinstance(credentials, StoreCredentials):
-                raise InvalidInputError("pass impersonate_service_account= to StoreCredentials alone")
-            credentials = StoreCredentials(
-                credentials, impersonate_service_account=impersonate_service_account
-            )
-        shared = StoreCredentials.of(credentials)
-        services = open_in_cloud(place, options, credentials=shared)
-        return cls._made(*services, options, beside_a_project(place, options, credentials=shared))
+        return cls._made(*open_in_project(place, options, credentials, impersonate_service_account))
 
     @classmethod
     def local(
@@ -183,7 +182,7 @@ class Store(StoreOperations):
     def from_env(
         cls,
         *,
-        credentials: StoreCredentials | Credentials | None = None,
+        credentials: "StoreCredentials | Credentials | None" = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
         """Return the store that ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` name.
@@ -203,7 +202,7 @@ class Store(StoreOperations):
         cls,
         place: StoreSettings,
         *,
-        credentials: StoreCredentials | Credentials | None = None,
+        credentials: "StoreCredentials | Credentials | None" = None,
         **options: Unpack[StoreOptions],
     ) -> Self:
         """Return the store that *place* names, with its identity unless *credentials* are given.
@@ -215,21 +214,16 @@ class Store(StoreOperations):
         options.setdefault("encryption", place.encryption)
         if place.local is not None:
             return cls.local(place.local, prefix=place.prefix, **options)
-        return cls.connect(
-            project=place.project,
-            database=place.database,
-            bucket=place.bucket,
-            prefix=place.prefix,
-            credentials=StoreCredentials.from_settings(place) if credentials is None else credentials,
-            **options,
-        )
+        from gcp_adk_store.store.project import open_in_project  # noqa: PLC0415  # with Google's clients
+
+        return cls._made(*open_in_project(place, options, credentials=credentials))
 
     @classmethod
     def from_clients(
         cls,
         *,
-        firestore: FirestoreClient,
-        storage: StorageClient | None = None,
+        firestore: "FirestoreClient",
+        storage: "StorageClient | None" = None,
         bucket: str | None = None,
         prefix: str = "adk",
         **options: Unpack[StoreOptions],
@@ -243,9 +237,10 @@ class Store(StoreOperations):
         _require(options, Store.from_clients)
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
+        from gcp_adk_store.store.project import open_in_project  # noqa: PLC0415  # as in connect
+
         place = StoreSettings(bucket=bucket, prefix=prefix)
-        services = open_in_cloud(place, options, firestore=firestore, storage=storage)
-        return cls._made(*services, options, beside_a_project(place, options, storage=storage))
+        return cls._made(*open_in_project(place, options, firestore=firestore, storage=storage))
 
     @classmethod
     def _made(
@@ -447,4 +442,9 @@ def _require(given: Iterable[str], way: Callable[..., object]) -> None:
         InvalidInputError: it does not take one; the message says which way does, or suggests a similar name.
     """
     ways = (Store.connect, Store.local, Store.from_env, Store.from_settings, Store.from_clients)
-    require_options(given, way, *ways, *((FirestoreSessionService,) if way is Store else ()))
+    if way is not Store or {*given} <= options_of(way):
+        require_options(given, way, *ways)
+        return
+    from gcp_adk_store.sessions.firestore import FirestoreSessionService  # noqa: PLC0415  # see IMPORTED_LATER
+
+    require_options(given, way, *ways, FirestoreSessionService)

@@ -2,27 +2,18 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
-from gcp_adk_store.artifacts.gcs import GcsArtifactService
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.erasure.run import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.ports import Backend, Documents, Objects
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.erasures import Recovery
-from gcp_adk_store.sessions.firestore import FirestoreSessionService
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.envelope import KmsEnvelope
-from gcp_adk_store.settings.options import StoreOptions, of_sessions
-from gcp_adk_store.store.recovery import recoverable
 
 
 def storage_over(
@@ -35,36 +26,6 @@ def storage_over(
     from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
 
     return encrypted_storage(backend.documents, backend.objects, layout, envelope, open_keys=open_keys)
-
-
-def open_in_cloud(
-    place: StoreSettings,
-    options: StoreOptions,
-    *,
-    credentials: StoreCredentials | None = None,
-    firestore: FirestoreClient | None = None,
-    storage: StorageClient | None = None,
-) -> tuple[FirestoreSessionService, GcsArtifactService | None]:
-    """Return the services of *place* in Google Cloud, over the caller's clients if they are given."""
-    sessions = FirestoreSessionService(
-        project=place.project,
-        database=place.database,
-        prefix=place.prefix,
-        bucket=place.bucket,
-        client=firestore,
-        storage=storage,
-        credentials=credentials,
-        **of_sessions(options),
-    )
-    if place.bucket is None:
-        return sessions, None
-    return sessions, GcsArtifactService(
-        place.bucket,
-        project=place.project,
-        client=storage,
-        credentials=credentials,
-        limits=options.get("artifact_limits"),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,35 +67,6 @@ def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimi
         recovery=nowhere,
         recovery_of_keys=nowhere,
         open_objects=lambda name: open_backend(name, session_limits, artifact_limits).objects,
-    )
-
-
-def beside_a_project(
-    place: StoreSettings,
-    options: StoreOptions,
-    *,
-    storage: StorageClient | None = None,
-    credentials: StoreCredentials | None = None,
-) -> OtherPlaces:
-    """Return the places beside a store in Google Cloud."""
-    limits = options.get("artifact_limits") or ArtifactLimits()
-    envelope = options.get("encryption")
-    recovery_of_keys: RecoveryOf = kept_where_unknown
-    if envelope is not None:
-        of_keys = replace(place, database=envelope.keys_database, bucket=None)
-        recovery_of_keys = partial(recoverable, of_keys, credentials)
-
-    def open_objects(name: str) -> Objects:
-        named = StoreSettings(project=place.project, bucket=name)
-        calls = StorageCalls(
-            named.bucket or "", project=named.project, client=storage, credentials=credentials, limits=limits
-        )
-        return CloudObjects(calls)
-
-    return OtherPlaces(
-        recovery=partial(recoverable, place, credentials),
-        recovery_of_keys=recovery_of_keys,
-        open_objects=open_objects,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import Recovery, StoreCredentials, StoreSettings
-from gcp_adk_store.store.recovery import recoverable
+from gcp_adk_store.store.project import recoverable
 from tests.doctor.conftest import Fixed
 from tests.doctor.google_apis import BUCKET, DATABASE, FORBIDDEN, PROJECT, GoogleApis
 

@@ -1,18 +1,110 @@
-"""Judge until when deleted data can still be read back, by the answers of Google's APIs."""
+"""Open a store in a project of Google Cloud, and judge until when data that it deleted can be read back."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+from google.auth.credentials import Credentials
+
 from gcp_adk_store import settings
+from gcp_adk_store.artifacts.gcs import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import FirestoreClient
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Answer, Place
-from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
+from gcp_adk_store.erasure.run import RecoveryOf
+from gcp_adk_store.errors import CredentialsError, InvalidInputError, StoreError, UnavailableError
+from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.model.erasures import Recovery
-from gcp_adk_store.settings import StoreSettings
+from gcp_adk_store.sessions.firestore import FirestoreSessionService
+from gcp_adk_store.settings import ArtifactLimits, StoreSettings
+from gcp_adk_store.settings.options import StoreOptions, of_sessions
+from gcp_adk_store.store.opening import OtherPlaces, kept_where_unknown
+
+
+def open_in_project(
+    place: StoreSettings,
+    options: StoreOptions,
+    credentials: StoreCredentials | Credentials | None = None,
+    impersonates: str | None = None,
+    *,
+    firestore: FirestoreClient | None = None,
+    storage: StorageClient | None = None,
+) -> tuple[FirestoreSessionService, GcsArtifactService | None, StoreOptions, OtherPlaces]:
+    """Return the services of *place* in Google Cloud, *options*, and what the store knows of other places.
+
+    Clients that are given are used as they are. Otherwise both services have one identity: *credentials*, or
+    else that of *place*.
+
+    Raises:
+        InvalidInputError: *credentials* and *impersonates* both say whom they impersonate.
+    """
+    shared: StoreCredentials | None = None
+    if impersonates is not None:
+        if isinstance(credentials, StoreCredentials):
+            raise InvalidInputError("pass impersonate_service_account= to StoreCredentials alone")
+        shared = StoreCredentials(credentials, impersonate_service_account=impersonates)
+    elif credentials is not None:
+        shared = StoreCredentials.of(credentials)
+    elif firestore is None:
+        shared = StoreCredentials.from_settings(place)
+    sessions = FirestoreSessionService(
+        project=place.project,
+        database=place.database,
+        prefix=place.prefix,
+        bucket=place.bucket,
+        client=firestore,
+        storage=storage,
+        credentials=shared,
+        **of_sessions(options),
+    )
+    beside = _beside(place, options, storage=storage, credentials=shared)
+    if place.bucket is None:
+        return sessions, None, options, beside
+    artifacts = GcsArtifactService(
+        place.bucket,
+        project=place.project,
+        client=storage,
+        credentials=shared,
+        limits=options.get("artifact_limits"),
+    )
+    return sessions, artifacts, options, beside
+
+
+def _beside(
+    place: StoreSettings,
+    options: StoreOptions,
+    *,
+    storage: StorageClient | None = None,
+    credentials: StoreCredentials | None = None,
+) -> OtherPlaces:
+    """Return the places beside a store in Google Cloud."""
+    limits = options.get("artifact_limits") or ArtifactLimits()
+    envelope = options.get("encryption")
+    recovery_of_keys: RecoveryOf = kept_where_unknown
+    if envelope is not None:
+        of_keys = replace(place, database=envelope.keys_database, bucket=None)
+        recovery_of_keys = partial(recoverable, of_keys, credentials)
+
+    def open_objects(name: str) -> Objects:
+        named = StoreSettings(project=place.project, bucket=name)
+        calls = StorageCalls(
+            named.bucket or "", project=named.project, client=storage, credentials=credentials, limits=limits
+        )
+        return CloudObjects(calls)
+
+    return OtherPlaces(
+        recovery=partial(recoverable, place, credentials),
+        recovery_of_keys=recovery_of_keys,
+        open_objects=open_objects,
+    )
+
 
 _HOUR_S: Final = 3600.0
 _WEEK_S: Final = 7 * 24 * _HOUR_S
