@@ -332,11 +332,12 @@ def settle(
 def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
     """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
 
-    A restore may have kept it, and others may have appended since.
+    A restore may have kept it, and others may have appended since. A repair may have lowered a revision that
+    was damaged: then nothing tells how many were appended.
     """
-    if stored.restores != marker.restores:
+    if stored.restores != marker.restores or stored.revision < marker.revision:
         return None
-    return max(0, stored.revision - marker.revision)
+    return stored.revision - marker.revision
 
 
 History: TypeAlias = Literal["full", "since_compaction"]

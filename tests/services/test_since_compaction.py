@@ -19,6 +19,8 @@ from google.genai import types
 from pydantic import Field
 
 from gcp_adk_store import HistoryConfig, InvalidInputError, Point, SessionLimits, Store
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.keys import SessionKey
 from tests.services.conftest import APP, SESSION, USER, WHO
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
@@ -152,6 +154,23 @@ async def test_what_other_processes_change_is_seen_by_the_next_read(tmp_path: Pa
         await store.sessions.delete_session(**WHO)
         await store.sessions.create_session(**WHO)
         assert [] == await ids(other)
+
+
+async def test_a_number_of_events_that_is_repaired_counts_none_twice(tmp_path: Path) -> None:
+    """The process has read the session while the number was too low."""
+    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
+        runner, _ = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}")
+        documents, layout = store.sessions.storage.documents, store.sessions.storage.layout
+        path = layout.session(SessionKey(app=APP, user=USER, session=SESSION))
+        right = await ids(store)
+        count = len(await ids(store, HistoryConfig()))
+        for events in (count - 2, count):
+            write = Write(path=path, fields={"rev": events}, mask=[("rev",)])
+            await documents.commit([write], repeatable_when_unanswered=True)
+
+            assert right == await ids(store)
 
 
 async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_path: Path) -> None:

@@ -624,7 +624,7 @@ DEFECTS: Final = (
     Defect(
         "an append looks for itself in the newest events alone",
         "When requests fail", "model/sessions.py",
-        "    return max(0, stored.revision - marker.revision)\n", "    return 0\n",
+        "    return stored.revision - marker.revision\n", "    return 0\n",
         _SESSIONS,
         "appends are settled however far others went",
     ),

@@ -376,8 +376,11 @@ class SessionReader(CompletingReader):
             newest = await self.newest(stored, at_least=count)
             if newest is None:
                 return None
-            before = [] if known is None else known.texts
-            texts = [*before, *(newest if count is None else newest[len(newest) - count :])]
+            later = newest if count is None else newest[max(0, len(newest) - count) :]
+            if known is not None and not known.leads_to(stored.marker, later):
+                known = None
+                continue
+            texts = [*([] if known is None else known.texts), *later]
             events = await decode_events(texts, where=self.place_of(stored, stored.sealed), pauses=Pauses())
             if known is None or not known.lacks_some(events):
                 break

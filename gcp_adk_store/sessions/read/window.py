@@ -8,13 +8,14 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Final, NamedTuple
 
 from google.adk.events import Event
 
 from gcp_adk_store.codec.events import WHOLE, StoredEvent
 from gcp_adk_store.kernel.concurrency import Lru
+from gcp_adk_store.model.history import hash_of, link
 from gcp_adk_store.model.sessions import Marker
 
 _OVERLAP: Final = 8
@@ -64,6 +65,13 @@ class KnownWindow:
 
     marker: Marker
     texts: list[str]
+
+    def leads_to(self, marker: Marker, later: Sequence[str]) -> bool:
+        """Return whether the chain of the session leads over the texts *later* to *marker*.
+
+        A number of events that was damaged, and repaired since, may count some of the window again.
+        """
+        return reduce(link, map(hash_of, later), self.marker.chain) == marker.chain
 
     def lacks_some(self, events: Sequence[StoredEvent]) -> bool:
         """Return whether what was left out is needed again; *events* are its own, and later ones.
