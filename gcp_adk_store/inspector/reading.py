@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from google.adk.events import Event
 from google.adk.sessions import Session
 
+from gcp_adk_store.codec.cursors import decode_event_cursor
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
@@ -195,6 +196,8 @@ class Placed:
     event: Event
     place: str | None
     """The cursor at which an iteration forward begins with this event; ``None`` begins the session."""
+    segment: int | None = None
+    """The number of the segment that begins with it: those before are sealed; ``None`` within one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +269,10 @@ class Reader:
         ):
             if len(found) == limit:
                 return EventPage(events=found, last=last, has_more=True)
-            found.append(Placed(each.event, last if order == "oldest" else each.cursor))
+            if order == "oldest":
+                found.append(Placed(each.event, last, _begun(last, each.cursor)))
+            else:
+                found.append(Placed(each.event, each.cursor))
             last = each.cursor
         return EventPage(events=found, last=last, has_more=False)
 
@@ -331,6 +337,14 @@ class Reader:
             if found is not None:
                 return found
         raise SessionMissingError("no event of this id changed this key; a restore may have removed it")
+
+
+def _begun(before: str | None, after: str) -> int | None:
+    """Return the segment that begins with the event between two cursors; ``None`` if none does."""
+    if before is None:
+        return None
+    segment = decode_event_cursor(after)[1].segment
+    return None if segment == decode_event_cursor(before)[1].segment else segment
 
 
 def own_state(session: Session) -> dict[str, object]:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
@@ -202,10 +203,12 @@ async def change(visit: Visit) -> Response:
 
 
 async def state(visit: Visit) -> Response:
-    """Show the state after an event, or now; costs what reading the session does."""
+    """Show the state after an event, which reads all events, or now, which reads none."""
     event_id = visit.text("event")
     if event_id is None:
-        found = await visit.site.store.sessions.get_session(**visit.place.ids)
+        found = await visit.site.store.sessions.get_session(
+            **visit.place.ids, config=GetSessionConfig(num_recent_events=0)
+        )
         if found is None:
             raise SessionMissingError("the session does not exist")
     else:

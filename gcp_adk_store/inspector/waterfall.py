@@ -37,6 +37,8 @@ class Span:
     tokens: TokenUsage | None
     failed: str
     """The error's code; empty for none."""
+    segment: int | None
+    """The number of the segment that the event begins; ``None`` within one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,7 @@ def _drawn(invocation_id: str, turn: Sequence[Placed]) -> Waterfall:
                 length=round(max(1.0, (each.end - each.begin) * unit), 1),
                 tokens=each.tokens,
                 failed=str(each.placed.event.error_code or ""),
+                segment=each.placed.segment,
             )
             for each in _took(turn)
         ),

@@ -185,6 +185,25 @@ async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
     assert "2023-11-14 22:13:20Z , 3.00 s , 4 events, 100 in, 20 out tokens" in page.text
     assert "tool find_parcel 1.00 s 1.00 s" in page.text
     assert 25 == len(page.all("rect")) == len(links)
+    assert "The events before are sealed; segment 1 begins." in page.text
+
+
+async def test_each_seal_is_on_one_page_of_the_timeline(store: Store, app: FastAPI) -> None:
+    """Also one between two pages: as many marks as segments that are sealed."""
+    session = await store.sessions.create_session(**CALM)
+    for number in range(2 * TIMELINE_EVENTS):
+        content = types.Content(parts=[types.Part(text="x" * 100)])
+        await store.sessions.append_event(session, Event(id=f"e{number}", author="agent", content=content))
+    pages, asked = [], "/timeline?app=support&user=ada&session=s1"
+    async with client_of(app) as client:
+        while asked:
+            pages.append(Read((await client.get(asked)).text))
+            asked = next((each["href"] for each in pages[-1].all("a") if "first=" in each["href"]), "")
+        documents = Read((await client.get("/vitals", params=CALM_PLACE)).text)
+    marks = [word for page in pages for word in page.text.split("segment ")[1:]]
+
+    assert f"Segments {len(marks)};" in documents.text
+    assert len(marks) > 2
 
 
 async def test_a_timeline_of_many_turns_has_pages(store: Store, app: FastAPI) -> None:
