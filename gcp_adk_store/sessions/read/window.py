@@ -44,8 +44,8 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
 
     - summaries that no other one contains, and events that no summary covers;
     - events with an isolation scope, which no summary covers, and the calls that such scopes are named by;
-    - invocations with a call, a confirmation or a request for credentials that nothing has answered;
-    - long-running calls, which a user may answer once more;
+    - invocations with a call, a confirmation or a request for credentials that nothing has answered, or with
+      a long-running call, which a user may answer once more;
     - the calls of each response that is kept, with the other responses to them, and the call whose branch an
       event is on;
     - the newest event of each author on each branch, by which ADK finds the agent that goes on;
@@ -208,9 +208,6 @@ class _History:
         carries = _scope(event) or event.error_code == _ABORTED or event.actions.artifact_delta
         if carries or place in self._unknown:
             return True
-        asked = {call.id for call in event.get_function_calls() if call.name in _ASKED_OF_CLIENTS}
-        if {*(event.long_running_tool_ids or ())} - asked:
-            return True
         begins, ends = self._covered
         at = bisect_right(begins, event.timestamp) - 1
         return at < 0 or not event.timestamp <= ends[at]
@@ -227,7 +224,7 @@ class _History:
 
     @cached_property
     def _open(self) -> set[str]:
-        """The invocations of which a call or a request has no answer."""
+        """The invocations of which a call or a request has no answer, or may have one more."""
         answered: set[str] = set()
         by_user: set[str] = set()
         found: set[str] = set()
@@ -236,7 +233,9 @@ class _History:
             requests = {*event.actions.requested_tool_confirmations, *event.actions.requested_auth_configs}
             answered |= _responses(event) - requests
             by_user |= _responses(event) if event.author == "user" else set()
-            if (_calls(event) | requests) - answered or {*(event.long_running_tool_ids or ())} - by_user:
+            asked = {call.id for call in event.get_function_calls() if call.name in _ASKED_OF_CLIENTS}
+            late = {*(event.long_running_tool_ids or ())}
+            if (_calls(event) | requests) - answered or late - asked or late - by_user:
                 found.add(event.invocation_id)
         return found
 
