@@ -268,7 +268,8 @@ def made(talk: Talk, events: Sequence[Event], views: Collection[View]) -> dict[s
     session = talk.session(events)
     for agent, branch, scope in views:
         asked: dict[str, Any] = {"isolation_scope": scope} if HAS_SCOPES else {}
-        for name in ("_get_contents", "_get_current_turn_contents"):
+        # The current turn is never that of an old task, whose agent has ended.
+        for name in ("_get_contents", *(["_get_current_turn_contents"] if scope is None else [])):
             try:
                 told: Any = getattr(contents, name)(branch, session.events, agent, **asked)
             except ValueError as exc:
