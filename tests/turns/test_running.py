@@ -208,6 +208,7 @@ async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Sto
     gate = Gate()
     first = asyncio.create_task(told(store, runner_of(store, **gate.of("one")), "one", on_busy="enqueue"))
     await gate.came.wait()
+    await store.sessions.flush_session(**WHO)  # until then its own message waits, too
     assert [] == await told(other, runner_of(other), "two", on_busy="enqueue", state_delta={"two": 2})
     assert [] == await told(other, runner_of(other), "three", on_busy="enqueue")
     waiting = (await other.turns.status(**WHO)).waiting
