@@ -99,9 +99,6 @@ class SessionBusyError(StoreError):
         until: When it ends if its holder does not renew it, in Unix seconds of Firestore's clock.
     """
 
-    seen: object = None
-    """The session's header that the store read, for its own next step; ``None`` if others raised this."""
-
     def __init__(
         self,
         message: str,

@@ -80,38 +80,49 @@ class Leases:
         by_force_from: int | None = None,
         seen: StoredSession | None = None,
         message: str | None = None,
+        or_enqueue: bool = False,
         is_wanted: Callable[[], bool],
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
         *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
         :meth:`freed` returned: then nothing is read before. The text *message* goes to the end of the inbox
-        in the same write, if it has room: then it is the lease's ``own``.
+        in the same write, if it has room: then it is the lease's ``own``. With *or_enqueue*, it goes there
+        also while another turn runs, and ``None`` is returned: that turn answers it.
 
         Raises:
             SessionBusyError: another one runs; nothing was written.
+            SessionInboxFullError, InvalidInputError: another one runs, and the message does not fit; nothing
+                was written.
             SessionMissingError: the session does not exist.
             OutcomeUnknownError: not answered; the turn may be taken until its lease expires.
         """
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
         since = machine.monotonic()
         sent: int | None = None
+        was_enqueued = False
 
-        def decide(found: StoredSession | None, attempts: Attempts) -> Decision[TurnLease]:
-            nonlocal since, sent
+        def decide(found: StoredSession | None, attempts: Attempts) -> Decision[TurnLease | None]:
+            nonlocal since, sent, was_enqueued
             stored = _living(found)
             turn = stored.turn or Turn()
             if turn.holder == holder:  # an attempt was not answered
                 return Done(self._lease(stored, turn, lease_s=lease_s, since=since, own=message))
-            if message is not None and attempts.maybe_applied and turn.fence != sent:
+            if or_enqueue and message in stored.inbox:  # the same, and another turn answers it
+                return Done(None)
+            if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):
                 raise OutcomeUnknownError(
-                    "sent and not answered, and then another turn began, which may answer the message; read "
-                    "the session before sending it again"
+                    "sent and not answered, and another turn may have answered the message, or may answer "
+                    "it; read the session before sending it again"
                 )
-            if turn.is_held(stored.read_time) and turn.fence != by_force_from:
+            is_busy = turn.is_held(stored.read_time) and turn.fence != by_force_from
+            if is_busy and not or_enqueue:
                 raise busy(stored, turn)
             if not is_wanted():
                 raise TurnLostError("the caller that waited for the turn has gone")
+            if is_busy and message is not None:
+                was_enqueued = True
+                return Commit([self._enqueued(stored, message)], lambda _: None)
             since, sent = machine.monotonic(), turn.fence
             taken = turn.taken(holder, self._documents.clock.now() + lease_s)
             inbox = (*stored.inbox, message) if message and has_room(stored.inbox, message) else stored.inbox
@@ -256,10 +267,8 @@ class Leases:
 
         return await transact(self._documents, partial(self.header, key), decide)
 
-    async def enqueue(self, key: SessionKey, text: str, *, busy: SessionBusyError | None = None) -> bool:
+    async def enqueue(self, key: SessionKey, text: str) -> bool:
         """Add the message *text* to the inbox if a turn runs; return whether it does. 1 read and 1 write.
-
-        What the error *busy* of :meth:`take` saw is not read again.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
@@ -276,14 +285,18 @@ class Leases:
                 )
             if stored.turn is None or not stored.turn.is_held(stored.read_time):
                 return Done(value=False)
-            require_room(stored.inbox, text)
-            return Commit(
-                [write_inbox(self._layout.session(key), stored, [*stored.inbox, text])], lambda _: True
-            )
+            return Commit([self._enqueued(stored, text)], lambda _: True)
 
-        seen = None if busy is None else busy.seen
-        known = (seen,) if isinstance(seen, StoredSession) else None
-        return await transact(self._documents, partial(self.header, key), decide, known=known)
+        return await transact(self._documents, partial(self.header, key), decide)
+
+    def _enqueued(self, stored: StoredSession, text: str) -> Write:
+        """Return the write that puts the message *text* to the end of the inbox.
+
+        Raises:
+            SessionInboxFullError, InvalidInputError: it does not fit.
+        """
+        require_room(stored.inbox, text)
+        return write_inbox(self._layout.session(stored.key), stored, [*stored.inbox, text])
 
     async def withdraw(self, key: SessionKey, message_id: str) -> bool:
         """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""
@@ -351,7 +364,7 @@ def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
     """Return the error for a session whose *turn* runs."""
     until = turn.until or 0.0
     left_s = max(0.0, until - stored.read_time)
-    error = SessionBusyError(
+    return SessionBusyError(
         # Without the holder, which names a machine and a process: clients get the message.
         f"turn {turn.fence} of the session runs; its lease ends in {left_s:.1f} s unless it is renewed",
         holder=turn.holder,
@@ -359,5 +372,3 @@ def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
         until=until,
         retry_after_s=left_s,
     )
-    error.seen = stored
-    return error

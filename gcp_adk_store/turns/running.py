@@ -7,13 +7,12 @@ import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 from google.adk.agents.run_config import RunConfig
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.adk.runners import Runner
-from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store.codec.turns import WaitingMessage
@@ -29,7 +28,7 @@ from gcp_adk_store.model.session_fields import require_times
 from gcp_adk_store.model.sessions import HistoryConfig
 from gcp_adk_store.sessions.append.queue import IDLE_TURNS
 from gcp_adk_store.sessions.append.turn import TurnLease, enter
-from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
+from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns, OnBusyRun
 
 _SCOPE: Final = "isolation_scope"
 """A field of ADK's events that its older releases do not have."""
@@ -67,9 +66,6 @@ def repairs(events: Sequence[Event], *, error: str) -> list[Event]:
 def _response(call: types.FunctionCall, error: str) -> types.Part:
     response = types.FunctionResponse(id=call.id, name=call.name, response={"error": error})
     return types.Part(function_response=response)
-
-
-OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
 
 
 @checks_kinds
@@ -133,20 +129,17 @@ class Turns(HeldTurns):
         ids: dict[str, Any] = {"app_name": runner.app_name, "user_id": user_id, "session_id": session_id}
         own = _Message(platform_uuid.new_uuid(), new_message, state_delta)
         config = getattr(run_config, "get_session_config", None)
-        text: str | None
-        hold: TurnLease | None
-        if on_busy == "enqueue":
+        text: str | None = None
+        try:
             text = own.text(self._now())
-            hold = await self._begin_or_enqueue(runner, ids, text, lease_s=lease_s, config=config)
-            if hold is None:
-                return
-        else:
-            try:
-                text = own.text(self._now())
-            except InvalidInputError:
-                text = None  # the append of its event says what it cannot be, or stores it
-            options: dict[str, Any] = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
-            hold = await self._begin(runner, ids, text, **options, config=config)
+        except InvalidInputError:
+            if on_busy == "enqueue":
+                raise
+            # The append of its event says what it cannot be, or stores it.
+        options: dict[str, Any] = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
+        hold = await self._begin(runner, ids, text, **options, config=config)
+        if hold is None:
+            return  # the message waits
         answers = self._answers(hold, runner, run_config, own)
         try:
             async with self.kept(hold), aclosing(answers) as events:
@@ -224,7 +217,7 @@ class Turns(HeldTurns):
 
     async def _begin(
         self, runner: Runner, ids: dict[str, Any], text: str | None, **options: Any
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         """Take the turn with the message *text*, and make a session that is missing if the runner does so."""
         try:
             return await self.begin(**ids, text=text, **options)
@@ -234,24 +227,6 @@ class Turns(HeldTurns):
         with suppress(SessionExistsError):  # made meanwhile
             await self._sessions.create_session(**ids)
         return await self.begin(**ids, text=text, **options)
-
-    async def _begin_or_enqueue(
-        self,
-        runner: Runner,
-        ids: dict[str, Any],
-        text: str,
-        *,
-        lease_s: float,
-        config: GetSessionConfig | None,
-    ) -> TurnLease | None:
-        """Return the turn, or ``None`` once the message *text* waits for the one that runs."""
-        while True:  # each round is an end or a begin of a turn of others
-            try:
-                options: dict[str, Any] = {"on_busy": "reject", "wait_s": 0, "lease_s": lease_s}
-                return await self._begin(runner, ids, text, **options, config=config)
-            except SessionBusyError as busy:
-                if await self.enqueue(**ids, text=text, busy=busy):
-                    return None
 
     async def _answers(
         self, hold: TurnLease, runner: Runner, run_config: RunConfig | None, own: "_Message | None" = None

@@ -21,6 +21,7 @@ from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.turns.lease import Leases, keep, logger
 
 OnBusy = Literal["wait", "reject", "interrupt"]
+OnBusyRun = Literal["wait", "reject", "interrupt", "enqueue"]
 
 WAIT_S: Final = 30.0
 LEASE_S: Final = 60.0
@@ -51,6 +52,8 @@ class _Begins:
     """The text of the message that it answers."""
     config: GetSessionConfig | None
     """Which events its first read asks for."""
+    or_enqueues: bool
+    """Whether the message waits for another turn that runs, instead of an error."""
 
 
 @checks_kinds
@@ -140,7 +143,9 @@ class HeldTurns:
     ) -> TurnLease:
         """Take a turn without a block; :meth:`kept` renews and releases it. The rest is as :meth:`hold`."""
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
+        hold = await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s)
+        assert hold is not None  # noqa: S101  # there is no message that could wait instead
+        return hold
 
     @operation
     async def begin(
@@ -150,24 +155,28 @@ class HeldTurns:
         user_id: str,
         session_id: str,
         text: str | None = None,
-        on_busy: OnBusy = "wait",
+        on_busy: OnBusyRun = "wait",
         wait_s: float = WAIT_S,
         lease_s: float = LEASE_S,
         config: GetSessionConfig | None = None,
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         """Take a turn, and store the message *text* in the same write if it fits; ``Turns.run`` calls it.
 
         The first read of the session in the turn, with *config*, happens beside this write if this process
-        had the last turn. Otherwise it happens before it, and the write requires what it found.
+        had the last turn. Otherwise it happens before it, and the write requires what it found. ``None`` is
+        returned if the message waits for another turn, with ``enqueue``.
 
         Raises:
             RedactorError: a redactor failed; nothing was written.
+            SessionInboxFullError, InvalidInputError: the message cannot wait; nothing was written.
             SessionBusyError, SessionMissingError, OutcomeUnknownError: as :meth:`hold`.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         message = None if text is None else await self._as_stored(text)
-        begins = _Begins(message, read_of(config, self._sessions.history))
-        return await self._take(key, on_busy=on_busy, wait_s=wait_s, lease_s=lease_s, begins=begins)
+        or_enqueues = on_busy == "enqueue"
+        begins = _Begins(message, read_of(config, self._sessions.history), or_enqueues)
+        how: OnBusy = "reject" if on_busy == "enqueue" else on_busy
+        return await self._take(key, on_busy=how, wait_s=wait_s, lease_s=lease_s, begins=begins)
 
     @asynccontextmanager
     async def kept(self, hold: TurnLease) -> AsyncIterator[None]:
@@ -228,12 +237,10 @@ class HeldTurns:
         user_id: str,
         session_id: str,
         text: str,
-        busy: SessionBusyError | None = None,
     ) -> bool:
-        """Let the message *text* wait for the turn that runs; return whether one does. 1 read and 1 write.
+        """Let a message, as the JSON *text*, wait for the turn that runs; return whether one does.
 
-        :meth:`Turns.run` calls it with the JSON of a message, and with the error *busy* that named the turn:
-        then 1 write, unless the session changed since.
+        1 read and 1 write. :meth:`Turns.run` takes the turn instead if none runs.
 
         Raises:
             SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
@@ -243,7 +250,7 @@ class HeldTurns:
         """
         text = await self._as_stored(text)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        return await self._leases.enqueue(key, text, busy=busy)
+        return await self._leases.enqueue(key, text)
 
     async def _as_stored(self, text: str) -> str:
         """Return the message *text* as the redactors leave it."""
@@ -293,7 +300,7 @@ class HeldTurns:
         wait_s: float,
         lease_s: float,
         begins: "_Begins | None" = None,
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         if on_busy not in get_args(OnBusy):
             raise InvalidInputError(f"on_busy is {on_busy!r:.40}; it must be one of {get_args(OnBusy)}")
         require_times(wait_s=wait_s, lease_s=lease_s)
@@ -324,17 +331,18 @@ class HeldTurns:
         by_force_from: int | None,
         seen: StoredSession | None,
         begins: "_Begins | None",
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         """Take the turn if it is free; a caller that is cancelled meanwhile leaves it free."""
         is_wanted = True
 
-        async def take(seen: StoredSession | None) -> TurnLease:
+        async def take(seen: StoredSession | None) -> TurnLease | None:
             return await self._leases.take(
                 key,
                 lease_s=lease_s,
                 by_force_from=by_force_from,
                 seen=seen,
                 message=None if begins is None else begins.message,
+                or_enqueue=begins is not None and begins.or_enqueues,
                 is_wanted=lambda: is_wanted,
             )
 
@@ -351,10 +359,10 @@ class HeldTurns:
     async def _take_and_read(
         self,
         key: SessionKey,
-        take: Callable[[StoredSession | None], Awaitable[TurnLease]],
+        take: Callable[[StoredSession | None], Awaitable[TurnLease | None]],
         seen: StoredSession | None,
         config: GetSessionConfig | None,
-    ) -> TurnLease:
+    ) -> TurnLease | None:
         """Take the turn and read the session, at once if the read is not what the turn requires."""
         find = self._sessions._reader.find  # noqa: SLF001
         if seen is None and not self._leases.remembers(key):
@@ -372,7 +380,7 @@ class HeldTurns:
                 await asyncio.wait([reading])
             # An error of it is that of the turn's first read, which reads again.
             found = None if reading.exception() is not None else reading.result()
-        if found is not None:
+        if hold is not None and found is not None:
             hold.first_read = FirstRead(config, found)
         return hold
 
@@ -390,9 +398,10 @@ class HeldTurns:
         finally:
             hold.has_ended = True
 
-    async def _give_back(self, taking: "asyncio.Task[TurnLease]") -> None:
+    async def _give_back(self, taking: "asyncio.Task[TurnLease | None]") -> None:
         with suppress(StoreError):
-            await self._end(await taking)
+            if (hold := await taking) is not None:
+                await self._end(hold)
 
     def _see_to(self, work: Any) -> "asyncio.Task[None]":
         """Start *work*, which ends also if nobody awaits it."""

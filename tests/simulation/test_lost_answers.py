@@ -35,7 +35,7 @@ from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
-from gcp_adk_store.turns.running import OnBusyRun
+from gcp_adk_store.turns.service import OnBusyRun
 from tests.simulation.raw import documents_below
 from tests.simulation.test_memories import KEY as MEMORIES_OF
 from tests.simulation.test_memories import said as spoken
