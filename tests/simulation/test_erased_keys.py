@@ -86,8 +86,8 @@ def check_user(journal: Journal, user: str, stored: list[str]) -> None:
 async def names_of_erased(service: Service, journal: Journal, store: Store) -> list[str]:
     """Return the names of the erased user's sessions, after one more erasure if a write came too late.
 
-    A commit that arrives after the erasure, under the key that the erasure destroyed, makes a session that nobody
-    can read (docs/encryption.md). Nothing older than the erasure is left, and a second erasure removes it.
+    A commit that arrives after the erasure, under the key that it destroyed, makes a session that nobody can
+    read (docs/encryption.md). Nothing older than the erasure is left, and a second erasure removes it.
     """
     try:
         return await names_of(store, "erased")
