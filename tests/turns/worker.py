@@ -99,9 +99,10 @@ class Sender:
         else:
             self._tell(said=said, became="answered" if count else "waits", wait_s=first_s)
 
-    async def _taken(self, **options: Any) -> TurnLease:
+    async def _taken(self, **options: Any) -> TurnLease | None:
         self._hold = hold = await self._begin(**options)
-        self._tell(fence=hold.fence, taken_at=time.monotonic())
+        if hold is not None:
+            self._tell(fence=hold.fence, taken_at=time.monotonic())
         return hold
 
     def _loss(self) -> dict[str, Any]:
