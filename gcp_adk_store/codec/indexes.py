@@ -42,6 +42,7 @@ UNINDEXED_FIELDS: Final = {
         "chain_end",
         "digests",
         "running_max",
+        "window",
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),

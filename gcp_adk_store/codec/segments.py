@@ -4,7 +4,7 @@ Titles, labels and texts are content: no other module names their fields, except
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
@@ -95,13 +95,29 @@ def _joined(name: str, value: str) -> str:
     return f"{name}={value}"  # names have no "="
 
 
+_WINDOW_BYTES: Final = 64 * 1024
+"""The largest window that a segment keeps; without one, a read takes more segments."""
+
+_LARGEST_BODY: Final = 512 * 1024
+"""The largest body with a window beside it, both far below the 1 MiB of a document."""
+
+
+def pack_window(texts: Sequence[str]) -> bytes:
+    """Return what a segment keeps of the events before it; empty if that is over 64 KiB."""
+    packed = pack_segment(texts)
+    return packed if len(packed) <= _WINDOW_BYTES else b""
+
+
 def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
     """Return the write of a new segment."""
+    body = pack_segment(segment.texts)
+    has_window = segment.window and len(body) <= _LARGEST_BODY
     return Write(
         path=path,
         fields={
             "format": FORMAT,
-            "body": pack_segment(segment.texts),
+            "body": body,
+            **({"window": segment.window} if has_window else {}),
             "count": len(segment.texts),
             "running_max": segment.running_max,
             "chain_begin": segment.chain_begin,
@@ -114,8 +130,8 @@ def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write
     )
 
 
-def sealed_tail(stored: StoredSession) -> Segment:
-    """Return the segment that the tail of *stored* becomes."""
+def sealed_tail(stored: StoredSession, window: bytes) -> Segment:
+    """Return the segment that the tail of *stored* becomes, with the *window* of the events before it."""
     timestamps = [event_timestamp(text) for text in stored.tail]
     if stored.sealed_max is not None:
         timestamps.append(stored.sealed_max)
@@ -126,9 +142,15 @@ def sealed_tail(stored: StoredSession) -> Segment:
         chain_end=stored.chain,
         initial=None if stored.live else stored.initial,
         digests=stored.digests,
+        window=window,
     )
 
 
 def rewritten(path: str, segment: Segment, *, must: str) -> Write:
     """Return the write that puts markers into a segment, which has so many events as before."""
     return update(path, {"body": pack_segment(segment.texts)}, must=must)
+
+
+def without_window(path: str, *, must: str) -> Write:
+    """Return the write that removes the window of a segment; a read takes more segments then."""
+    return update(path, {}, must=must, without=["window"])

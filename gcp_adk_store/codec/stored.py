@@ -140,6 +140,7 @@ class _Segment(_Body):
     chain_begin: Head
     chain_end: Head
     digests: bytes | None = None
+    window: bytes = b""
 
     @property
     def each_digest(self) -> list[bytes] | None:
@@ -331,6 +332,7 @@ def read_segment(document: Document) -> Segment:
         chain_end=fields.chain_end,
         initial=_initial(document),
         digests=fields.each_digest,
+        window=fields.window,
     )
 
 

@@ -39,7 +39,12 @@ CONTENT: Final[Mapping[str, Mapping[str, Form]]] = {
         "title": Form.WHOLE,
         "inbox": Form.ITEMS,
     },
-    "segments": {"body": Form.WHOLE, "initial": Form.VALUES, "initial_payload": Form.WHOLE},
+    "segments": {
+        "body": Form.WHOLE,
+        "initial": Form.VALUES,
+        "initial_payload": Form.WHOLE,
+        "window": Form.WHOLE,
+    },
     "chunks": {"body": Form.WHOLE},
     "memories": {"tail": Form.UNION, "fresh": Form.UNION},
     "shards": {"body": Form.WHOLE},
@@ -140,7 +145,7 @@ class Places:
         return Place(forms, self.scope(path), collection in OF_ONE_LIFE) if forms else None
 
 
-_OF_BYTES: Final = frozenset({"body", "fresh"})
+_OF_BYTES: Final = frozenset({"body", "fresh", "window"})
 """Fields whose content is bytes also where it is not encrypted."""
 
 _NOT_FOR_HERE: Final = Foreign("ciphertext that was changed or made for another place")

@@ -228,6 +228,8 @@ class Segment:
     digests: Sequence[bytes] | None = None
     """:func:`~gcp_adk_store.model.history.digests_of` the events, as they were when they were
     appended; ``None`` for those of *texts*."""
+    window: bytes = b""
+    """What a read since the newest summary keeps of the events before these, packed; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 import grpc
 from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
@@ -92,6 +93,37 @@ async def sealed_session(connect: Connect) -> None:
     service = connect(limits=SessionLimits(seal_tail_bytes=500))
     held = await service.create_session(**WHO)
     for made in LONG:
+        await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+def turns_with_summaries() -> list[Event]:
+    """Return 16 turns of an event each, with two summaries, of which the second contains the first."""
+    made = []
+    for number in range(16):
+        turn = event(0)
+        turn.id, turn.invocation_id = f"turn-{number}", f"invocation-{number}"
+        turn.timestamp = MADE_AT + number
+        made.append(turn)
+        if number in (4, 12):
+            covers = EventCompaction(
+                start_timestamp=MADE_AT,
+                end_timestamp=turn.timestamp,
+                compacted_content=types.Content(role="model", parts=[types.Part(text=f"{number} greetings")]),
+            )
+            summary = event(1)
+            summary.id, summary.invocation_id = f"summary-{number}", f"summary-{number}"
+            summary.timestamp, summary.actions = turn.timestamp + 0.5, EventActions(compaction=covers)
+            made.append(summary)
+    return made
+
+
+async def windowed_session(connect: Connect) -> None:
+    """Make a session whose last segment keeps what a read since the newest summary has of those before."""
+    service = connect(limits=SessionLimits(seal_tail_bytes=1500), history="since_compaction")
+    held = await service.create_session(**WHO)
+    for made in turns_with_summaries():
+        await service.get_session(**WHO)
         await service.append_event(held, made.model_copy(deep=True))
     await service.close()
 

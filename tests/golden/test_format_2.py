@@ -31,6 +31,7 @@ SCENARIOS = {
         scenarios.restored_session,
         scenarios.restore_note,
         scenarios.forked_session,
+        scenarios.windowed_session,
     )
 }
 
@@ -137,6 +138,15 @@ class TestReading:
         assert info is not None
         assert (LONG[:5], {"n": 4}) == (found.events, found.state)
         assert SessionOrigin(app_name="shop", user_id="u/1", session_id="__s__", position=5) == info.origin
+
+    async def test_what_the_newest_segment_keeps(self, connect: Connect, project: str) -> None:
+        """A read since the newest summary takes it for the segments before, of which it names no event."""
+        put_documents(project, read_golden("windowed_session", number=2))
+        found = await connect(history="since_compaction").get_session(**WHO)
+
+        assert found is not None
+        turns = [f"turn-{number}" for number in range(5, 16)]
+        assert [event.id for event in found.events] == [*turns[:8], "summary-12", *turns[8:]]
 
     async def test_an_interrupted_restore_is_finished(self, connect: Connect, project: str) -> None:
         """By the next one: neither its note nor what it cut off is left."""

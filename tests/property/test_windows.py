@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -20,7 +21,8 @@ from google.genai import types
 
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.model.sessions import Marker
-from gcp_adk_store.sessions.read.window import KnownWindow, KnownWindows, window
+from gcp_adk_store.sessions.read.known_windows import KnownWindow, KnownWindows
+from gcp_adk_store.sessions.read.window import essential, window
 from tests.support.lengths import at_length
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
@@ -83,6 +85,7 @@ class Talk:
         self.calls = self.count = 0
         self.resumes = self.rewinds = False
         self.windows = KnownWindows(1_000_000)
+        self.sealed: KnownWindow | None = None
         agents: list[BaseAgent] = [
             LlmAgent(name="sales", model="none"),
             LlmAgent(name="support", model="none", disallow_transfer_to_parent=True),
@@ -214,17 +217,30 @@ class Talk:
                 self.answer(author, invocation, each, "delegate", **fields)
 
     def read(self) -> list[Event]:
-        """Return the events that a read returns, and remember them for the next one."""
+        """Return the events that a read returns, and remember them for the next one.
+
+        One in four reads is the first of its process, which knows what the newest segment keeps.
+        """
         marker = Marker(epoch="e", revision=len(self.events), update_time="", chain=b"")
-        known = self.windows.of(marker)
+        known = self.sealed if self.random.random() < 1 / 4 else self.windows.of(marker)
         events = self.events
         if known is not None:
             events = [*(events[int(each)] for each in known.texts), *events[known.marker.revision :]]
             if known.lacks_some(stored(events)):
                 events = self.events
         kept = [events[place] for place in window(stored(events))]
+        needed = {self.events[place].id for place in essential(stored(self.events))}
+        assert needed <= {event.id for event in kept}
         self.windows.put(marker, [event.id[1:] for event in kept])
+        if self.random.random() < 1 / 3:
+            self.seal(marker, kept)
         return kept
+
+    def seal(self, marker: Marker, kept: Sequence[Event]) -> None:
+        """Keep what is before a tail that was read, in the segment that the tail becomes."""
+        begin = self.random.randrange(max(0, len(self.events) - 30), len(self.events) + 1)
+        numbers = [event.id[1:] for event in kept if int(event.id[1:]) < begin]
+        self.sealed = KnownWindow(replace(marker, revision=begin), numbers)
 
     def views(self) -> list[View]:
         """Return some agents, with the branch and the scope that each is in."""

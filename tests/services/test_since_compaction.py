@@ -1,6 +1,6 @@
 """Read the events that ADK needs since its summaries: agents on such a store ask their model the same."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +18,20 @@ from google.adk.runners import Runner
 from google.genai import types
 from pydantic import Field
 
-from gcp_adk_store import HistoryConfig, InvalidInputError, Point, SessionLimits, Store
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store import (
+    HistoryChange,
+    HistoryConfig,
+    InvalidInputError,
+    KmsEnvelope,
+    LocalKeyWrapper,
+    Point,
+    SessionLimits,
+    Store,
+    StoredDataError,
+)
+from gcp_adk_store.codec.packing import pack_segment, unpack_segment
+from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
 from tests.services.conftest import APP, SESSION, USER, WHO
 
@@ -185,6 +197,149 @@ async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_pat
 
         assert every == [each.event.id async for each in store.sessions.iter_events(**fork)]
         assert (await store.verify_session(**WHO)).broken is None
+
+
+async def kept(store: Store, documents: Documents | None = None) -> dict[str, bytes]:
+    """Return the windows that segments keep, by the paths of these, oldest first."""
+    storage = store.sessions.storage
+    found = await (documents or storage.documents).query(
+        "", storage.layout.segments_collection, all_descendants=True
+    )
+    windows = {one.path: one.fields["window"] for one in found if "window" in one.fields}
+    paths = sorted(windows, key=lambda path: int(path.rpartition("-")[2]))
+    return {path: window for path in paths if isinstance(window := windows[path], bytes)}
+
+
+async def texts_kept(store: Store) -> str:
+    """Return all that the windows of segments say."""
+    return "\n".join(text for window in (await kept(store)).values() for text in unpack_segment(window))
+
+
+async def put(store: Store, path: str, window: bytes) -> None:
+    """Write another window into a segment."""
+    write = Write(path=path, fields={"window": window}, mask=[("window",)])
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+
+
+@pytest.fixture
+async def since(tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
+    """Open stores of one folder, with a session of 30 turns."""
+    opened: list[Store] = []
+
+    def open_store(**options: Any) -> Store:
+        options = {"history": "since_compaction", **options}
+        opened.append(Store.local(tmp_path / "store", session_limits=SMALL, **options))
+        return opened[-1]
+
+    runner, _ = running(open_store())
+    for number in range(30):
+        await turn(runner, f"question {number}")
+    yield open_store
+    for store in opened:
+        await store.close()
+
+
+async def test_a_new_process_reads_what_the_newest_segment_keeps(since: Callable[..., Store]) -> None:
+    """The segments before it may be gone."""
+    first = since()
+    right = await ids(first)
+    paths = [*await kept(first)]
+    assert len(paths) > 3
+    older = [Delete(path=path) for path in paths[:-1]]
+    await first.sessions.storage.documents.commit(older, repeatable_when_unanswered=True)
+
+    assert right == await ids(since())
+    with pytest.raises(StoredDataError, match="segment"):
+        await ids(since(), HistoryConfig())
+
+
+async def test_a_redaction_leaves_nothing_of_the_event_in_what_segments_keep(
+    since: Callable[..., Store],
+) -> None:
+    """A summary that each later segment keeps, redacted by a process that knows no window."""
+    store = since()
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    old = next(event for event in session.events if event.actions.compaction)
+    assert old.id in await texts_kept(store)
+    await since(history="full").sessions.redact_event(**WHO, event_id=old.id, reason="asked")
+
+    assert old.id not in await texts_kept(store)
+    assert await ids(since()) == await ids(store)
+    assert (await store.verify_session(**WHO)).broken is None
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda texts: [*texts, '{"id":"x","author":"user","timestamp":1.0}'], HistoryChange.ADDED),
+        (lambda texts: texts[1:], HistoryChange.DROPPED),
+    ],
+)
+async def test_a_proof_finds_what_was_changed_in_a_window(
+    since: Callable[..., Store], change: Callable[[list[str]], list[str]], found: HistoryChange
+) -> None:
+    """Events that were never appended, and events that a read would lack."""
+    store = since()
+    newest, window = [*(await kept(store)).items()][-1]
+    await put(store, newest, pack_segment(change(unpack_segment(window))))
+    broken = (await store.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (broken.change, broken.path) == (found, newest)
+
+
+async def test_a_damaged_window_is_named_found_and_removed(since: Callable[..., Store]) -> None:
+    """Then the read takes all segments."""
+    store = since()
+    right = await ids(store)
+    newest = [*await kept(store)][-1]
+    await put(store, newest, b"no window")
+    with pytest.raises(StoredDataError, match=r"window: .* damaged; run: gcp-adk-store fsck --repair"):
+        await ids(since())
+    faults = [fault async for fault in store.sessions.check()]
+
+    assert [("FSCK210", newest)] == [(one.code, one.path) for one in faults]
+    assert faults == await store.sessions.repair(faults)
+    assert right == await ids(since())
+    assert [] == [fault async for fault in store.sessions.check()]
+
+
+async def test_forks_and_points_of_such_a_session_are_read_as_any_other(since: Callable[..., Store]) -> None:
+    """A fork keeps no window, and a restore goes on with those of the segments before the point."""
+    store = since()
+    whole = await ids(store, HistoryConfig())
+    fork = {**WHO, "session_id": "fork"}
+    await store.fork_session(**WHO, to_session_id="fork")
+    assert all("/fork/" not in path for path in await kept(store))
+    forked = await since().sessions.get_session(**fork)
+    assert forked is not None
+    assert [event.id for event in forked.events] == await ids(store)
+    await store.restore_session(**WHO, at=Point.position(len(whole) - 8))
+
+    read = await ids(since())
+    assert read == [one for one in whole if one in {*read}] != whole[: len(whole) - 8]
+    assert read == await ids(store)
+    assert (await store.verify_session(**WHO)).broken is None
+
+
+async def test_a_window_is_encrypted_with_the_rest(tmp_path: Path) -> None:
+    """Nobody reads it without the key, and a new process with it does."""
+    encryption = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
+    open_store = partial(
+        Store.local, tmp_path, session_limits=SMALL, history="since_compaction", encryption=encryption
+    )
+    async with open_store() as store, open_store() as other:
+        runner, _ = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}")
+        windows = (await kept(store, store.sessions.storage.as_stored)).values()
+
+        assert windows
+        for window in windows:
+            with pytest.raises(StoredDataError):
+                unpack_segment(window)
+        assert await ids(other) == await ids(store)
 
 
 async def test_a_choice_that_cannot_be_is_refused(tmp_path: Path) -> None:

@@ -208,12 +208,18 @@ async def summarized(budgets: Budgets) -> None:
     held = await plain.sessions.create_session(**WHO)
     for number in range(60):
         await plain.sessions.append_event(held, event(f"{number} " * 20))
-    await plain.sessions.append_event(held, summary_of(held.events))
-    for number in range(4):
-        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    for _ in range(2):
+        await plain.sessions.append_event(held, summary_of(held.events))
+        for number in range(4):
+            await plain.sessions.append_event(held, event(f"{number} " * 20))
     one = budgets.store(session_limits=SEALED, history="since_compaction")
     await one.measure("get_session since a compaction, unknown", one.store.sessions.get_session, **WHO)
     await one.measure("get_session since a compaction, known", one.store.sessions.get_session, **WHO)
+    for number in range(9):
+        held = await one.does(one.store.sessions.get_session, **WHO)
+        await one.does(one.store.sessions.append_event, held, event(f"{number} " * 20))
+    other = budgets.store(session_limits=SEALED, history="since_compaction")
+    await other.measure("get_session since a compaction, sealed", other.store.sessions.get_session, **WHO)
 
 
 async def turns(budgets: Budgets) -> None:

@@ -711,7 +711,8 @@ DEFECTS: Final = (
     Defect(
         "a turn that may have begun with its message begins with it again",
         "When requests fail", "turns/lease.py",
-        "            if message is not None and attempts.maybe_applied and turn.fence != sent:\n", "            if False:\n",
+        "            if message is not None and attempts.maybe_applied and (was_enqueued or turn.fence != sent):\n",
+        "            if message is not None and attempts.maybe_applied and was_enqueued:\n",
         ("turns", "turns-behind"),
     ),
     Defect(

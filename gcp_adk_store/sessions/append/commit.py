@@ -207,7 +207,8 @@ class SessionRecorder:
             stored = await self.reader.stored(key)
             if stored is None or not stored.tail:
                 return marker
-            writes = self.storage.layout.seal(stored, sealed_tail(stored), now=now)
+            segment = sealed_tail(stored, await self.reader.windows.before_tail(stored))
+            writes = self.storage.layout.seal(stored, segment, now=now)
             written = await commit_once(self.storage.documents, writes)
         except StoreError as exc:
             # The append before it is stored, so it must not fail.

@@ -36,10 +36,13 @@ def with_texts(
 
 
 def chained(segments: Iterable[Segment], head: bytes) -> list[Segment]:
-    """Return *segments* with the heads of a chain that begins with *head*."""
+    """Return *segments* with the heads of a chain that begins with *head*, and without windows.
+
+    A fork stores some events in other words, such as references to its own payloads.
+    """
     found: list[Segment] = []
     for segment in segments:
         end = fold(head, segment.texts)
-        found.append(replace(segment, chain_begin=head, chain_end=end, digests=None))
+        found.append(replace(segment, chain_begin=head, chain_end=end, digests=None, window=b""))
         head = end
     return found

@@ -90,6 +90,7 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK207": Code("a segment ends with a session, or a deletion note names it", Help.PERSON),
     "FSCK208": Code("a part expires if its session does, and never before `parts_expire_at`", Help.REPAIR),
     "FSCK209": Code("a segment that a restore cut off is gone, or a note of a restore names it", Help.PERSON),
+    "FSCK210": Code("`window` of a segment has events of the segments before it alone", Help.REPAIR),
     # Payloads
     "FSCK301": Code("each reference has its payload", Help.BACKUP),
     "FSCK302": Code("a payload has the size that its reference says", Help.BACKUP),

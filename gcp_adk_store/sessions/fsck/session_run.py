@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
-from gcp_adk_store.codec.segments import unpack_initial
+from gcp_adk_store.codec.segments import unpack_initial, without_window
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
@@ -133,6 +133,11 @@ class SessionLook:
             self.faults += found
             if segment is None:
                 continue
+            if says := self.history.wrong_window(segment.window):
+                repair = without_window(document.path, must=document.update_time)
+                self.faults.append(
+                    Fault(code="FSCK210", path=document.path, item="window", says=says, repair=(repair,))
+                )
             begin, end = segment.chain_begin, segment.chain_end
             await self._add(document.path, segment.texts, begin, end, code="FSCK205")
             if number == self._header.numbers[0]:

@@ -44,14 +44,11 @@ from gcp_adk_store.sessions.read.completion import (
     decoded,
     with_warning,
 )
+from gcp_adk_store.sessions.read.known_windows import WindowReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.read.tails import KnownTails
-from gcp_adk_store.sessions.read.window import KnownWindows, window
 
 NOT_FOUND: Final = "session not found"
-
-_LIGHT_WINDOW: Final = 500
-"""Events of which the window is found in a few milliseconds; of more, a thread finds it."""
 
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
@@ -100,7 +97,7 @@ class SessionReader(CompletingReader):
         # a number of redactions. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
         # and Firestore bills 9 reads less.
         self._known_segments = Lru[str, tuple[int, Segment]](cache_bytes, size_of=_size)
-        self._windows = KnownWindows(cache_bytes)
+        self.windows = WindowReader(self, cache_bytes)
         self.tails = KnownTails()
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
@@ -113,7 +110,7 @@ class SessionReader(CompletingReader):
 
         async def choose(stored: StoredSession) -> Chosen | None:
             if isinstance(config, HistoryConfig) and config.history == "since_compaction":
-                events = await self._since_compaction(stored)
+                events = await self.windows.events(stored)
             else:
                 events = await self._events(stored, config)
             return None if events is None else Chosen(stored, events)
@@ -365,30 +362,6 @@ class SessionReader(CompletingReader):
             unread, step = first, step * 2
         return select_events(events, config)
 
-    async def _since_compaction(self, stored: StoredSession) -> list[StoredEvent] | None:
-        """Return the events that ADK needs, without payloads; ``None`` if a segment is gone.
-
-        What this process has left out before is not read again, unless a rewind may bring it back.
-        """
-        known = self._windows.of(stored.marker)
-        while True:
-            count = None if known is None else stored.revision - known.marker.revision
-            newest = await self.newest(stored, at_least=count)
-            if newest is None:
-                return None
-            later = newest if count is None else newest[max(0, len(newest) - count) :]
-            if known is not None and not known.leads_to(stored.marker, later):
-                known = None
-                continue
-            texts = [*([] if known is None else known.texts), *later]
-            events = await decode_events(texts, where=self.place_of(stored, stored.sealed), pauses=Pauses())
-            if known is None or not known.lacks_some(events):
-                break
-            known = None
-        kept = await offload(partial(window, events), light=len(events) <= _LIGHT_WINDOW)
-        self._windows.put(stored.marker, [texts[place] for place in kept])
-        return [events[place] for place in kept]
-
     def place_of(self, stored: StoredSession, number: int) -> str:
         """Return the path of the document that holds a segment; the tail has the number of its later one."""
         if number == stored.sealed:
@@ -432,6 +405,5 @@ def segment_missing(stored: StoredSession) -> StoredDataError:
 def _size(known: tuple[int, Segment]) -> int:
     segment = known[1]
     initial = segment.initial if isinstance(segment.initial, Mapping) else {}
-    return sum(len(text.encode()) for text in segment.texts) + sum(
-        len(repr(item)) for item in initial.items()
-    )
+    texts = sum(len(text.encode()) for text in segment.texts)
+    return texts + len(segment.window) + sum(len(repr(item)) for item in initial.items())

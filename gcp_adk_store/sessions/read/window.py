@@ -7,16 +7,12 @@ else of it looks at such an event, but for those that :func:`window` keeps.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from google.adk.events import Event
 
 from gcp_adk_store.codec.events import WHOLE, StoredEvent
-from gcp_adk_store.kernel.concurrency import Lru
-from gcp_adk_store.model.history import hash_of, link
-from gcp_adk_store.model.sessions import Marker
 
 _OVERLAP: Final = 8
 """Invocations before the newest summary's end that stay, at least. The next summary may begin with some."""
@@ -59,53 +55,14 @@ def window(events: Sequence[StoredEvent]) -> list[int]:
     return _History(events).window()
 
 
-@dataclass(frozen=True, slots=True)
-class KnownWindow:
-    """What :func:`window` kept of a session's events, as of *marker*."""
+def essential(events: Sequence[StoredEvent]) -> list[int]:
+    """Return the places of those of :func:`window` that no summary stands for, or that ADK looks for.
 
-    marker: Marker
-    texts: list[str]
-
-    def leads_to(self, marker: Marker, later: Sequence[str]) -> bool:
-        """Return whether the chain of the session leads over the texts *later* to *marker*.
-
-        A number of events that was damaged, and repaired since, may count some of the window again.
-        """
-        return reduce(link, map(hash_of, later), self.marker.chain) == marker.chain
-
-    def lacks_some(self, events: Sequence[StoredEvent]) -> bool:
-        """Return whether what was left out is needed again; *events* are its own, and later ones.
-
-        A later event may be a rewind, or go on with an invocation before the last one.
-        """
-        count = len(self.texts)
-        if count == self.marker.revision:
-            return False
-        old = {one.event.invocation_id for one in events[:count]}
-        old -= {one.event.invocation_id for one in events[count - 1 : count]}
-        return any(_rewinds(one.event) or one.event.invocation_id in old for one in events[count:])
-
-
-class KnownWindows:
-    """The newest windows that this process has read, by the epochs of their sessions."""
-
-    def __init__(self, capacity_bytes: int) -> None:
-        """Know no window; remember *capacity_bytes* of texts."""
-        self._known = Lru[str, KnownWindow](
-            capacity_bytes, size_of=lambda known: sum(len(text.encode()) for text in known.texts)
-        )
-
-    def of(self, marker: Marker) -> KnownWindow | None:
-        """Return a window as of *marker* or before; ``None`` if none is known that is still right."""
-        known = self._known.get(marker.epoch)
-        if known is None or known.marker.revision > marker.revision:
-            return None
-        same = (known.marker.restores, known.marker.redactions) == (marker.restores, marker.redactions)
-        return known if same else None
-
-    def put(self, marker: Marker, texts: list[str]) -> None:
-        """Remember the window of a session as of *marker*."""
-        self._known.put(marker.epoch, KnownWindow(marker, texts))
+    A read by an earlier window may lack others, which stay only because the next summary may begin with them.
+    """
+    history = _History(events)
+    newest = history.newest()
+    return [place for place in history.window() if place in newest or history.is_apart(place)]
 
 
 class _History:
@@ -122,9 +79,8 @@ class _History:
         if not self._summaries:
             return [*range(len(self._events))]
         begin = self._begin()
-        apart = {place for place in self._live if place < begin and self._stands_alone(place)}
-        apart |= {place for place in self._newest() if place < begin}
-        apart |= {place for place in self._live if place < begin and self._is_open(self._events[place])}
+        apart = {place for place in self._live if place < begin and self.is_apart(place)}
+        apart |= {place for place in self.newest() if place < begin}
         apart |= self._called({*apart, *range(begin, len(self._events))})
         return [*sorted(place for place in apart if place < begin), *range(begin, len(self._events))]
 
@@ -201,8 +157,11 @@ class _History:
                 begin = self._spans[at][0]
         return begin
 
-    def _stands_alone(self, place: int) -> bool:
+    def is_apart(self, place: int) -> bool:
+        """Return whether no summary stands for an event, or its invocation waits for an answer."""
         event = self._events[place]
+        if event.invocation_id in self._open:
+            return True
         if event.actions.compaction is not None:
             return place not in self._contained
         carries = _scope(event) or event.error_code == _ABORTED or event.actions.artifact_delta
@@ -212,7 +171,7 @@ class _History:
         at = bisect_right(begins, event.timestamp) - 1
         return at < 0 or not event.timestamp <= ends[at]
 
-    def _newest(self) -> set[int]:
+    def newest(self) -> set[int]:
         """Return the places of the newest events of each author on each branch, and of what they carry."""
         found: dict[tuple[str, str | None, str], int] = {}
         for place in self._live:
@@ -239,9 +198,6 @@ class _History:
                 found.add(event.invocation_id)
         return found
 
-    def _is_open(self, event: Event) -> bool:
-        return event.invocation_id in self._open
-
     def _called(self, kept: set[int]) -> set[int]:
         """Return the places of the calls that *kept* need, and of all responses to these."""
         calls: dict[str, set[int]] = {}
@@ -262,7 +218,8 @@ class _History:
         return found
 
 
-def _rewinds(event: Event) -> str | None:
+def rewinds(event: Event) -> str | None:
+    """Return the id of the first invocation that *event* takes back; ``None`` for any other event."""
     return event.actions.rewind_before_invocation_id or None
 
 
@@ -275,7 +232,7 @@ def _rewound(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     place = len(events) - 1
     while place >= 0:
-        if name := _rewinds(events[place]):
+        if name := rewinds(events[place]):
             begin = min(first.get(name, place), place)
             found.append((begin, place))
             place = begin

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
@@ -10,7 +11,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.events import StoredEvent, decode_event, references
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_of, removed_refs
-from gcp_adk_store.codec.segments import rewritten
+from gcp_adk_store.codec.segments import rewritten, without_window
 from gcp_adk_store.codec.stored import read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
@@ -42,6 +43,9 @@ from gcp_adk_store.sessions.restore.format import read_restores, restores_collec
 from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_restored
 from gcp_adk_store.settings import SessionLimits
 
+_WINDOWS_AT_ONCE: Final = 200
+"""Segments with their windows that are read at once: 30 MiB at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
@@ -63,6 +67,8 @@ class _Planned:
     writes: Sequence[Write]
     payloads: Sequence[StoredPayload]
     """Payloads that nothing refers to after it, as they are now."""
+    windows: Sequence[str] = ()
+    """Paths of segments whose windows go before the event does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +126,25 @@ class Redactor:
             if dry_run or seen.has_landed or not done.writes:
                 return Done(done)
             # A second run is refused, because the update time moves, and recognised by the audit.
-            return Commit(done.writes, lambda _: done)
+            return Commit(partial(self._writes, done), lambda _: done)
 
         done = await transact(self._storage.documents, look, decide)
         if dry_run:
             return replace(done.redaction, is_dry_run=True, audit_id="")
         await self._clean_up(key, done)
         return done.redaction
+
+    async def _writes(self, planned: _Planned) -> Sequence[Write]:
+        """Return the writes of a redaction, after the windows of later segments are removed.
+
+        A seal that keeps another one meanwhile changes the session, so that the redaction is decided again.
+        """
+        documents = self._storage.documents
+        for start in range(0, len(planned.windows), _WINDOWS_AT_ONCE):
+            found = await documents.get(planned.windows[start : start + _WINDOWS_AT_ONCE])
+            there = [one for one in found if one is not None and "window" in one.fields]
+            await documents.commit_all([without_window(one.path, must=one.update_time) for one in there])
+        return planned.writes
 
     async def _read(self, key: SessionKey) -> tuple[StoredSession, str | None, list[Document]] | None:
         layout = self._storage.layout
@@ -251,7 +269,24 @@ class Redactor:
         )
         segments = await self._segments(seen, markers)
         shared = shared_writes(self._storage.layout, stored.key, scopes, seen.shared)
-        return _Planned(redaction=redaction, writes=[header, *segments, *shared], payloads=payloads)
+        windows = self._windows(seen, min(new))
+        return _Planned(
+            redaction=redaction, writes=[header, *segments, *shared], payloads=payloads, windows=windows
+        )
+
+    def _windows(self, seen: _Seen, first: int) -> list[str]:
+        """Return the paths of the segments with windows after the event number *first*.
+
+        They may have the event, or lack others that a read needs without it, such as a call that it answered.
+        """
+        layout, stored = self._storage.layout, seen.stored
+        paths, start = layout.segments(stored.key, stored.epoch, stored.live), 0
+        found = []
+        for path, segment in zip(paths, seen.past.segments, strict=True):
+            if segment.window and start > first:
+                found.append(path)
+            start += len(segment.texts)
+        return found
 
     async def _segments(self, seen: _Seen, markers: Mapping[int, str]) -> list[Write]:
         """Return the writes of the segments that hold some of the events of *markers*."""

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
@@ -14,6 +15,7 @@ from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.fsck.history import History, Run
+from gcp_adk_store.sessions.read.known_windows import left_out
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.verify.decide import (
     Anchor,
@@ -87,6 +89,8 @@ class _Verification:
         self._history = History(stored.epoch)
         self._runs: list[tuple[Run, int]] = []
         """Runs, each with the number of its first event."""
+        self._newest_window = (0, b"")
+        """The number of the newest segment's run, and its window, packed."""
 
     async def proof(self) -> HistoryProof:
         broken = await self._segments()
@@ -102,6 +106,7 @@ class _Verification:
             broken = (
                 self._judged()
                 or self._unexplained()
+                or await offload(self._left_out, light=False)
                 or self._differs_from_known(heads)
                 or self._moved()
                 or self._unfit(unfit, anchored)
@@ -134,6 +139,9 @@ class _Verification:
                     segment: Segment = await offload(partial(read_segment, document), light=False)
                 except StoredDataError as exc:
                     return self._unreadable(path, str(exc))
+                if says := self._history.wrong_window(segment.window):
+                    return replace(self._unreadable(path, f"its window {says}"), change=HistoryChange.ADDED)
+                self._newest_window = len(self._runs), segment.window
                 begin, end = segment.chain_begin, segment.chain_end
                 run = Run(path, segment.texts, [], begin, end, "segment", digests=segment.digests)
                 await self._add(run)
@@ -156,6 +164,22 @@ class _Verification:
             says = f"{stored.revision} events were appended, and {self._history.events} are there"
             return _break(run, first, says)
         return None
+
+    def _left_out(self) -> HistoryBreak | None:
+        """Return a break if a read by the newest window lacks events."""
+        newest, kept = self._newest_window
+        if not kept:
+            return None
+        before = [text for run, _ in self._runs[:newest] for text in run.texts]
+        later = [text for run, _ in self._runs[newest:] for text in run.texts]
+        try:
+            count = left_out(unpack_segment(kept), before, later)
+        except StoredDataError:
+            return None  # an event is damaged, which a read reports
+        if not count:
+            return None
+        says = f"its window lacks {count} events that a read since the newest summary returns"
+        return replace(self._unreadable(self._runs[newest][0].path, says), change=HistoryChange.DROPPED)
 
     def _unexplained(self) -> HistoryBreak | None:
         """Return the first marker that is not that of a redaction in the chain."""

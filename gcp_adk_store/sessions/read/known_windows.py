@@ -1,0 +1,195 @@
+"""Read the window of a session: from what this process knows, or from what a segment keeps.
+
+A process that reads windows knows what the newest one has. When it seals the tail, the new segment keeps what
+the window has of the events before it. So the first read of another process takes this segment and the tail.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Final, Protocol
+
+from gcp_adk_store.codec.events import StoredEvent, decode_event
+from gcp_adk_store.codec.packing import unpack_segment
+from gcp_adk_store.codec.segments import pack_window
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
+from gcp_adk_store.model.history import hash_of, link
+from gcp_adk_store.model.sessions import Marker, Segment, StoredSession
+from gcp_adk_store.sessions.read.completion import decode_events
+from gcp_adk_store.sessions.read.window import essential, rewinds, window
+
+_LIGHT_WINDOW: Final = 500
+"""Events of which the window is found in a few milliseconds; of more, a thread finds it."""
+
+_FEW_SEGMENTS: Final = 4
+"""So many are read at once; of more, the newest alone, which tells whether the others are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownWindow:
+    """What :func:`window` kept of a session's events, as of *marker*."""
+
+    marker: Marker
+    texts: list[str]
+
+    def leads_to(self, marker: Marker, later: Sequence[str]) -> bool:
+        """Return whether the chain of the session leads over the texts *later* to *marker*.
+
+        A number of events that was damaged, and repaired since, may count some of the window again.
+        """
+        return reduce(link, map(hash_of, later), self.marker.chain) == marker.chain
+
+    def lacks_some(self, events: Sequence[StoredEvent]) -> bool:
+        """Return whether what was left out is needed again; *events* are its own, and later ones.
+
+        A later event may be a rewind, or go on with an invocation before the last one.
+        """
+        count = len(self.texts)
+        if count == self.marker.revision:
+            return False
+        old = {one.event.invocation_id for one in events[:count]}
+        old -= {one.event.invocation_id for one in events[count - 1 : count]}
+        return any(rewinds(one.event) or one.event.invocation_id in old for one in events[count:])
+
+    def before(self, stored: StoredSession) -> list[str] | None:
+        """Return what it keeps of the events before the tail of *stored*.
+
+        ``None`` if it is older than the tail, if it does not lead to *stored*, or if nothing is left out.
+        """
+        begin = stored.revision - len(stored.tail)
+        if self.marker.revision < begin or not self.leads_to(stored.marker, self.after(stored)):
+            return None
+        texts, own = [*self.texts], {*stored.tail}
+        while texts and texts[-1] in own:
+            texts.pop()
+        return texts if len(texts) < begin else None
+
+    def after(self, stored: StoredSession) -> Sequence[str]:
+        """Return the events of the tail of *stored* that were appended after it."""
+        return stored.tail[self.marker.revision - (stored.revision - len(stored.tail)) :]
+
+
+def left_out(kept: Sequence[str], before: Sequence[str], later: Sequence[str]) -> int:
+    """Return how many events a read lacks that takes *kept* for the events *before* the *later* ones.
+
+    Raises:
+        StoredDataError: an event is damaged.
+    """
+    texts, every = [*kept, *later], [*before, *later]
+    known = KnownWindow(Marker(epoch="", revision=len(before), update_time="", chain=b""), [*kept])
+    events = [decode_event(text) for text in texts]
+    if known.lacks_some(events):
+        return 0  # the read takes all
+    read = {texts[place] for place in window(events)}
+    return sum(every[place] not in read for place in essential([decode_event(text) for text in every]))
+
+
+class KnownWindows:
+    """The newest windows that this process has read, by the epochs of their sessions."""
+
+    def __init__(self, capacity_bytes: int) -> None:
+        """Know no window; remember *capacity_bytes* of texts."""
+        self._known = Lru[str, KnownWindow](
+            capacity_bytes, size_of=lambda known: sum(len(text.encode()) for text in known.texts)
+        )
+
+    def of(self, marker: Marker) -> KnownWindow | None:
+        """Return a window as of *marker* or before; ``None`` if none is known that is still right."""
+        known = self._known.get(marker.epoch)
+        if known is None or known.marker.revision > marker.revision:
+            return None
+        same = (known.marker.restores, known.marker.redactions) == (marker.restores, marker.redactions)
+        return known if same else None
+
+    def put(self, marker: Marker, texts: list[str]) -> None:
+        """Remember the window of a session as of *marker*."""
+        self._known.put(marker.epoch, KnownWindow(marker, texts))
+
+
+class Segments(Protocol):
+    """What reads the segments of sessions: the :class:`~gcp_adk_store.sessions.read.reader.SessionReader`."""
+
+    async def newest(self, stored: StoredSession, *, at_least: int | None) -> Sequence[str] | None:
+        """Return the newest events as texts."""
+        ...
+
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
+        """Return segments by number."""
+        ...
+
+    def place_of(self, stored: StoredSession, number: int) -> str:
+        """Return the path of a segment."""
+        ...
+
+
+class WindowReader:
+    """Reads windows of sessions, and remembers the newest of each session."""
+
+    def __init__(self, reader: Segments, capacity_bytes: int) -> None:
+        """Read with *reader*; remember *capacity_bytes* of texts."""
+        self._reader = reader
+        self._known = KnownWindows(capacity_bytes)
+
+    async def events(self, stored: StoredSession) -> list[StoredEvent] | None:
+        """Return the events that ADK needs, without payloads; ``None`` if a segment is gone.
+
+        What a window has left out before is not read again, unless a later event may need it.
+
+        Raises:
+            StoredDataError: a segment, an event or a window is damaged.
+        """
+        known = self._known.of(stored.marker) or await self._sealed(stored)
+        while True:
+            count = None if known is None else stored.revision - known.marker.revision
+            newest = await self._reader.newest(stored, at_least=count)
+            if newest is None:
+                return None
+            later = newest if count is None else newest[max(0, len(newest) - count) :]
+            if known is not None and not known.leads_to(stored.marker, later):
+                known = None
+                continue
+            texts = [*([] if known is None else known.texts), *later]
+            where = self._reader.place_of(stored, stored.sealed)
+            events = await decode_events(texts, where=where, pauses=Pauses())
+            if known is None or not known.lacks_some(events):
+                break
+            known = None
+        kept = await offload(partial(window, events), light=len(events) <= _LIGHT_WINDOW)
+        self._known.put(stored.marker, [texts[place] for place in kept])
+        return [events[place] for place in kept]
+
+    async def before_tail(self, stored: StoredSession) -> bytes:
+        """Return what the window has of the events before the tail, packed; empty if that is not known.
+
+        The tail belongs to the window from then on, so that the next one is known, too.
+        """
+        known = self._known.of(stored.marker)
+        texts = None if known is None else known.before(stored)
+        if known is None or texts is None:
+            return b""
+        now = [*known.texts, *known.after(stored)]
+        where = self._reader.place_of(stored, stored.sealed)
+        if not known.lacks_some(await decode_events(now, where=where, pauses=Pauses())):
+            self._known.put(stored.marker, now)
+        return await offload(partial(pack_window, texts), light=False)
+
+    async def _sealed(self, stored: StoredSession) -> KnownWindow | None:
+        """Return the window that the newest segment keeps, if any."""
+        live = stored.live
+        numbers = live if len(live) <= _FEW_SEGMENTS else live[-1:]
+        segments = await self._reader.segments(stored, numbers)
+        if not segments or not segments[-1].window:
+            return None
+        newest = segments[-1]
+        revision = stored.revision - len(stored.tail) - len(newest.texts)
+        begin = replace(stored.marker, revision=revision, chain=newest.chain_begin)
+        return KnownWindow(begin, await self._unpacked(stored, live[-1], newest.window))
+
+    async def _unpacked(self, stored: StoredSession, number: int, packed: bytes) -> list[str]:
+        try:
+            return await offload(partial(unpack_segment, packed), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(
+                f"{self._reader.place_of(stored, number)}: window: {exc}; run: gcp-adk-store fsck --repair"
+            ) from exc
