@@ -12,12 +12,13 @@ The documents of apps and users are missing; ``state`` is JSON text, or a map of
 
 import json
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
 from google.adk.events import Event
+from google.adk.sessions import BaseSessionService
 from pydantic import ValidationError
 
 from gcp_adk_store.cloud.firestore.clients import new_client
@@ -31,7 +32,8 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_services import FIRESTORE, AdkService
 from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
+from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record
+from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.settings import SessionLimits
 
 SESSIONS_PER_PAGE: Final = 100
@@ -41,20 +43,17 @@ EVENTS_PER_PAGE: Final = 100
 _DELETING: Final = "DELETING"
 
 
-class AdkFirestore:
+class AdkFirestore(AdkService):
     """The sessions of ADK's Firestore service below one root collection."""
 
-    traits: Final[Traits] = FIRESTORE
-    """What it keeps."""
-
-    def __init__(self, documents: Documents, *, root: str | None = None, writer: AdkService | None) -> None:
-        """Prepare; *writer* is ADK's service on the same database, and :meth:`close` closes both.
+    def __init__(self, documents: Documents, service: BaseSessionService, *, root: str | None = None) -> None:
+        """Prepare; *service* is ADK's on the same database, and writes. :meth:`close` closes *documents*.
 
         *root* is by default that of the environment, as for ADK.
         """
+        super().__init__(service, closes=False, traits=FIRESTORE)
         self._documents = documents
         self._root = root or os.environ.get("ADK_FIRESTORE_ROOT_COLLECTION") or "adk-session"
-        self._writer = writer
 
     @classmethod
     def connect(cls, *, project: str | None, database: str, root: str | None) -> Self:
@@ -63,30 +62,22 @@ class AdkFirestore:
             FirestoreSessionService,
         )
 
-        documents = open_documents(
-            project=project,
-            database=database,
-            credentials=None,
-            client=None,
-            interceptors=(),
-            limits=SessionLimits(),
-        )
         client = new_client(project=project, database=database)
         service = FirestoreSessionService(client=client, root_collection=root)
-        return cls(documents, root=root, writer=AdkService(service, closes=False, traits=FIRESTORE))
+        return cls(firestore_documents(project=project, database=database), service, root=root)
 
     async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions, without their state."""
         parent = self._path(app) if user is None else self._path(app, "users", user)
-        after: tuple[float, str] | None = None
-        while True:
-            documents = await self._documents.query(
-                parent,
-                "sessions",
-                fields=("userId", "id", "status", "updateTime"),
-                all_descendants=user is None,
-                page=Page(field=None, descending=False, limit=SESSIONS_PER_PAGE, after=after),
-            )
+        found = pages(
+            self._documents,
+            "sessions",
+            parent=parent,
+            all_descendants=user is None,
+            fields=("userId", "id", "status", "updateTime"),
+            limit=SESSIONS_PER_PAGE,
+        )
+        async for documents, _ in found:
             for document in documents:
                 names = document.path.split("/")
                 if names[-1] != SHARED_STATE_SESSION:
@@ -96,9 +87,6 @@ class AdkFirestore:
                         stamp=document.update_time,
                         last_update_time=_seconds(document.fields.get("updateTime")) or 0.0,
                     )
-            if len(documents) < SESSIONS_PER_PAGE:
-                return
-            after = (0.0, documents[-1].path)
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
@@ -119,36 +107,9 @@ class AdkFirestore:
         app, user = await self._documents.get(self._shared_paths(key.owner))
         return ScopedState(app=_shared(app)[0], user=_shared(user)[0])
 
-    async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
-        """As the port, by ADK's service."""
-        return await self._required_writer().write(record, events)
-
-    async def replace(self, record: Record, events: AsyncIterable[Event]) -> int:
-        """As the port, by ADK's service: in two steps."""
-        return await self._required_writer().replace(record, events)
-
-    async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
-        """As the port, by ADK's service."""
-        return await self._required_writer().append(key, events)
-
-    async def remove(self, key: SessionKey) -> None:
-        """As the port, by ADK's service."""
-        await self._required_writer().remove(key)
-
-    async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
-        """As the port, by ADK's service."""
-        await self._required_writer().put_shared(owner, shared)
-
     async def close(self) -> None:
         """As the port."""
         await self._documents.close()
-        if self._writer is not None:
-            await self._writer.close()
-
-    def _required_writer(self) -> AdkService:
-        if self._writer is None:
-            raise InvalidInputError("this store was opened for reading alone; pass writer=")
-        return self._writer
 
     def _record(
         self,
@@ -185,6 +146,18 @@ class AdkFirestore:
 
     def _path(self, *names: str) -> str:
         return "/".join([self._root, *map(name_of, names)])
+
+
+def firestore_documents(*, project: str | None, database: str) -> Documents:
+    """Return the documents of a database, over a connection of their own."""
+    return open_documents(
+        project=project,
+        database=database,
+        credentials=None,
+        client=None,
+        interceptors=(),
+        limits=SessionLimits(),
+    )
 
 
 async def _events(documents: Reads, session: str) -> AsyncIterator[Event]:

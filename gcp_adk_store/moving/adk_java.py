@@ -17,16 +17,15 @@ from google.adk.events import Event
 from google.genai import types
 from pydantic import ValidationError
 
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.moving.adk_firestore import kept, name_of
+from gcp_adk_store.moving.adk_firestore import firestore_documents, kept, name_of
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.records import Listed, Record, Traits
-from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.sessions.read.payloads import pages
 
 EVENTS_PER_PAGE: Final = 100
 SESSIONS_PER_PAGE: Final = 100
@@ -64,28 +63,20 @@ class AdkJava:
     @classmethod
     def connect(cls, *, project: str | None, database: str, root: str | None) -> Self:
         """Return the store of a project and a database, over a connection of its own."""
-        documents = open_documents(
-            project=project,
-            database=database,
-            credentials=None,
-            client=None,
-            interceptors=(),
-            limits=SessionLimits(),
-        )
-        return cls(documents, root=root)
+        return cls(firestore_documents(project=project, database=database), root=root)
 
     async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions, of all apps and users in the database."""
         parent = "" if user is None else f"{self._root}/{name_of(user)}"
-        after: tuple[float, str] | None = None
-        while True:
-            documents = await self._documents.query(
-                parent,
-                "sessions",
-                fields=("appName", "updateTime"),
-                all_descendants=user is None,
-                page=Page(field=None, descending=False, limit=SESSIONS_PER_PAGE, after=after),
-            )
+        found = pages(
+            self._documents,
+            "sessions",
+            parent=parent,
+            all_descendants=user is None,
+            fields=("appName", "updateTime"),
+            limit=SESSIONS_PER_PAGE,
+        )
+        async for documents, _ in found:
             for document in documents:
                 names = document.path.split("/")
                 if names[0] == self._root and len(names) == 4 and document.fields.get("appName") == app:  # noqa: PLR2004  # as in the layout above
@@ -95,9 +86,6 @@ class AdkJava:
                         stamp=document.update_time,
                         last_update_time=_seconds(document.fields.get("updateTime")) or 0.0,
                     )
-            if len(documents) < SESSIONS_PER_PAGE:
-                return
-            after = (0.0, documents[-1].path)
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:

@@ -12,9 +12,9 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
-from gcp_adk_store.moving.canonical import kept_state, spooled
+from gcp_adk_store.moving.canonical import each, kept_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
+from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits, ids_of
 
 _NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
 _VERTEX_IDS: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -87,19 +87,19 @@ class AdkService:
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """As the port, in one call of the service."""
-        session = await self._service.get_session(**_ids(key))
+        session = await self._service.get_session(**ids_of(key))
         yield None if session is None else _record(key, session)
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port, in one call of the service."""
-        session = await self._service.get_session(**_ids(key), config=_NO_EVENTS)
+        session = await self._service.get_session(**ids_of(key), config=_NO_EVENTS)
         return ScopedState() if session is None else _scopes(session)
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port: a session, then its events one by one. A kill leaves those so far."""
         key = record.header.key
         self._require_id(key)
-        ids = _ids(key)
+        ids = ids_of(key)
         if await self._service.get_session(**ids, config=_NO_EVENTS) is not None:
             raise SessionExistsError("another session has this id")
         state = {**record.header.state, **(record.header.initial or {})}
@@ -120,8 +120,8 @@ class AdkService:
         key = record.header.key
         self._require_id(key)
         async with spooled(events) as checked:
-            old = await self._service.get_session(**_ids(key))
-            await self._service.delete_session(**_ids(key))
+            old = await self._service.get_session(**ids_of(key))
+            await self._service.delete_session(**ids_of(key))
             try:
                 return await self.write(record, checked)
             except Exception:
@@ -133,14 +133,14 @@ class AdkService:
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, one by one."""
-        session = await self._service.get_session(**_ids(key))
+        session = await self._service.get_session(**ids_of(key))
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
         return await self._append(session, events)
 
     async def remove(self, key: SessionKey) -> None:
         """As the port."""
-        await self._service.delete_session(**_ids(key))
+        await self._service.delete_session(**ids_of(key))
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
         """As the port: ADK's interface sets such state with a session, which is made and deleted."""
@@ -148,12 +148,12 @@ class AdkService:
             return
         key = SessionKey(app=owner.app, user=owner.user, session=SHARED_STATE_SESSION)
         wanted, _ = kept_state(merge_scopes(ScopedState(app=shared.app, user=shared.user)))
-        left = await self._service.get_session(**_ids(key), config=_NO_EVENTS)
+        left = await self._service.get_session(**ids_of(key), config=_NO_EVENTS)
         if left is not None:  # of a copy that was killed
-            await self._service.delete_session(**_ids(key))
+            await self._service.delete_session(**ids_of(key))
         if wanted:
-            await self._service.create_session(**_ids(key), state=wanted)
-            await self._service.delete_session(**_ids(key))
+            await self._service.create_session(**ids_of(key), state=wanted)
+            await self._service.delete_session(**ids_of(key))
 
     async def close(self) -> None:
         """As the port; most services of ADK have nothing to close."""
@@ -173,10 +173,6 @@ class AdkService:
             raise InvalidInputError("Vertex AI takes session ids of letters, digits, - and _ alone")
 
 
-def _ids(key: SessionKey) -> dict[str, Any]:
-    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
-
-
 def _stamp(session: Session) -> str:
     marker = session._storage_update_marker  # noqa: SLF001  # ADK has no public access to it
     return f"{session.last_update_time!r}/{marker or ''}"
@@ -194,15 +190,10 @@ def _record(key: SessionKey, session: Session) -> Record:
         header=SessionHeader(key=key, state=scopes.session, last_update_time=session.last_update_time),
         shared=ScopedState(app=scopes.app, user=scopes.user),
         stamp=_stamp(session),
-        events=_each(session.events),
+        events=each(session.events),
         notes=tuple(("types", _of_lost_type(name, session.state)) for name in lost),
     )
 
 
 def _of_lost_type(name: str, state: Mapping[str, Any]) -> str:
     return f"state key {name[:40]!r} holds a {type(state[name]).__name__}, which becomes JSON"
-
-
-async def _each(events: list[Event]) -> AsyncIterator[Event]:
-    for event in events:
-        yield event

@@ -8,6 +8,7 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
+from gcp_adk_store.moving.records import ids_of
 from gcp_adk_store.moving.report import Report, failure_of_one
 
 ArtifactPlace = str | BaseArtifactService
@@ -31,7 +32,7 @@ class ArtifactCopies:
         await self._copy(key, report, of_user=True)
 
     async def _copy(self, key: SessionKey, report: Report, *, of_user: bool) -> None:
-        ids = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+        ids = ids_of(key)
         try:
             names = await self.source.list_artifact_keys(**ids)
             for name in names:

@@ -15,7 +15,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, open_memories
 from gcp_adk_store.moving.places import open_source, open_target, source_name
-from gcp_adk_store.moving.records import Listed, Source, Target
+from gcp_adk_store.moving.records import Listed, Source, Target, differing
 from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
 from gcp_adk_store.moving.sessions import Did, Outcome, SessionCopies
 
@@ -150,8 +150,9 @@ class _Copying:
         number = self.report.passes
         async for listed in self.copies.source.sessions(self.app, self.user):
             self.report.listed += 1
-            if listed.unreadable:
-                self.report.add("failed", listed.unreadable, user=listed.user_id, session=listed.session_id)
+            if (bad := listed.unreadable) is not None:
+                says = f"{bad.reason}; look at it: {bad.command}"
+                self.report.add("failed", says, user=listed.user_id, session=listed.session_id)
                 self.ledger.still_listed(listed.user_id, listed.session_id, listed=number)
                 continue
             if self.since is not None and listed.last_update_time < self.since:
@@ -221,8 +222,7 @@ class _Copying:
     async def _verify_shared(self, key: SessionKey, shared: ScopedState) -> None:
         there = await self.copies.target.shared(key)
         for scope, mine, theirs in (("app", shared.app, there.app), ("user", shared.user, there.user)):
-            wrong = [name for name in mine if name not in theirs or mine[name] != theirs[name]]
-            if wrong:
+            if wrong := differing(mine, theirs):
                 says = f"{len(wrong)} keys of the state of the {scope}, such as {wrong[0][:40]!r}"
                 self.report.add("differs", says, user=key.user)
 

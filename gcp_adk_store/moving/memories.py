@@ -10,11 +10,12 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 from pydantic import ValidationError
 
-from gcp_adk_store.codec.writes import Filter, Operator, Page
+from gcp_adk_store.codec.writes import Filter, Operator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.moving.report import Report, failure_of_one
+from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 MemoryPlace = str | BaseMemoryService
@@ -93,10 +94,8 @@ class AdkFirestoreMemories:
             Filter(field="appName", operator=Operator.EQUAL, value=owner.app),
             Filter(field="userId", operator=Operator.EQUAL, value=owner.user),
         )
-        after: tuple[float, str] | None = None
-        while True:
-            page = Page(field=None, descending=False, limit=_PER_CALL, after=after, filters=filters)
-            found = await self._documents.query("", "memories", page=page)
+        memories = pages(self._documents, "memories", all_descendants=False, limit=_PER_CALL, filters=filters)
+        async for found, _ in memories:
             for document in found:
                 fields: Any = document.fields
                 try:
@@ -112,9 +111,6 @@ class AdkFirestoreMemories:
                     timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
                     custom_metadata={"sessionId": session} if session else {},
                 )
-            if len(found) < _PER_CALL:
-                return
-            after = (0.0, found[-1].path)
 
 
 def _event(entry: MemoryEntry) -> Event:
@@ -137,9 +133,11 @@ def open_memories(source: MemoryPlace, target: MemoryPlace, *, dry_run: bool) ->
 
 def _source(given: MemoryPlace) -> MemorySource:
     if isinstance(given, str) and given.lower().startswith("adk-firestore:"):
-        from gcp_adk_store.moving.places import firestore_documents  # noqa: PLC0415  # with Google's clients
+        from gcp_adk_store.moving.adk_firestore import firestore_documents  # noqa: PLC0415  # Google's clients
+        from gcp_adk_store.moving.places import firestore_place  # noqa: PLC0415
 
-        return AdkFirestoreMemories(firestore_documents(given))
+        place = firestore_place(given)
+        return AdkFirestoreMemories(firestore_documents(project=place["project"], database=place["database"]))
     service = _service(given)
     storage = getattr(service, "storage", None)
     if isinstance(storage, SessionStorage):

@@ -6,11 +6,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.moving.adk_services import AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
-from gcp_adk_store.settings import SessionLimits
 
 ADK_FIRESTORE: Final = "adk-firestore"
 """Scheme of ADK's Firestore layout; ``firestore`` is that of this library."""
@@ -28,7 +26,7 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
     if isinstance(given, str) and _scheme(given) == ADK_JAVA:
         from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
 
-        return AdkJava.connect(**_firestore_place(given))
+        return AdkJava.connect(**firestore_place(given))
     if isinstance(given, (str, BaseSessionService)):
         return open_target(given)
     return given
@@ -51,25 +49,6 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
     return given
 
 
-def firestore_documents(uri: str) -> Documents:
-    """Return the documents of the database of ``adk-firestore://PROJECT/DATABASE``.
-
-    Raises:
-        InvalidInputError: the URI is malformed.
-    """
-    from gcp_adk_store.cloud.firestore.documents import open_documents  # noqa: PLC0415  # Google's clients
-
-    place = _firestore_place(uri)
-    return open_documents(
-        project=place["project"],
-        database=place["database"],
-        credentials=None,
-        client=None,
-        interceptors=(),
-        limits=SessionLimits(),
-    )
-
-
 def source_name(given: object) -> str:
     """Return the name of a store without credentials, for a ledger."""
     if not isinstance(given, str):
@@ -88,7 +67,7 @@ def _of_uri(uri: str) -> Target:
     if scheme == ADK_FIRESTORE:
         from gcp_adk_store.moving.adk_firestore import AdkFirestore  # noqa: PLC0415  # as above
 
-        return AdkFirestore.connect(**_firestore_place(uri))
+        return AdkFirestore.connect(**firestore_place(uri))
     if scheme == ADK_JAVA:
         raise InvalidInputError("the layout of ADK for Java is for reading alone; name another target")
     from google.adk.cli.utils.service_factory import (  # noqa: PLC0415  # half of ADK's command line
@@ -112,7 +91,7 @@ def _scheme(uri: str) -> str:
     return scheme.lower()
 
 
-def _firestore_place(uri: str) -> dict[str, Any]:
+def firestore_place(uri: str) -> dict[str, Any]:
     """Return project, database and root of ``adk-firestore://PROJECT/DATABASE?root=...``.
 
     Raises:

@@ -1,21 +1,28 @@
-"""What moving requires of a store, and this package's own stores."""
+"""What moving requires of a store, and this package's own stores, whose sessions are read at one moment."""
 
 import math
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from google.adk.events import Event
 
-from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.codec.stored import read_header, read_session
+from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.model.internal_metadata import event_elsewhere
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.moving.exporting import SessionExports, WholeSession
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
+from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
+from gcp_adk_store.sessions.listing.sessions import unreadable
+from gcp_adk_store.sessions.read.completion import decoded
+from gcp_adk_store.sessions.read.payloads import pages
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
+from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.service import SessionService
+from gcp_adk_store.settings import SessionLimits
 
 SHARED_STATE_SESSION = "gcp-adk-store-shared-state"
 """Id of a session that is made and deleted to set the state of app and user; no copy takes it over."""
@@ -31,8 +38,8 @@ class Listed:
     """Another text after each change of the session."""
     last_update_time: float
     """Unix time in seconds."""
-    unreadable: str = ""
-    """Why the session cannot be read; empty for one that can."""
+    unreadable: UnreadableSession | None = None
+    """What tells of a session that cannot be read; ``None`` for one that can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +135,133 @@ class Target(Source, Protocol):
 
 
 _AT_ONCE: Final = 8
+_PER_PAGE: Final = 100
+"""Sessions that one query lists, without their events and state."""
+
+
+def ids_of(key: SessionKey) -> dict[str, Any]:
+    """Return the ids of a session as the arguments of ADK's services."""
+    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+
+
+class SessionExports:
+    """Reads sessions below one prefix of a database at one moment."""
+
+    def __init__(self, storage: SessionStorage) -> None:
+        """Read through *storage*, whose documents are a snapshot."""
+        self._storage = storage
+        self._reader = SessionReader(storage, cache_bytes=0, placeholders=False)
+        self._service = SessionService(storage, limits=SessionLimits(segment_cache_bytes=0))
+
+    @classmethod
+    @asynccontextmanager
+    async def now(cls, storage: SessionStorage) -> AsyncIterator[Self]:
+        """Open what *storage* holds now, for a block; Firestore serves the moment for an hour."""
+        async with storage.documents.snapshot() as reads:
+            documents: Any = reads  # nothing here writes
+            yield cls(replace(storage, documents=documents, payloads=storage.payloads.over(documents)))
+
+    async def sessions(self, app: str, user: str | None = None) -> AsyncIterator[Listed]:
+        """Yield the sessions of an app, or of one of its users, by name; 1 query for 100 of them.
+
+        Expired sessions are left out; those that cannot be read are named.
+        """
+        layout = self._storage.layout
+        parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
+        async for documents, _ in pages(
+            self._storage.documents,
+            layout.sessions_collection,
+            parent=parent,
+            all_descendants=user is None,
+            fields=HEADER_OF_INFO,
+            limit=_PER_PAGE,
+        ):
+            for document in documents:
+                try:
+                    stored = read_header(document, with_state=False)
+                    info = read_info(document, stored)
+                except StoredDataError as exc:
+                    yield _unreadable(unreadable(layout, app, document.path, exc))
+                    continue
+                if not stored.has_expired:
+                    yield Listed(
+                        user_id=info.user_id,
+                        session_id=info.session_id,
+                        stamp=document.update_time,
+                        last_update_time=info.last_update_time,
+                    )
+
+    async def read(self, key: SessionKey) -> Record | None:
+        """Return a session with its events to come; 1 read, and 1 more if it has segments.
+
+        Raises:
+            StoredDataError: a document is damaged, or lacks a part.
+        """
+        layout = self._storage.layout
+        document, app, user = await self._storage.documents.get(
+            [layout.session(key), layout.app(key.app), layout.user(key.owner)]
+        )
+        if document is None:
+            return None
+        stored = await decoded(read_session, document)
+        if stored.has_expired:
+            return None
+        shared = await self._reader.complete_shared(key.owner, app, user)
+        completed = await self._reader.complete(stored, [], shared)
+        if completed is None:
+            return None
+        first = await self._reader.segments(stored, stored.live[:1])
+        if first is None:
+            raise segment_missing(stored)
+        initial = await self._reader.initial(stored, first)
+        info = read_info(document, stored)
+        waiting = len(stored.inbox)
+        return Record(
+            header=SessionHeader(
+                key=stored.key,
+                state=completed.stored.state,
+                initial=await self._reader.complete_state(
+                    layout.session_payloads(stored.key, stored.epoch), initial
+                ),
+                create_time=stored.create_time,
+                last_update_time=stored.last_update_time,
+                title=info.title,
+                labels=info.labels,
+            ),
+            shared=shared,
+            stamp=document.update_time,
+            events=self._events(key),
+            notes=(("inbox", f"{waiting} messages wait for a turn; they are not copied"),) if waiting else (),
+        )
+
+    def unreadable(self, key: SessionKey, exc: StoredDataError) -> UnreadableSession:
+        """Return what names a session that :meth:`read` could not read."""
+        layout = self._storage.layout
+        return unreadable(layout, key.app, layout.session(key), exc)
+
+    async def shared(self, owner: UserKey) -> ScopedState:
+        """Return the state of an app and a user; 2 reads."""
+        return await self._reader.shared_state(owner)
+
+    async def _events(self, key: SessionKey) -> AsyncIterator[Event]:
+        """Yield the events of a session, with payloads; up to eight segments are in memory."""
+        async for one in self._service.iter_events(**ids_of(key)):
+            yield one.event
+
+
+def differing(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Return the keys of *wanted* that are not *there* with the same value."""
+    return [key for key, value in wanted.items() if key not in there or there[key] != value]
+
+
+def _unreadable(found: UnreadableSession) -> Listed:
+    return Listed(
+        user_id=found.path if found.user_id is None else found.user_id,
+        session_id=found.session_id or "",
+        stamp="",
+        last_update_time=math.inf,
+        unreadable=found,
+    )
 
 
 class OwnStore:
@@ -145,31 +279,15 @@ class OwnStore:
             service.storage, service.limits, ttl_seconds=service.default_ttl_seconds
         )
 
-    async def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
+    def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions."""
-        async for one in SessionExports(self._storage).sessions(app, user):
-            if isinstance(one, UnreadableSession):
-                yield Listed(
-                    user_id=one.path if one.user_id is None else one.user_id,
-                    session_id=one.session_id or "",
-                    stamp="",
-                    last_update_time=math.inf,
-                    unreadable=f"{one.reason}; look at it: {one.command}",
-                )
-                continue
-            yield Listed(
-                user_id=one.key.user,
-                session_id=one.key.session,
-                stamp=one.update_time,
-                last_update_time=one.info.last_update_time,
-            )
+        return SessionExports(self._storage).sessions(app, user)
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """As the port, from one snapshot; 2 reads, then those of the events."""
         async with SessionExports.now(self._storage) as exports:
-            whole = await exports.read(key)
-            yield None if whole is None else record_of(exports, whole)
+            yield await exports.read(key)
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port; 2 reads."""
@@ -185,8 +303,7 @@ class OwnStore:
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, with 1 write an event."""
-        ids: dict[str, Any] = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
-        session = await self._service.get_session(**ids)
+        session = await self._service.get_session(**ids_of(key))
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
         count = 0
@@ -198,32 +315,16 @@ class OwnStore:
 
     async def remove(self, key: SessionKey) -> None:
         """As the port."""
-        await self._service.delete_session(app_name=key.app, user_id=key.user, session_id=key.session)
+        await self._service.delete_session(**ids_of(key))
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
         """As the port, in 1 commit; keys that are as they should be are not written."""
         now = await SessionExports(self._storage).shared(owner)
-        app = {key: value for key, value in shared.app.items() if key not in now.app or now.app[key] != value}
-        user = {
-            key: value for key, value in shared.user.items() if key not in now.user or now.user[key] != value
-        }
+        app = {key: shared.app[key] for key in differing(shared.app, now.app)}
+        user = {key: shared.user[key] for key in differing(shared.user, now.user)}
         await self._imports.put_shared_state(owner, app=app, user=user)
 
     async def close(self) -> None:
         """As the port."""
         if self._closes:
             await self._service.close()
-
-
-def record_of(exports: SessionExports, whole: WholeSession) -> Record:
-    """Return a session that was read, with its events to come."""
-    notes = []
-    if whole.waiting:
-        notes.append(("inbox", f"{whole.waiting} messages wait for a turn; they are not copied"))
-    return Record(
-        header=whole.header,
-        shared=whole.shared,
-        stamp=whole.update_time,
-        events=exports.events(whole.header.key),
-        notes=tuple(notes),
-    )

@@ -14,10 +14,9 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredD
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
-from gcp_adk_store.moving.exporting import ListedSession, SessionExports
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import Record, Target, elsewhere, record_of
+from gcp_adk_store.moving.records import Record, SessionExports, Target, elsewhere
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService
@@ -64,21 +63,22 @@ async def records_of(
     """
     async with SessionExports.now(service.storage) as exports:
         if session is not None:
-            whole = await exports.read(SessionKey(app=app, user=user or "", session=session))
-            if whole is None:
+            record = await exports.read(SessionKey(app=app, user=user or "", session=session))
+            if record is None:
                 raise SessionMissingError(f"the session {session!r} does not exist")
-            yield record_of(exports, whole)
+            yield record
             return
         async for listed in exports.sessions(app, user):
-            unreadable = listed if isinstance(listed, UnreadableSession) else None
-            if isinstance(listed, ListedSession):
+            unreadable = listed.unreadable
+            if unreadable is None:
+                key = SessionKey(app=app, user=listed.user_id, session=listed.session_id)
                 try:
-                    whole = await exports.read(listed.key)
+                    record = await exports.read(key)
                 except StoredDataError as exc:
-                    unreadable = exports.unreadable(listed.key, exc)
+                    unreadable = exports.unreadable(key, exc)
                 else:
-                    if whole is not None:
-                        yield record_of(exports, whole)
+                    if record is not None:
+                        yield record
             if unreadable is not None:
                 if on_unreadable is None:
                     raise StoredDataError(f"{unreadable.reason}; look at it: {unreadable.command}")

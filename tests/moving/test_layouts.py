@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 from google.adk.integrations.firestore.firestore_session_service import FirestoreSessionService as AdkService
+from google.adk.sessions import InMemorySessionService
 from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import InvalidInputError, Store
@@ -26,6 +27,11 @@ async def raw() -> AsyncIterator[Any]:
     """Documents to fill by hand."""
     async with Store.local(":memory:") as store:
         yield store.sessions.storage.documents
+
+
+def adk_firestore(raw: Any) -> AdkFirestore:
+    """Return what reads *raw* in the layout of ADK's service, and writes nothing."""
+    return AdkFirestore(raw, InMemorySessionService())
 
 
 async def put(raw: Any, path: str, **fields: Any) -> None:
@@ -62,7 +68,7 @@ async def test_both_forms_of_state_are_read(raw: Any) -> None:
     await put(raw, f"app_states/{APP}", model="m", at=NOW)
     await put(raw, f"user_states/{APP}/users/u", name="Ada")
     async with Store.local(":memory:") as store:
-        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP, verify=True)
+        report = await copy(adk_firestore(raw), store.sessions, app_name=APP, verify=True)
         newer, older = await read(store, "newer"), await read(store, "older")
 
         shared = {"app:model": "m", "app:at": "2026-01-02T03:04:05.678901Z", "user:name": "Ada"}
@@ -78,7 +84,7 @@ async def test_a_session_that_is_being_deleted_is_not_copied(raw: Any) -> None:
     """And the report says so."""
     await put_session(raw, "s", "{}", status="DELETING")
     async with Store.local(":memory:") as store:
-        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP)
+        report = await copy(adk_firestore(raw), store.sessions, app_name=APP)
 
         assert 0 == report.copied
         assert [("skipped", "s")] == [
@@ -95,7 +101,7 @@ async def test_events_come_by_pages_in_the_order_of_their_times(raw: Any) -> Non
     for one in reversed(events):
         await put_event(raw, path, one)
     async with Store.local(":memory:") as store:
-        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP, verify=True)
+        report = await copy(adk_firestore(raw), store.sessions, app_name=APP, verify=True)
         session = await read(store, "s")
 
         assert [one.id for one in events] == [one.id for one in session.events]
@@ -110,7 +116,7 @@ async def test_a_damaged_session_does_not_stop_the_others(raw: Any) -> None:
     await put(raw, f"{path}/events/e", event_data={"author": ["secret"]}, timestamp=NOW)
     await put_session(raw, "good", "{}")
     async with Store.local(":memory:") as store:
-        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP)
+        report = await copy(adk_firestore(raw), store.sessions, app_name=APP)
         failed = [str(note) for note in report.notes if note.kind == "failed"]
 
         assert (1, 2, False) == (report.copied, len(failed), report.is_complete)

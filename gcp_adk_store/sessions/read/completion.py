@@ -88,7 +88,7 @@ class CompletingReader:
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         try:
             events = await self.complete_events(stored, selected)
-            state = await self._complete_state(mine, stored.state)
+            state = await self.complete_state(mine, stored.state)
         except PayloadMissingError:
             if await self.lost(stored):
                 return None
@@ -125,7 +125,7 @@ class CompletingReader:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
         return with_warning(completed).event
 
-    async def _complete_shared(
+    async def complete_shared(
         self, owner: UserKey, app: Document | None, user: Document | None
     ) -> ScopedState:
         """Return app and user state with its payloads."""
@@ -143,7 +143,7 @@ class CompletingReader:
             if document is None:
                 return {}
             try:
-                return await self._complete_state(owner, await decoded(read_state, document))
+                return await self.complete_state(owner, await decoded(read_state, document))
             except PayloadMissingError:
                 # Another call may replace a value and remove its payload during the read.
                 (now,) = await self._documents.get([owner.path])
@@ -154,7 +154,8 @@ class CompletingReader:
 
         return await read_whole(self._documents.deadline_s, look)
 
-    async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return *state* with its payloads, which *owner* has."""
         if not refers(state):
             return state
         refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}

@@ -17,7 +17,7 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.codec.documents import OWNER, PUT_TIME, Layout, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, SEALED, ObjectFields, ScannedObject
 from gcp_adk_store.codec.stored import read_chunk
-from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page
+from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, Filter, NameRange, Page
 from gcp_adk_store.errors import NotProvisionedError, PayloadMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import gather
@@ -53,13 +53,14 @@ async def pages(
     fields: Sequence[str] | None = None,
     limit: int = _SCANNED_AT_ONCE,
     within: NameRange = EVERY_NAME,
+    filters: Sequence[Filter] = (),
 ) -> AsyncIterator[tuple[list[Document], bool]]:
     """Yield all documents of a *collection*, by name: each page, and whether it is the last.
 
     These are those below *parent*, or of the whole database; of any depth, or directly below it. A page has
-    *limit* documents at most. *within* bounds their names.
+    *limit* documents at most. *within* bounds their names, *filters* their fields.
     """
-    page = Page(field=None, descending=False, limit=limit, after=None, within=within)
+    page = Page(field=None, descending=False, limit=limit, after=None, filters=filters, within=within)
     while True:
         found = await documents.query(
             parent, collection, all_descendants=all_descendants, fields=fields, page=page

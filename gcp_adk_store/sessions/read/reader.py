@@ -191,7 +191,7 @@ class SessionReader(CompletingReader):
             try:
                 chosen = await choose(stored)
                 if chosen is not None:
-                    shared = await self._complete_shared(reader, app, user)
+                    shared = await self.complete_shared(reader, app, user)
                     found = await self.complete(chosen.stored, chosen.events, shared)
                     if found is not None:
                         return replace(found, changed=chosen.changed)
@@ -283,7 +283,7 @@ class SessionReader(CompletingReader):
         newest = await decode_events(
             texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
         )
-        shared = await self._complete_shared(key.owner, app, user)
+        shared = await self.complete_shared(key.owner, app, user)
         return await self.complete(stored, newest, shared)
 
     async def _documents_of(
@@ -326,7 +326,7 @@ class SessionReader(CompletingReader):
     async def shared_state(self, owner: UserKey) -> ScopedState:
         """Return app and user state."""
         app, user = await self._documents.get([self._layout.app(owner.app), self._layout.user(owner)])
-        return await self._complete_shared(owner, app, user)
+        return await self.complete_shared(owner, app, user)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
