@@ -40,6 +40,19 @@ _MOST: Final = 200
 _EVENT_STREAM: Final = "text/event-stream"
 
 
+def _user_of(app_name: str, user_id: str) -> dict[str, Any]:
+    return {"app_name": app_name, "user_id": user_id}
+
+
+def _session_of(app_name: str, user_id: str, session_id: str) -> dict[str, Any]:
+    return {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+
+
+_User = Annotated[dict[str, Any], Depends(_user_of)]
+"""The ids in the path, as the arguments that name them in every call."""
+_Key = Annotated[dict[str, Any], Depends(_session_of)]
+
+
 class _StoreRoute(APIRoute):
     """Answers errors of the store as ``answer_errors`` does."""
 
@@ -142,8 +155,7 @@ class _Routes:
 
     async def list_sessions(
         self,
-        app_name: str,
-        user_id: str,
+        user: _User,
         *,
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 50,
         cursor: str | None = None,
@@ -156,8 +168,7 @@ class _Routes:
         if not all(middle for _, middle, _ in pairs):
             raise InvalidInputError("label must be NAME=VALUE")
         page = await self.store.sessions.list_sessions_page(
-            app_name=app_name,
-            user_id=user_id,
+            **user,
             page_size=limit,
             cursor=cursor,
             order=order,
@@ -167,39 +178,24 @@ class _Routes:
         )
         return SessionsPage(sessions=page.infos, unreadable=page.unreadable, next_cursor=page.next_cursor)
 
-    async def get_session_info(self, app_name: str, user_id: str, session_id: str) -> SessionInfo:
+    async def get_session_info(self, key: _Key) -> SessionInfo:
         """Tell what a session is, without its events."""
-        info = await self.store.sessions.get_session_info(
-            app_name=app_name, user_id=user_id, session_id=session_id
-        )
+        info = await self.store.sessions.get_session_info(**key)
         if info is None:
             raise SessionMissingError("the session does not exist")
         return info
 
-    async def update_session_info(
-        self, app_name: str, user_id: str, session_id: str, changed: ChangedInfo
-    ) -> SessionInfo:
+    async def update_session_info(self, key: _Key, changed: ChangedInfo) -> SessionInfo:
         """Change a session's title and labels."""
-        return await self.store.sessions.update_session_info(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            **changed.model_dump(exclude_unset=True),
-        )
+        return await self.store.sessions.update_session_info(**key, **changed.model_dump(exclude_unset=True))
 
-    async def delete_session(
-        self, app_name: str, user_id: str, session_id: str, *, artifacts: bool = True
-    ) -> None:
+    async def delete_session(self, key: _Key, *, artifacts: bool = True) -> None:
         """Delete a session, with its artifacts; one that does not exist is accepted."""
-        await self.store.delete_session(
-            app_name=app_name, user_id=user_id, session_id=session_id, artifacts=artifacts
-        )
+        await self.store.delete_session(**key, artifacts=artifacts)
 
     async def list_events(
         self,
-        app_name: str,
-        user_id: str,
-        session_id: str,
+        key: _Key,
         *,
         limit: Annotated[int, Query(ge=1, le=_MOST)] = 50,
         cursor: str | None = None,
@@ -209,139 +205,79 @@ class _Routes:
         found = [
             PlacedEvent(cursor=each.cursor, event=shown(each.event))
             async for each in self.store.sessions.iter_events(
-                app_name=app_name,
-                user_id=user_id,
-                session_id=session_id,
-                cursor=cursor,
-                limit=limit,
-                direction=direction,
+                **key, cursor=cursor, limit=limit, direction=direction
             )
         ]
         return EventsPage(events=found, next_cursor=found[-1].cursor if len(found) == limit else None)
 
-    async def get_session_usage(self, app_name: str, user_id: str, session_id: str) -> SessionUsage:
+    async def get_session_usage(self, key: _Key) -> SessionUsage:
         """Tell tokens, tool calls and times, by turn and by model."""
-        return await self.store.sessions.get_session_usage(
-            app_name=app_name, user_id=user_id, session_id=session_id
-        )
+        return await self.store.sessions.get_session_usage(**key)
 
     async def fork_session(
-        self,
-        request: Request,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        fork: Annotated[ForkFields, Body(default_factory=ForkFields)],
+        self, request: Request, key: _Key, fork: Annotated[ForkFields, Body(default_factory=ForkFields)]
     ) -> SessionInfo:
         """Make a session with the events, the state and the artifacts that another one had at a point."""
         if fork.to_user_id is not None:
-            await self._require_allowed(request, app_name, fork.to_user_id)
+            await self._require_allowed(request, key["app_name"], fork.to_user_id)
         made = await self.store.fork_session(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
+            **key,
             at=None if fork.at is None else fork.at.point,
             to_session_id=fork.to_session_id,
             to_user_id=fork.to_user_id,
             artifacts=fork.artifacts,
         )
-        return await self.get_session_info(app_name, made.user_id, made.id)
+        return await self.get_session_info({**key, "user_id": made.user_id, "session_id": made.id})
 
-    async def restore_session(
-        self, app_name: str, user_id: str, session_id: str, restore: RestoreFields
-    ) -> SessionInfo:
+    async def restore_session(self, key: _Key, restore: RestoreFields) -> SessionInfo:
         """Take a session back to a point; what came after it is lost unless ``keep_as`` keeps it."""
-        await self.store.restore_session(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            at=restore.at.point,
-            keep_as=restore.keep_as,
-        )
-        return await self.get_session_info(app_name, user_id, session_id)
+        await self.store.restore_session(**key, at=restore.at.point, keep_as=restore.keep_as)
+        return await self.get_session_info(key)
 
-    async def redact_event(
-        self, app_name: str, user_id: str, session_id: str, redact: RedactFields
-    ) -> Redaction:
+    async def redact_event(self, key: _Key, redact: RedactFields) -> Redaction:
         """Replace an event's content by a marker with its hash, for good; ``dry_run`` only says what goes."""
-        return await self.store.redact_event(
-            app_name=app_name, user_id=user_id, session_id=session_id, **redact.model_dump()
-        )
+        return await self.store.redact_event(**key, **redact.model_dump())
 
-    async def list_artifacts(self, app_name: str, user_id: str, session_id: str) -> list[str]:
+    async def list_artifacts(self, key: _Key) -> list[str]:
         """List the artifacts of a session, and those of its user."""
-        return await self.store.artifacts.list_artifact_keys(
-            app_name=app_name, user_id=user_id, session_id=session_id
-        )
+        return await self.store.artifacts.list_artifact_keys(**key)
 
-    async def list_versions(
-        self, app_name: str, user_id: str, session_id: str, filename: str
-    ) -> list[dict[str, Any]]:
+    async def list_versions(self, key: _Key, filename: str) -> list[dict[str, Any]]:
         """List the versions of an artifact, from the oldest on."""
-        found = await self.store.artifacts.list_artifact_versions(
-            app_name=app_name, user_id=user_id, session_id=session_id, filename=filename
-        )
+        found = await self.store.artifacts.list_artifact_versions(**key, filename=filename)
         return [each.model_dump(mode="json", by_alias=True) for each in found]
 
     async def link_artifact(
-        self,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        filename: str,
-        version: Annotated[int | None, Query(ge=0)] = None,
+        self, key: _Key, filename: str, version: Annotated[int | None, Query(ge=0)] = None
     ) -> dict[str, str]:
         """Return a URL with which anyone can download a version for an hour."""
-        url = await self.store.artifacts.get_signed_url(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=filename,
-            version=version,
-        )
+        url = await self.store.artifacts.get_signed_url(**key, filename=filename, version=version)
         if url is None:
             raise HTTPException(404, detail="the artifact does not exist, or lies outside of the bucket")
         return {"url": url}
 
-    async def create_upload(
-        self, app_name: str, user_id: str, session_id: str, upload: UploadFields
-    ) -> Upload:
+    async def create_upload(self, key: _Key, upload: UploadFields) -> Upload:
         """Return a URL to which a browser may upload a file, without passing through this server."""
         made = await self.store.artifacts.create_upload(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=upload.filename,
-            mime_type=upload.mime_type,
-            max_bytes=upload.max_bytes,
+            **key, filename=upload.filename, mime_type=upload.mime_type, max_bytes=upload.max_bytes
         )
         return Upload(
-            url=made.url,
-            headers=dict(made.headers),
-            upload_id=made.upload_id,
-            expires_at=made.expires_at,
+            url=made.url, headers=dict(made.headers), upload_id=made.upload_id, expires_at=made.expires_at
         )
 
-    async def finish_upload(
-        self, app_name: str, user_id: str, session_id: str, upload_id: str, finished: FinishedUpload
-    ) -> dict[str, int]:
+    async def finish_upload(self, key: _Key, upload_id: str, finished: FinishedUpload) -> dict[str, int]:
         """Make an uploaded file the next version of its artifact, once, and return the version's number."""
         version = await self.store.artifacts.finalize_upload(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            filename=finished.filename,
-            upload_id=upload_id,
-            display_name=finished.display_name,
+            **key, filename=finished.filename, upload_id=upload_id, display_name=finished.display_name
         )
         return {"version": version}
 
-    async def erase_user(self, app_name: str, user_id: str, *, dry_run: bool = False) -> StreamingResponse:
+    async def erase_user(self, user: _User, *, dry_run: bool = False) -> StreamingResponse:
         """Erase all that the store holds of a user: events ``progress``, then ``receipt`` or ``error``.
 
         A client that leaves ends the erasure; the next call goes on.
         """
-        steps = self.store.erase_user(app_name=app_name, user_id=user_id, dry_run=dry_run)
+        steps = self.store.erase_user(**user, dry_run=dry_run)
 
         async def frames() -> AsyncIterator[bytes]:
             try:
