@@ -31,8 +31,8 @@ from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_text
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
-from gcp_adk_store.sessions.read.completion import Found, refs_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader
+from gcp_adk_store.sessions.read.completion import Found, Past, refs_in
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.references import in_initial, in_texts
 from gcp_adk_store.sessions.read.session_objects import made_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -305,7 +305,9 @@ class SessionForks:
             light=False,
         )
         *earlier, last = in_commits(parts)
-        has_artifacts = artifacts is not None and await artifacts.choose(_artifacts_of(past))
+        # At the present, all are there.
+        at = None if past.count == len(past.events) else past.artifacts
+        has_artifacts = artifacts is not None and await artifacts.choose(at)
         copies = artifacts if has_artifacts else None
         making = SessionBuilder(
             self._storage,
@@ -334,16 +336,6 @@ def fork_key(source: SessionKey, *, to_user_id: str | None, to_session_id: str |
     user = source.user if to_user_id is None else to_user_id
     key = SessionKey(app=source.app, user=user, session="" if to_session_id is None else to_session_id)
     return key if key.session else SessionKey(app=key.app, user=user, session=platform_uuid.new_uuid())
-
-
-def _artifacts_of(past: Past) -> ArtifactsAt | None:
-    """Return what the events of *past* tell about artifacts; ``None`` at the present, where all are there."""
-    if past.count == len(past.events):
-        return None
-    named = [one.event.actions.artifact_delta for one in past.events]
-    return ArtifactsAt.of(
-        kept=named[: past.count], later=named[past.count :], until=past.events[past.count].timestamp
-    )
 
 
 def _session(stored: StoredSession, seen: Found) -> Session:

@@ -1,15 +1,16 @@
 """Complete what documents contain by the payloads that they refer to."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 from google.adk.events import Event
 
-from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
 from gcp_adk_store.codec.writes import Document, has_few_keys
@@ -23,11 +24,10 @@ from gcp_adk_store.errors import (
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Pauses, gather, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
+from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
-from gcp_adk_store.model.sessions import (
-    StoredSession,
-)
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -51,6 +51,44 @@ class Found:
     def state(self) -> ScopedState:
         """The state of all scopes."""
         return replace(self.shared, session=self.stored.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a session was at a point, without payloads, and what it became since."""
+
+    stored: StoredSession
+    """As it was at the point, with the tail and the segments of now."""
+    segments: list[Segment]
+    """Its live segments."""
+    events: list[StoredEvent]
+    """All its events; those that are a payload as a whole are complete."""
+    count: int
+    """How many of them are before the point."""
+    changed: frozenset[str]
+    """The keys of its state that events after the point changed."""
+
+    @property
+    def texts(self) -> list[str]:
+        """All its events as they are stored."""
+        return [*(text for segment in self.segments for text in segment.texts), *self.stored.tail]
+
+    @property
+    def references(self) -> list[set[PayloadRef]]:
+        """The payloads that each of its events refers to."""
+        pairs = zip(self.texts, self.events, strict=True)
+        return [{*references(text).values(), *one.missing.values()} for text, one in pairs]
+
+    @property
+    def artifacts(self) -> ArtifactsAt:
+        """What its events tell of artifacts at the point."""
+        deltas = [one.event.actions.artifact_delta for one in self.events]
+        later = self.events[self.count :]
+        return ArtifactsAt.of(
+            kept=deltas[: self.count],
+            later=deltas[self.count :],
+            until=later[0].event.timestamp if later else None,
+        )
 
 
 class CompletingReader:
@@ -102,28 +140,33 @@ class CompletingReader:
             found = await self._fetch(mine, missing, placeholders=self._placeholders)
             if len(found) < len(missing) and (lost := await self.lost(stored)):
                 raise PayloadMissingError(f"payloads of {mine.path} are gone: {lost}")
-            try:
+            with named(mine.path):
                 selected = [
                     await offload(partial(complete_event, event, found), light=WHOLE not in event.missing)
                     for event in selected
                 ]
-            except StoredDataError as exc:
-                raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
             selected = [with_warning(event) for event in selected]
         return [event.event for event in selected]
 
     async def whole_event(self, stored: StoredSession, event: StoredEvent) -> Event:
         """Return *event*, fetched if it is a payload as a whole, without payloads of parts of its content."""
-        ref = event.missing.get(WHOLE)
-        if ref is None:
-            return event.event
+        (whole,) = await self.unpacked(stored, [event], placeholders=self._placeholders)
+        return whole.event
+
+    async def unpacked(
+        self, stored: StoredSession, events: Sequence[StoredEvent], *, placeholders: bool = False
+    ) -> list[StoredEvent]:
+        """Return *events* with those in full that are a payload as a whole, without those of their parts."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
-        found = await self._fetch(mine, {ref}, placeholders=self._placeholders)
-        try:
-            completed = await offload(partial(complete_event, event, found), light=False)
-        except StoredDataError as exc:
-            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
-        return with_warning(completed).event
+        missing = {one.missing[WHOLE] for one in events if WHOLE in one.missing}
+        found = await self._fetch(mine, missing, placeholders=placeholders)
+        with named(mine.path):
+            return [
+                with_warning(await offload(partial(complete_event, one, found), light=False))
+                if WHOLE in one.missing
+                else one
+                for one in events
+            ]
 
     async def complete_shared(
         self, owner: UserKey, app: Document | None, user: Document | None
@@ -160,13 +203,11 @@ class CompletingReader:
             return state
         refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
         found = await self._fetch(owner, set(refs.values()))
-        try:
+        with named(owner.path):
             unpacked = {
                 key: await offload(partial(unpack_value, ref, found[ref]), light=False)
                 for key, ref in refs.items()
             }
-        except StoredDataError as exc:
-            raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
         return {**state, **unpacked}
 
     async def _fetch(
@@ -188,6 +229,15 @@ class CompletingReader:
         wanted = sorted(refs, key=lambda ref: ref.sha256)
         found = await gather(get(ref) for ref in wanted)
         return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Name the document at *path* in errors about what it holds."""
+    try:
+        yield
+    except StoredDataError as exc:
+        raise StoredDataError(f"{path}: {exc}") from exc.__cause__
 
 
 def with_warning(event: StoredEvent) -> StoredEvent:

@@ -1,13 +1,14 @@
 """Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event
+from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.segments import unpack_initial
 from gcp_adk_store.codec.stored import (
     HEADER_WITH_DIGESTS,
@@ -23,7 +24,7 @@ from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import newest_live
 from gcp_adk_store.model.sessions import (
     HistoryConfig,
@@ -40,9 +41,11 @@ from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.sessions.read.completion import (
     CompletingReader,
     Found,
+    Past,
     decode_events,
     decoded,
-    with_warning,
+    named,
+    refs_in,
 )
 from gcp_adk_store.sessions.read.known_windows import WindowReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -61,27 +64,6 @@ class Chosen:
     stored: StoredSession
     events: list[StoredEvent]
     changed: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What a session was at a point, without payloads, and what it became since."""
-
-    stored: StoredSession
-    """As it was at the point, with the tail and the segments of now."""
-    segments: list[Segment]
-    """Its live segments."""
-    events: list[StoredEvent]
-    """All its events; those that are a payload as a whole are complete."""
-    count: int
-    """How many of them are before the point."""
-    changed: frozenset[str]
-    """The keys of its state that events after the point changed."""
-
-    @property
-    def texts(self) -> list[str]:
-        """All its events as they are stored."""
-        return [*(text for segment in self.segments for text in segment.texts), *self.stored.tail]
 
 
 class SessionReader(CompletingReader):
@@ -124,7 +106,8 @@ class SessionReader(CompletingReader):
             PointMissingError: the session does not have the point.
             StoredDataError, UnavailableError: as :meth:`find`.
         """
-        return await self._find(key, partial(self._at, point=point), whole=True)
+        found = await self.find_past(key, point, reader=key.owner)
+        return None if found is None else found[2]
 
     async def find_past(
         self, key: SessionKey, point: Point | None, *, reader: UserKey
@@ -208,9 +191,17 @@ class SessionReader(CompletingReader):
 
         return await read_whole(self._documents.deadline_s, look)
 
-    async def _at(self, stored: StoredSession, *, point: Point) -> "Chosen | None":
-        past = await self.past(stored, point=point)
-        return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
+    async def past_unless_changed(self, stored: StoredSession, *, point: Point | None) -> Past | None:
+        """Return what *stored* was at *point*; ``None`` if others changed it meanwhile."""
+        try:
+            past = await self.past(stored, point=point)
+        except PayloadMissingError:
+            if await self.lost(stored) is None:
+                raise
+            return None
+        if past is None and await self.lost(stored) is None:
+            raise segment_missing(stored)
+        return past
 
     async def past(self, stored: StoredSession, *, point: Point | None) -> "Past | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
@@ -222,7 +213,7 @@ class SessionReader(CompletingReader):
         runs = [*(segment.texts for segment in segments), stored.tail]
         for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
-        events = await self._unpacked(stored, events)
+        events = await self.unpacked(stored, events)
         count = len(events) if point is None else point.kept([one.event for one in events])
         deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
@@ -241,20 +232,6 @@ class SessionReader(CompletingReader):
             )
         return Past(stored, segments, events, count, frozenset(later))
 
-    async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
-        """Return *events* with those in full that are a payload as a whole; their state is needed."""
-        mine = self._layout.session_payloads(stored.key, stored.epoch)
-        found = await self._fetch(mine, {one.missing[WHOLE] for one in events if WHOLE in one.missing})
-        try:
-            return [
-                with_warning(await offload(partial(complete_event, one, found), light=False))
-                if WHOLE in one.missing
-                else one
-                for one in events
-            ]
-        except StoredDataError as exc:
-            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
-
     async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any]:
         """Return the state that a session was created with, without payloads."""
         initial = segments[0].initial if segments else stored.initial
@@ -264,10 +241,23 @@ class SessionReader(CompletingReader):
             return initial
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         found = await self._fetch(mine, {initial})
-        try:
+        with named(mine.path):
             return await offload(partial(unpack_initial, initial, found[initial]), light=False)
-        except StoredDataError as exc:
-            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+
+    async def unused(
+        self, stored: StoredSession, past: Past, refs: AbstractSet[PayloadRef]
+    ) -> list[StoredPayload]:
+        """Return those payloads of *refs* that its initial state does not refer to, as they are now.
+
+        If another call puts one again, it changes, and so it stays.
+        """
+        if not refs:
+            return []
+        initial = past.segments[0].initial if past.segments else stored.initial
+        if initial is not None:
+            refs = refs - refs_in(await self.initial(stored, past.segments) or {})
+            refs = refs - ({initial} if isinstance(initial, PayloadRef) else set())
+        return await self._payloads.found(self._layout.session_payloads(stored.key, stored.epoch), refs)
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one."""

@@ -8,7 +8,7 @@ from typing import Final
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store.codec.events import StoredEvent, decode_event, references
+from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_of, removed_refs
 from gcp_adk_store.codec.segments import rewritten, without_window
@@ -16,7 +16,6 @@ from gcp_adk_store.codec.stored import read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
-    PayloadMissingError,
     PointMissingError,
     SessionMissingError,
     StoreError,
@@ -30,8 +29,8 @@ from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.sessions.append.encode import EventEncoder
-from gcp_adk_store.sessions.read.completion import decoded, refs_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.redact.format import (
     marker_of,
@@ -163,15 +162,8 @@ class Redactor:
         self, stored: StoredSession, title: str | None, shared: Sequence[Document]
     ) -> _Seen | None:
         """Return the session with all its events; ``None`` if others changed it meanwhile."""
-        try:
-            past = await self._reader.past(stored, point=None)
-        except PayloadMissingError:
-            if await self._reader.lost(stored) is None:
-                raise
-            return None
+        past = await self._reader.past_unless_changed(stored, point=None)
         if past is None:
-            if await self._reader.lost(stored) is None:
-                raise segment_missing(stored)
             return None
         return _Seen(stored=stored, title=title, shared=shared, past=past, texts=past.texts)
 
@@ -189,7 +181,7 @@ class Redactor:
             )
         new = [number for number in meant if replaced_by(seen.texts[number]) is None]
         time = self._storage.documents.clock.now()
-        named = [_refs_of(text, one) for text, one in zip(seen.texts, seen.past.events, strict=True)]
+        named = seen.past.references
         markers = {
             number: await offload(
                 partial(
@@ -215,7 +207,9 @@ class Redactor:
         unused |= {
             value for key, value in stored.state.items() if key in cleared and isinstance(value, PayloadRef)
         }
-        payloads = await self._unused(seen, unused, named, markers, cleared)
+        unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
+        unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
+        payloads = await self._reader.unused(stored, seen.past, unused)
         redaction = Redaction(
             app_name=stored.key.app,
             user_id=stored.key.user,
@@ -331,30 +325,6 @@ class Redactor:
             }
         return [*kept]
 
-    async def _unused(
-        self,
-        seen: _Seen,
-        unused: set[PayloadRef],
-        named: Sequence[set[PayloadRef]],
-        markers: Mapping[int, str],
-        cleared: Mapping[str, None],
-    ) -> list[StoredPayload]:
-        """Return those payloads of *unused* that nothing else refers to, as they are now.
-
-        If another call puts one again, it changes, and so it stays.
-        """
-        stored = seen.stored
-        unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
-        unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
-        if not unused:
-            return []
-        initial = seen.past.segments[0].initial if seen.past.segments else stored.initial
-        if initial is not None:
-            unused -= refs_in(await self._reader.initial(stored, seen.past.segments) or {})
-            unused -= {initial} if isinstance(initial, PayloadRef) else set()
-        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
-        return await self._storage.payloads.found(owner, unused)
-
     async def _clean_up(self, key: SessionKey, planned: _Planned) -> None:
         """Remove payloads that nothing refers to, and copies of the event that an unfinished restore left.
 
@@ -378,10 +348,6 @@ class Redactor:
                 "the event is redacted, but perhaps not all of its large content is removed; call again with "
                 f"the same event: {exc}",
             ) from exc
-
-
-def _refs_of(text: str, event: StoredEvent) -> set[PayloadRef]:
-    return {*references(text).values(), *event.missing.values()}
 
 
 def _texts_in(event: Event) -> list[str]:

@@ -1,17 +1,14 @@
 """Take sessions back to points of their past, and finish restores that were interrupted."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gcp_adk_store import machine
-from gcp_adk_store.codec.events import references
 from gcp_adk_store.codec.redactions import audit_in, audits_again, lost_audits
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
-    PayloadMissingError,
     SessionConflictError,
     SessionMissingError,
     StoreError,
@@ -27,8 +24,8 @@ from gcp_adk_store.model.session_fields import Expiry, Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
-from gcp_adk_store.sessions.read.completion import refs_in
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, Past, SessionReader, segment_missing
+from gcp_adk_store.sessions.read.completion import Past, refs_in
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.decide import behind, rewound
 from gcp_adk_store.sessions.restore.format import (
@@ -148,7 +145,7 @@ class Restorer:
             if has_other_restores(stored, base):
                 return _Look(stored, unfinished)  # the decision comes before the point, which may be gone
             await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
-            past = await self._past(stored, point)
+            past = await self._reader.past_unless_changed(stored, point=point)
             if past is None:
                 return _Look(stored, unfinished)
             events = len(past.events)
@@ -176,18 +173,6 @@ class Restorer:
                     await put_back(key, one, one.artifacts)
             await self._storage.documents.commit_all(finish_restore(self._storage.layout, key, one))
 
-    async def _past(self, stored: StoredSession, point: Point) -> Past | None:
-        """Return what *stored* was at *point*; ``None`` if others changed it meanwhile."""
-        try:
-            past = await self._reader.past(stored, point=point)
-        except PayloadMissingError:
-            if await self._reader.lost(stored) is None:
-                raise
-            return None
-        if past is None and await self._reader.lost(stored) is None:
-            raise segment_missing(stored)
-        return past
-
     async def _plan(
         self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool
     ) -> _Planned:
@@ -212,7 +197,7 @@ class Restorer:
             epoch=stored.epoch,
             restore_id=restore_id,
             segments=back.removed,
-            artifacts=_artifacts_at(past) if with_artifacts else None,
+            artifacts=past.artifacts if with_artifacts else None,
             restored_at=0.0,
         )
 
@@ -233,35 +218,15 @@ class Restorer:
             await offload(lambda: encode(stored.expiry), light=False)  # refuses what cannot be stored
             parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
             await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
-        unused = await self._unused(stored, past, state)
+        named = past.references
+        kept_refs = refs_in(state).union(*named[: past.count])
+        unused = refs_in(stored.state).union(*named[past.count :]) - kept_refs
+        payloads = await self._reader.unused(stored, past, unused)
         expiry = await self._lifetimes.extend(
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
         )
         return _Planned(
-            writes=await offload(lambda: encode(expiry), light=False), restore=left, payloads=unused
-        )
-
-    async def _unused(
-        self, stored: StoredSession, past: Past, state: Mapping[str, Any]
-    ) -> list[StoredPayload]:
-        """Return the payloads that only what is cut off refers to, as they are now.
-
-        If another call puts one again, it changes, and so it stays.
-        """
-        named = [
-            {*references(text).values(), *event.missing.values()}
-            for text, event in zip(past.texts, past.events, strict=True)
-        ]
-        unused = refs_in(stored.state).union(*named[past.count :])
-        unused -= refs_in(state).union(*named[: past.count])
-        if not unused:
-            return []
-        initial = past.segments[0].initial if past.segments else stored.initial
-        if initial is not None:
-            unused -= refs_in(await self._reader.initial(stored, past.segments) or {})
-            unused -= {initial} if isinstance(initial, PayloadRef) else set()
-        return await self._storage.payloads.found(
-            self._storage.layout.session_payloads(stored.key, stored.epoch), unused
+            writes=await offload(lambda: encode(expiry), light=False), restore=left, payloads=payloads
         )
 
     async def _clean_up(
@@ -323,14 +288,4 @@ def _is_at_point(past: Past) -> bool:
     events = [one for audit in later if audit is not None for one in audit.events]
     return all(one.position < past.count for one in events) and len(events) == sum(
         len(audit.events) for audit in lost_audits(past.texts, past.count)
-    )
-
-
-def _artifacts_at(past: Past) -> ArtifactsAt:
-    events = [one.event for one in past.events]
-    kept, later = events[: past.count], events[past.count :]
-    return ArtifactsAt.of(
-        kept=[event.actions.artifact_delta for event in kept],
-        later=[event.actions.artifact_delta for event in later],
-        until=later[0].timestamp if later else None,
     )
