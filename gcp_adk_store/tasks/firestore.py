@@ -6,18 +6,18 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
+from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import require_options
-from gcp_adk_store.tasks.owned import OwnedOptions
+from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
 from gcp_adk_store.tasks.push_configs import PushNotificationConfigStore
 from gcp_adk_store.tasks.task_store import TaskStore
 
 
 @checks_kinds
-class FirestoreTaskStore(TaskStore):
-    """The task store of ``a2a-sdk`` on Firestore; the methods and their guarantees are those of its base."""
+class _OnFirestore(OwnedStore):
+    """What opens the documents of a store of ``a2a-sdk``, whose class comes after this one."""
 
     def __init__(
         self,
@@ -43,41 +43,22 @@ class FirestoreTaskStore(TaskStore):
         Raises:
             InvalidInputError: a name or an option is unknown or malformed.
         """
-        require_options(options, FirestoreTaskStore)
+        require_options(options, type(self))
         place = StoreSettings(project=project, database=database, prefix=options.get("prefix", "adk"))
-        super().__init__(_opened(place, client, credentials, options), **options)
+        documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=StoreCredentials.of(credentials),
+            client=client,
+            interceptors=(),
+            limits=options.get("limits") or SessionLimits(),
+        )
+        super().__init__(documents, **options)
 
 
-@checks_kinds
-class FirestorePushNotificationConfigStore(PushNotificationConfigStore):
+class FirestoreTaskStore(_OnFirestore, TaskStore):
+    """The task store of ``a2a-sdk`` on Firestore; the methods and their guarantees are those of its base."""
+
+
+class FirestorePushNotificationConfigStore(_OnFirestore, PushNotificationConfigStore):
     """The push notification config store of ``a2a-sdk`` on Firestore, as its base describes it."""
-
-    def __init__(
-        self,
-        *,
-        project: str | None = None,
-        database: str = "(default)",
-        client: FirestoreClient | None = None,
-        credentials: StoreCredentials | Credentials | None = None,
-        **options: Unpack[OwnedOptions],
-    ) -> None:
-        """Prepare the store; the arguments and errors are those of :class:`FirestoreTaskStore`."""
-        require_options(options, FirestorePushNotificationConfigStore)
-        place = StoreSettings(project=project, database=database, prefix=options.get("prefix", "adk"))
-        super().__init__(_opened(place, client, credentials, options), **options)
-
-
-def _opened(
-    place: StoreSettings,
-    client: FirestoreClient | None,
-    credentials: StoreCredentials | Credentials | None,
-    options: OwnedOptions,
-) -> Documents:
-    return open_documents(
-        project=place.project,
-        database=place.database,
-        credentials=StoreCredentials.of(credentials),
-        client=client,
-        interceptors=(),
-        limits=options.get("limits") or SessionLimits(),
-    )

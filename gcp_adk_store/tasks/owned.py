@@ -67,6 +67,15 @@ class OwnedStore(Closing):
             names_ids=settings.names_ids,
         )
 
+    async def _expiry(self, path: str) -> Expiry | None:
+        """Return when what is written now ends; *path* is its own."""
+        if self._ttl_s is None:
+            return None
+        if not self._documents.clock.is_set:
+            # The first answer tells Firestore's time: once in a process, a read comes before the commit.
+            await self._documents.get([path], fields=("format",))
+        return Expiry.begin(self._ttl_s, now=self._documents.clock.now())
+
     async def close(self) -> None:
         """Close own connections; a later call opens them again."""
         await self._documents.close()

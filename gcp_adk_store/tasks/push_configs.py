@@ -6,7 +6,6 @@ from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes
-from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.tasks.format import erase, read_config
 from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
@@ -95,13 +94,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
     @operation
     async def set_push_config(self, *, task_id: str, owner: str, config: TaskPushNotificationConfig) -> None:
         """Store a normalised config."""
-        expiry = None
-        if self._ttl_s is not None:
-            if not self._documents.clock.is_set:
-                await self._documents.get(
-                    [self._layout.config(owner, task_id, config.id)], fields=("format",)
-                )
-            expiry = Expiry.begin(self._ttl_s, now=self._documents.clock.now())
+        expiry = await self._expiry(self._layout.config(owner, task_id, config.id))
         body = config.SerializeToString(deterministic=True)
         writes = self._layout.put_config(
             owner, task_id, config.id, body, save_id=new_save_id(), expiry=expiry

@@ -1,16 +1,17 @@
-"""Save, read, list and delete tasks as bytes, each write under a condition."""
+"""Save, read, list and delete A2A tasks as bytes, each write under a condition."""
 
 import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
 from gcp_adk_store.kernel import telemetry
+from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Lru, offload
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import (
@@ -24,16 +25,29 @@ from gcp_adk_store.kernel.transact import (
     read_whole,
     transact,
 )
-from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.tasks.format import (
     HEADER_FIELDS,
     Packed,
     StoredTask,
     TaskHeader,
-    TaskLayout,
     erase,
     joined,
     unpack_task,
+)
+from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
+from gcp_adk_store.tasks.sdk import needs_a2a
+
+with needs_a2a():
+    from a2a.server.cluster import ConcurrentTaskModificationError
+    from a2a.types import TaskState
+
+_ENDED: Final = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_REJECTED,
+    }
 )
 
 _LIGHT_BYTES: Final = 128 * 1024
@@ -43,6 +57,15 @@ _HEADERS_AT_ONCE: Final = 1000
 
 _KNOWN_SAVES: Final = 10_000
 """Saves that a process remembers, to know them again: of tasks that several subscribers follow."""
+
+
+class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
+    """The same for this library's callers and for the SDK, which reads the task again and goes on."""
+
+    def __init__(self, message: str, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.args = (message,)  # the SDK's class takes an id, and makes a text of it
+        self.task_id = ""
 
 
 def new_save_id() -> str:
@@ -78,51 +101,39 @@ class Listed(NamedTuple):
     """Tasks that were chosen, on all pages."""
 
 
-class TaskRecords:
+@checks_kinds
+class TaskRecords(OwnedStore):
     """The tasks below one prefix of a database."""
 
-    def __init__(self, documents: Documents, layout: TaskLayout, *, ttl_seconds: float | None) -> None:
-        """Prepare; without I/O.
-
-        Raises:
-            InvalidInputError: *ttl_seconds* is not a number above 0, or is over a hundred years.
-        """
-        if ttl_seconds is not None:
-            Expiry.begin(ttl_seconds, now=0)  # refuses an invalid one
-        self._documents = documents
-        self._layout = layout
-        self._ttl_s = ttl_seconds
+    def __init__(self, documents: Documents, **options: Unpack[OwnedOptions]) -> None:
+        super().__init__(documents, **options)
         self._saves = Lru[tuple[str, str, str, str], _Made](_KNOWN_SAVES)
         """Saves of this object by owner, id, and content before and after."""
 
-    async def save(
-        self,
-        owner: str,
-        header: TaskHeader,
-        body: bytes,
-        *,
-        known: Version | None,
-        may_replace: Callable[[TaskHeader], bool],
+    @operation
+    async def save_task(
+        self, *, task_id: str, owner: str, header: TaskHeader, body: bytes, derived_from: Version | None
     ) -> Version:
         """Store a task; return its version.
 
         Args:
+            task_id: Its id, as *header* has it; errors name it.
             owner: Whose it is.
             header: What listings read of it.
             body: The task as protobuf.
-            known: The version that the task derives from; ``None`` if that is unknown. Its content counts:
-                one that was stored again is the same. If this object made the same content of it before,
-                that save counts for this one, too.
-            may_replace: Whether a task of an unknown version may replace the stored one.
+            derived_from: The version that the task derives from. Its content counts: one that was stored again
+                is the same. If this object made the same content of it before, that save counts for this one,
+                too. ``None`` if it is unknown: then it replaces any, but none that has ended unless it has.
 
         Raises:
-            TaskConflictError: the stored task is not of the version *known*, or may not be replaced.
+            TaskConflictError: the stored task is not of the version *derived_from*, or may not be replaced.
             InvalidInputError: an id or the task is too large.
             OutcomeUnknownError: not answered before the deadline.
         """
+        known = derived_from
         packed = await offload(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
-        expiry = await self._expiry(self._layout.task(owner, header.id))
-        same = None if known is None else (owner, header.id, known.sha256, packed.sha256)
+        expiry = await self._expiry(self._layout.task(owner, task_id))
+        same = None if known is None else (owner, task_id, known.sha256, packed.sha256)
         made = None if same is None else self._saves.get(same)
         # Saves that make the same of the same have one id: each knows what another one stores beside it.
         save_id = new_save_id() if made is None else made.save_id
@@ -151,7 +162,7 @@ class TaskRecords:
                     "sent and not answered, and then changed by another writer; get the task before saving it"
                 )
             if known is None:
-                done = _over(found, packed, may_replace=may_replace, renews=expiry is not None)
+                done = _over(found, header, packed, renews=expiry is not None)
             else:
                 made = None if same is None else self._saves.get(same)
                 done = _from(known, found, packed, made_before=None if made is None else made.version)
@@ -160,19 +171,22 @@ class TaskRecords:
             return commit(None if found is None else _version_of(found))
 
         unread: tuple[StoredTask | None] = (None,)
-        return await transact(self._documents, partial(self._find, owner, header.id), decide, known=unread)
+        return await transact(self._documents, partial(self._find, owner, task_id), decide, known=unread)
 
     def _made(self, same: tuple[str, str, str, str] | None, save_id: str, saved: Version) -> Version:
         if same is not None:
             self._saves.put(same, _Made(save_id, saved))
         return saved
 
-    async def get(self, owner: str, task_id: str) -> tuple[bytes, Version] | None:
+    @operation
+    async def get_task(self, *, task_id: str, owner: str) -> tuple[bytes, Version] | None:
         """Return a task as protobuf and its version, ``None`` if it does not exist or has expired.
 
         It takes 1 RPC, and 1 more for a large task.
         """
+        return await self._get(owner, task_id)
 
+    async def _get(self, owner: str, task_id: str) -> tuple[bytes, Version] | None:
         async def look() -> tuple[bytes, Version] | Changed | None:
             found = await self._find(owner, task_id)
             if found is None or found.has_expired:
@@ -187,7 +201,7 @@ class TaskRecords:
 
         return await read_whole(self._documents.deadline_s, look)
 
-    async def list(
+    async def _list(
         self,
         owner: str,
         *,
@@ -225,13 +239,14 @@ class TaskRecords:
                 continue  # deleted meanwhile
             body = await self._body(self._layout.read_task(document))
             if body is None:
-                newer = await self.get(owner, self._layout.read_task(document).header.id)
+                newer = await self._get(owner, self._layout.read_task(document).header.id)
                 body = None if newer is None else newer[0]
             if body is not None:
                 bodies.append(body)
         return Listed(bodies, shown[-1].header if len(best) > limit else None, total)
 
-    async def delete(self, owner: str, task_id: str) -> None:
+    @operation
+    async def delete_task(self, *, task_id: str, owner: str) -> None:
         """Remove a task; a missing one is accepted.
 
         Raises:
@@ -247,11 +262,16 @@ class TaskRecords:
         look = partial(self._find, owner, task_id)
         await transact(self._documents, look, decide, advice="call it again")
 
-    async def delete_all(self, owner: str) -> None:
-        """Remove all tasks of an owner, damaged ones too.
+    @operation
+    async def delete_owner_tasks(self, *, owner: str) -> None:
+        """Remove all tasks of an owner, as the owner resolver names them; damaged tasks too.
+
+        It removes what was stored when it began. The owner's push notification configs are in the other
+        store: :meth:`~gcp_adk_store.tasks.FirestorePushNotificationConfigStore.delete_owner_configs`.
+        For 500 tasks it takes 1 query and 1 commit, and 1 of both for each task in pieces.
 
         Raises:
-            OutcomeUnknownError, UnavailableError: as :func:`erase`.
+            OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
         """
         await erase(
             self._documents,
@@ -276,14 +296,6 @@ class TaskRecords:
                 *(Delete(path=piece.path) for piece in pieces),
             ]
 
-    async def _expiry(self, path: str) -> Expiry | None:
-        if self._ttl_s is None:
-            return None
-        if not self._documents.clock.is_set:
-            # The first answer tells Firestore's time: once in a process, a read comes before the commit.
-            await self._documents.get([path], fields=("format",))
-        return Expiry.begin(self._ttl_s, now=self._documents.clock.now())
-
     async def _find(self, owner: str, task_id: str) -> StoredTask | None:
         (document,) = await self._documents.get([self._layout.task(owner, task_id)])
         return None if document is None else self._layout.read_task(document)
@@ -300,19 +312,17 @@ class TaskRecords:
         return self._layout.pieces(self._layout.task(owner, header.id), packed.sha256, packed.pieces)
 
 
-def _over(
-    found: StoredTask | None, packed: Packed, *, may_replace: Callable[[TaskHeader], bool], renews: bool
-) -> Version | None:
+def _over(found: StoredTask | None, header: TaskHeader, packed: Packed, *, renews: bool) -> Version | None:
     """Return the version that a save over a task of unknown version comes to; ``None`` to try again over it.
 
     Raises:
-        TaskConflictError: it may not replace the stored task.
+        TaskConflictError: the stored task has ended, and the one of *header* has not.
     """
     if found is None or found.has_expired:
         return None
     if found.sha256 == packed.sha256 and not renews:
         return _version_of(found)  # it would replace a task by its equal
-    if not may_replace(found.header):
+    if found.header.state in _ENDED and header.state not in _ENDED:
         raise _conflict("ended")
     return None
 
@@ -340,8 +350,8 @@ def _version_of(found: StoredTask) -> Version:
     return Version(found.update_time, found.pieces, found.sha256)
 
 
-def _conflict(what_others_did: str) -> TaskConflictError:
+def _conflict(what_others_did: str) -> ConcurrentTaskError:
     telemetry.count_conflict()
-    return TaskConflictError(
+    return ConcurrentTaskError(
         f"another writer {what_others_did} the task first; nothing was written: get it and decide again"
     )

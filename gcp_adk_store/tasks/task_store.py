@@ -1,35 +1,25 @@
 """Store A2A tasks, as the task store of ``a2a-sdk``."""
 
 from dataclasses import dataclass
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
-from gcp_adk_store.errors import StoredDataError, TaskConflictError
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.concurrency import Lru
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.tasks.format import TaskHeader
-from gcp_adk_store.tasks.owned import OwnedOptions, OwnedStore
+from gcp_adk_store.tasks.owned import OwnedOptions
 from gcp_adk_store.tasks.records import TaskRecords, Version
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
-    from a2a.server.cluster import ConcurrentTaskModificationError
     from a2a.server.context import ServerCallContext
     from a2a.server.tasks import TaskStore as A2aTaskStore
-    from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
+    from a2a.types import ListTasksRequest, ListTasksResponse, Task
     from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE, MAX_LIST_TASKS_PAGE_SIZE
     from a2a.utils.errors import InvalidParamsError
     from a2a.utils.task import ListTasksCursor, decode_list_tasks_cursor, encode_list_tasks_cursor
     from google.protobuf.message import DecodeError
-
-_ENDED: Final = frozenset(
-    {
-        TaskState.TASK_STATE_COMPLETED,
-        TaskState.TASK_STATE_CANCELED,
-        TaskState.TASK_STATE_FAILED,
-        TaskState.TASK_STATE_REJECTED,
-    }
-)
 
 _KNOWN_BYTES: Final = 64 * 1024 * 1024
 """Memory for the tasks whose versions the store remembers; most of them are in use by a server anyway."""
@@ -48,17 +38,8 @@ class _Known:
     size: int
 
 
-class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
-    """The same for this library's callers and for the SDK, which reads the task again and goes on."""
-
-    def __init__(self, message: str, **about: Any) -> None:
-        super().__init__(message, **about)
-        self.args = (message,)  # the SDK's class takes an id, and makes a text of it
-        self.task_id = ""
-
-
 @checks_kinds
-class TaskStore(OwnedStore, A2aTaskStore):
+class TaskStore(TaskRecords, A2aTaskStore):
     """The task store of ``a2a-sdk`` over any documents, for any number of processes.
 
     Each owner, as the SDK's owner resolver names them, has tasks of their own. An acknowledged save is
@@ -80,7 +61,6 @@ class TaskStore(OwnedStore, A2aTaskStore):
     def __init__(self, documents: Documents, **options: Unpack[OwnedOptions]) -> None:
         """Prepare the store; the arguments are those of :class:`OwnedStore`, as are the errors."""
         super().__init__(documents, **options)
-        self._records = TaskRecords(documents, self._layout, ttl_seconds=self._ttl_s)
         self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
@@ -138,42 +118,6 @@ class TaskStore(OwnedStore, A2aTaskStore):
         await self.delete_task(task_id=task_id, owner=self._owner_of(context))
 
     @operation
-    async def delete_owner_tasks(self, *, owner: str) -> None:
-        """Remove all tasks of an owner, as the owner resolver names them; damaged tasks too.
-
-        It removes what was stored when it began. The owner's push notification configs are in the other
-        store: :meth:`~gcp_adk_store.tasks.FirestorePushNotificationConfigStore.delete_owner_configs`.
-        For 500 tasks it takes 1 query and 1 commit, and 1 of both for each task in pieces.
-
-        Raises:
-            OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
-        """
-        await self._records.delete_all(owner)
-
-    @operation
-    async def save_task(
-        self, *, task_id: str, owner: str, header: TaskHeader, body: bytes, derived_from: Version | None
-    ) -> Version:
-        """Store a task as :meth:`save` does, by what the SDK's objects tell; return its new version."""
-        del task_id  # for errors
-        has_ended = header.state in _ENDED
-        try:
-            return await self._records.save(
-                owner,
-                header,
-                body,
-                known=derived_from,
-                may_replace=lambda stored: has_ended or stored.state not in _ENDED,
-            )
-        except TaskConflictError as exc:
-            raise ConcurrentTaskError(exc.args[0]) from exc
-
-    @operation
-    async def get_task(self, *, task_id: str, owner: str) -> tuple[bytes, Version] | None:
-        """Return a task as protobuf, and its version."""
-        return await self._records.get(owner, task_id)
-
-    @operation
     async def list_tasks(self, *, owner: str, params: ListTasksRequest, size: int) -> ListTasksResponse:
         """Return a page as :meth:`list` does."""
         since = None
@@ -188,7 +132,7 @@ class TaskStore(OwnedStore, A2aTaskStore):
             )
 
         place = None if not params.page_token else _place_of(params.page_token)
-        listed = await self._records.list(
+        listed = await self._list(
             owner,
             chosen=is_chosen,
             after=lambda task: place is None or task.order < place,
@@ -200,11 +144,6 @@ class TaskStore(OwnedStore, A2aTaskStore):
             next_page_token="" if listed.last is None else _token_of(listed.last),
             page_size=size,
         )
-
-    @operation
-    async def delete_task(self, *, task_id: str, owner: str) -> None:
-        """Remove a task."""
-        await self._records.delete(owner, task_id)
 
     def _remember(self, task: Task, owner: str, version: Version, size: int) -> None:
         # As an object of the SDK, a task takes several times its size as bytes.
