@@ -187,14 +187,13 @@ async def prune(
     options: _Options,
     dry_run: bool,
     label: tuple[str, ...],
-    older_than: float | None,
     **conditions: Any,
 ) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     As the command prune. Ends with 1 if something cannot be read.
     """
-    retention = Retention(older_than_days=older_than, labels=dict(map(label_of, label)), **conditions)
+    retention = Retention(labels=dict(map(label_of, label)), **conditions)
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         from gcp_adk_store.bulk import PruneSessions  # noqa: PLC0415  # of an extra

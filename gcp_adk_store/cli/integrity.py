@@ -11,13 +11,25 @@ from rich.console import RenderableType
 from rich.filesize import decimal
 from rich.table import Table
 
-from gcp_adk_store.cli.place import OpenStore, at_store, command_line, given_id, json_option, user_options
+from gcp_adk_store.cli.place import (
+    IDS,
+    OpenStore,
+    announced,
+    at_store,
+    command_line,
+    given_id,
+    json_option,
+    session_options,
+)
 from gcp_adk_store.cli.screen import Result, cell, in_one_line, progress, visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.payloads import Garbage, GarbageKind
 from gcp_adk_store.sessions.fsck.faults import CODES, Fault, Help
 from gcp_adk_store.sessions.fsck.run import Checked
 from gcp_adk_store.sessions.verify.decide import RedactedEvent
+
+if TYPE_CHECKING:
+    from gcp_adk_store.store import Store
 
 _HELPS = {
     Help.REPAIR: "fsck --repair repairs it",
@@ -37,23 +49,13 @@ _HELPS = {
 @click.option("--repair", is_flag=True, help="Repair what has one right answer.")
 @click.option("--dry-run", is_flag=True, help="With --repair: only say what it would repair.")
 @json_option
-async def fsck(
-    at: OpenStore,
-    /,
-    *,
-    app_name: str | None,
-    user_id: str | None,
-    session_id: str | None,
-    full: bool,
-    repair: bool,
-    dry_run: bool,
-) -> Result:
+async def fsck(at: OpenStore, /, *, full: bool, repair: bool, dry_run: bool, **scope: Any) -> Result:
     """Check stored data: segments, counts, state, references, chain, expiry, notes, orphans.
 
     Safe while agents run. Changes nothing without --repair, and then only documents that no one has written
     meanwhile. Ends with 1 if a fault remains, with 2 if it cannot look.
     """
-    click.echo(f"checking {at.where}", err=click.get_current_context().params["as_json"])
+    announced("checking", at)
     looked = Checked()
     with progress("checking: sessions") as move_to:
 
@@ -62,21 +64,14 @@ async def fsck(
             looked = checked
             move_to(checked.sessions)
 
-        found = at.store.check(
-            app_name=app_name, user_id=user_id, session_id=session_id, full=full, on_progress=on_progress
-        )
+        found = at.store.check(**scope, full=full, on_progress=on_progress)
         faults = [fault async for fault in found]
     repaired = await at.store.repair(faults) if repair and not dry_run else []
     outcomes = [_outcome(fault, repaired, repair=repair, dry_run=dry_run) for fault in faults]
     return Result(
         {
             **at.place,
-            "checked": {
-                "sessions": looked.sessions,
-                "segments": looked.segments,
-                "events": looked.events,
-                "payloads": looked.payloads,
-            },
+            "checked": asdict(looked),
             "faults": [_described(*each) for each in zip(faults, outcomes, strict=True)],
         },
         _lines(looked, faults, outcomes, dry_run=dry_run),
@@ -129,9 +124,6 @@ def _lines(
     ]
 
 
-if TYPE_CHECKING:
-    from gcp_adk_store.store import Store
-
 _KINDS: Final = {
     GarbageKind.DELETION: "a deletion that was interrupted",
     GarbageKind.RESTORE: "a restore that was interrupted",
@@ -163,7 +155,7 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
     Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
     remains, with 2 if it cannot look or no project is named.
     """
-    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    announced("looking in", at)
     found: list[_Found] = []
     with progress("looking: found") as move_to:
         async for garbage in at.store.find_garbage(older_than_s=older_than * _HOUR_S):
@@ -228,8 +220,7 @@ def _garbage_lines(
 
 @click.command()
 @at_store()
-@user_options
-@given_id("--session", required=True, says="Id of the session.")
+@session_options
 @click.option(
     "--events", "known_events", metavar="N", type=click.IntRange(0), help="Events of an earlier proof."
 )
@@ -238,35 +229,18 @@ def _garbage_lines(
     "--anchors", metavar="BUCKET", help="Compare with what anchor kept; of a local store, a folder."
 )
 @json_option
-async def verify(
-    at: OpenStore,
-    /,
-    *,
-    app_name: str,
-    user_id: str,
-    session_id: str,
-    known_events: int | None,
-    known_head: str | None,
-    anchors: str | None,
-) -> Result:
+async def verify(at: OpenStore, /, **given: Any) -> Result:
     """Verify by its hash chain that no event of a session was changed, dropped, swapped or cut off.
 
     Ends with 1 if the events are not those that were appended, the session does not exist, or --anchors has
     no anchor of it, with 2 if it cannot look or cannot read the session.
     """
-    proof = await at.store.verify_session(
-        app_name=app_name,
-        user_id=user_id,
-        session_id=session_id,
-        known_events=known_events,
-        known_head=known_head,
-        anchors=anchors,
-    )
+    proof = await at.store.verify_session(**given)
     broken = proof.broken
     lines = [f"events: {proof.events:,}", f"head: {proof.head}"]
     if broken is None:
         lines.append("the chain proves all of them")
-        again = command_line("verify", only=("app_name", "user_id", "session_id"))
+        again = command_line("verify", only=IDS)
         lines.append(f"compare later: {again} --events {proof.events} --head {proof.head}")
     else:
         event = f", {in_one_line(broken.event_id)}," if broken.event_id else ""
@@ -318,9 +292,7 @@ def _known_of(redacted: RedactedEvent) -> str:
     help="Bucket with a locked retention policy; of a local store, a folder.",
 )
 @json_option
-async def anchor(
-    at: OpenStore, /, *, app_name: str, user_id: str | None, session_id: str | None, anchors: str
-) -> Result:
+async def anchor(at: OpenStore, /, *, anchors: str, **scope: Any) -> Result:
     """Keep the heads of sessions in another bucket, for verify --anchors; run it on a schedule.
 
     Each head that is not there yet takes one object, which names nobody. Ends with 1 if the session does not
@@ -328,11 +300,7 @@ async def anchor(
     """
     with progress("anchoring: sessions") as move_to:
         report = await at.store.anchor(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            anchors=anchors,
-            on_progress=lambda so_far: move_to(so_far.sessions),
+            **scope, anchors=anchors, on_progress=lambda so_far: move_to(so_far.sessions)
         )
     lines = [at.where, f"sessions: {report.sessions:,}, new anchors: {report.written:,}"]
     if report.unreadable:

@@ -334,6 +334,16 @@ def user_options(command: Command) -> Command:
     return given_id("--app", required=True, says="Name of the app.")(command)
 
 
+def session_options(command: Command) -> Command:
+    """Add ``--app``, ``--user`` and ``--session`` to *command*."""
+    return user_options(given_id("--session", required=True, says="Id of the session.")(command))
+
+
+def announced(doing: str, at: OpenStore) -> None:
+    """Print where a command looks before it takes long: on standard error if it prints JSON."""
+    click.echo(f"{doing} {at.where}", err=click.get_current_context().params["as_json"])
+
+
 def deletion_options(work: Work) -> Work:
     """Add ``--dry-run`` and ``--yes`` to a command at a store, which then gets *dry_run*.
 

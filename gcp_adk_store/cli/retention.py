@@ -1,7 +1,7 @@
 """Erase users, prune sessions and rotate keys."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -11,16 +11,15 @@ from rich.table import Table
 from gcp_adk_store.cli.place import (
     Command,
     OpenStore,
+    announced,
     at_store,
     deletion_options,
     given_id,
     json_option,
     user_options,
 )
-from gcp_adk_store.cli.screen import Result, in_one_line, progress
+from gcp_adk_store.cli.screen import Result, in_one_line, moment, progress
 from gcp_adk_store.cli.sessions import label_of
-from gcp_adk_store.encryption.rotation import RotationReport
-from gcp_adk_store.erasure.pruning import PruneReport
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 
 
@@ -30,6 +29,7 @@ from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 @click.option("--task-owner", metavar="ID", help="Also erase the A2A tasks of this owner.")
 @click.option(
     "--quiet",
+    "quiet_s",
     metavar="SECONDS",
     type=click.FloatRange(0, MAX_QUIET_S),
     default=0.0,
@@ -38,28 +38,17 @@ from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 )
 @deletion_options
 @json_option
-async def erase_user(
-    at: OpenStore,
-    /,
-    *,
-    app_name: str,
-    user_id: str,
-    task_owner: str | None,
-    quiet: float,
-    dry_run: bool,
-) -> Result:
+async def erase_user(at: OpenStore, /, *, dry_run: bool, **given: Any) -> Result:
     """Erase a user: sessions, state, memories, artifacts and uploads; print the receipt.
 
     After an interruption, run it again: it goes on. End the user's access first. Ends with 2 if it cannot
     erase everything.
     """
     label = "counting: found" if dry_run else "erasing: found"
-    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    announced("looking in", at)
     receipts: list[ErasureReceipt] = []
     with progress(label) as move_to:
-        async for step in at.store.erase_user(
-            app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet
-        ):
+        async for step in at.store.erase_user(**given, dry_run=dry_run):
             if isinstance(step, ErasureReceipt):
                 receipts.append(step)
             else:
@@ -82,22 +71,18 @@ def _lines(receipt: ErasureReceipt) -> list[RenderableType]:
     )
     return [
         table if receipt.erased else "nothing of the user",
-        f"erased what was stored before {_time(receipt.empty_at)}, in {receipt.passes} passes",
+        f"erased what was stored before {moment(receipt.empty_at or 0.0)}, in {receipt.passes} passes",
         *(
-            [f"no copy can be read from {_time(receipt.unreadable_from)} on: its key is destroyed"]
+            [f"no copy can be read from {moment(receipt.unreadable_from)} on: its key is destroyed"]
             if receipt.unreadable_from is not None
             else []
         ),
-        *(f"can be recovered until {_time(time)}: {what}" for what, time in until if time is not None),
+        *(f"can be recovered until {moment(time)}: {what}" for what, time in until if time is not None),
         *(f"unknown whether it can be recovered: {in_one_line(what)}" for what in recovery.unknown),
         *(f"not erased: {in_one_line(what)}" for what in receipt.not_covered),
         f"subject {receipt.subject}",
         f"digest {receipt.digest}",
     ]
-
-
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 _DAYS = click.FloatRange(min=0, min_open=True)
@@ -108,7 +93,13 @@ _CONDITIONS = (
     click.option(
         "--keep-latest", metavar="N", type=click.IntRange(0), help="Keep so many sessions of each user."
     ),
-    click.option("--older-than", metavar="DAYS", type=_DAYS, help="Sessions that were created before."),
+    click.option(
+        "--older-than",
+        "older_than_days",
+        metavar="DAYS",
+        type=_DAYS,
+        help="Sessions that were created before.",
+    ),
     click.option(
         "--label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
     ),
@@ -134,45 +125,26 @@ def retention_options(command: Command) -> Command:
 @retention_options
 @click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
 @json_option
-async def prune(
-    at: OpenStore,
-    /,
-    *,
-    app_name: str,
-    idle_days: float | None,
-    keep_latest: int | None,
-    older_than: float | None,
-    label: tuple[str, ...],
-    user_data_idle_days: float | None,
-    dry_run: bool,
-) -> Result:
+async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **given: Any) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     A session goes if it meets all conditions that are given. Safe while agents run, and after an
     interruption. Ends with 1 if something cannot be read, with 2 if it cannot look.
     """
-    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    announced("looking in", at)
     with progress("looking: sessions") as move_to:
-
-        def on_progress(report: PruneReport) -> None:
-            move_to(report.sessions)
-
         report = await at.store.prune(
-            app_name=app_name,
-            idle_days=idle_days,
-            keep_latest=keep_latest,
-            older_than_days=older_than,
+            **given,
             labels=dict(map(label_of, label)),
-            user_data_idle_days=user_data_idle_days,
             dry_run=dry_run,
-            on_progress=on_progress,
+            on_progress=lambda so_far: move_to(so_far.sessions),
         )
     done = "would delete" if dry_run else "deleted"
     lines = [
         f"{done} {report.pruned_sessions:,} of {report.sessions:,} sessions",
         f"{done} {report.pruned_artifacts:,} artifacts of them",
     ]
-    if user_data_idle_days is not None:
+    if given["user_data_idle_days"] is not None:
         lines.append(
             f"{done} the state of {report.pruned_states:,} users, the memories of {report.pruned_memories:,}"
         )
@@ -192,13 +164,9 @@ async def rotate_keys(at: OpenStore, /) -> Result:
     Then older versions can be disabled. Safe while agents run; after an interruption, run it again: it goes
     on. Ends with 1 if a data key cannot be unwrapped, with 2 if it cannot look.
     """
-    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    announced("looking in", at)
     with progress("wrapping: data keys") as move_to:
-
-        def on_progress(report: RotationReport) -> None:
-            move_to(report.keys)
-
-        report = await at.store.rotate_keys(on_progress=on_progress)
+        report = await at.store.rotate_keys(on_progress=lambda so_far: move_to(so_far.keys))
     lines = [
         f"wrapped anew: {report.rewrapped:,} of {report.keys:,} data keys",
         f"removed: {report.forgotten:,} notes of keys that were destroyed more than a day ago",

@@ -1,7 +1,6 @@
 """Fork, restore, redact and repair sessions."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -12,19 +11,17 @@ from gcp_adk_store.cli.place import (
     at_store,
     command_line,
     deletion_options,
-    given_id,
     json_option,
-    user_options,
+    session_options,
 )
-from gcp_adk_store.cli.screen import NotThereError, Result, in_one_line, waiting
+from gcp_adk_store.cli.screen import NotThereError, Result, in_one_line, moment, waiting
 from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.model.history import Redaction
 
 
 @click.command("redact")
 @at_store()
-@user_options
-@given_id("--session", required=True, says="Id of the session.")
+@session_options
 @click.option("--event", "event_id", metavar="ID", required=True, help="Id of the event.")
 @click.option("--reason", metavar="TEXT", required=True, help="Why, in one line; it is stored.")
 @click.option("--state", is_flag=True, help="Also set keys of state to null that have the event's values.")
@@ -41,7 +38,7 @@ async def redact(at: OpenStore, /, *, dry_run: bool, **given: Any) -> Result:
         with waiting("looking" if dry_run else "redacting"):
             redaction = await at.store.redact_event(**given, dry_run=dry_run)
     except PointMissingError as exc:
-        shown = command_line("sessions show", only=("app_name", "user_id", "session_id"))
+        shown = command_line("sessions show", only=IDS)
         raise NotThereError(f"{in_one_line(str(exc))}; see the events: {shown}") from exc
     return Result({**at.place, **asdict(redaction)}, [at.where, *_lines(redaction)])
 
@@ -79,9 +76,6 @@ def _lines(redaction: Redaction) -> list[str]:
     return lines
 
 
-_session_option = given_id("--session", required=True, says="Id of the session.")
-
-
 @click.group()
 def turn() -> None:
     """Show, stop and repair the turn of a session, and withdraw messages that wait for one.
@@ -92,36 +86,26 @@ def turn() -> None:
 
 @turn.command("status")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @json_option
 async def status_(at: OpenStore, /, **key: Any) -> Result:
     """Show who runs the session's turn, until when, and which messages wait."""
     found = await at.store.turns.status(**key)
     lines = [at.where]
     if found.is_running and found.until is not None:
-        until = datetime.fromtimestamp(found.until, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
         asked = "; it was asked to stop" if found.abort else ""
-        lines.append(f"turn {found.fence:,} runs, held by {in_one_line(found.holder)} until {until}{asked}")
+        holder, until = in_one_line(found.holder), moment(found.until)
+        lines.append(f"turn {found.fence:,} runs, held by {holder} until {until}{asked}")
     else:
         lines.append(f"no turn runs; turns so far: {found.fence:,}")
     lines.append(f"messages that wait: {len(found.waiting):,}")
     lines += [f"  {in_one_line(each)}" for each in found.waiting]
-    fields = {
-        "is_running": found.is_running,
-        "fence": found.fence,
-        "holder": found.holder,
-        "until": found.until,
-        "abort": found.abort,
-        "waiting": list(found.waiting),
-    }
-    return Result({**at.place, **key, **fields}, lines)
+    return Result({**at.place, **key, **asdict(found)}, lines)
 
 
 @turn.command("abort")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @json_option
 async def abort(at: OpenStore, /, **key: Any) -> Result:
     """Ask the process that runs the session's turn to stop.
@@ -135,8 +119,7 @@ async def abort(at: OpenStore, /, **key: Any) -> Result:
 
 @turn.command("repair")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @click.option("--dry-run", is_flag=True, help="Only say how many tool calls it would answer.")
 @json_option
 async def repair(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
@@ -164,8 +147,7 @@ async def repair(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
 
 @turn.command("withdraw")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @click.option("--message", "message_id", metavar="ID", required=True, help="Id of a message that waits.")
 @deletion_options
 @json_option

@@ -23,7 +23,7 @@ from gcp_adk_store.cli.place import (
     json_option,
     looking_at,
     opened_file,
-    user_options,
+    session_options,
 )
 from gcp_adk_store.cli.screen import Result, cell, in_one_line, moment, progress, visible, waiting
 from gcp_adk_store.cli.session_actions import redact, turn
@@ -31,7 +31,11 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
 if TYPE_CHECKING:
     from google.adk.events import Event
+    from google.adk.sessions import Session
     from google.genai import types
+
+    from gcp_adk_store.sessions.listing.usage import SessionUsage, TokenUsage
+    from gcp_adk_store.sessions.service import SessionService
 
 _CUT: Final = 2_000
 """The limit of shown characters of one text or value."""
@@ -103,18 +107,10 @@ def _more(value: Any, known: Iterable[str]) -> list[str]:
     return [name for name in type(value).model_fields if name not in known and getattr(value, name)]
 
 
-if TYPE_CHECKING:
-    from google.adk.sessions import Session
-
-    from gcp_adk_store.sessions.listing.usage import SessionUsage, TokenUsage
-    from gcp_adk_store.sessions.service import SessionService
-
 _MOST_EVENTS: Final = 10_000
 """The limit of events that one command shows; an export has none."""
 
 _TOKENS: Final = ("input", "cached", "tool use", "output", "thinking", "total")
-
-_session_option = given_id("--session", required=True, says="Id of the session.")
 
 
 @click.group()
@@ -201,8 +197,7 @@ async def list_(
 
 @sessions.command("show")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @click.option(
     "--limit",
     metavar="N",
@@ -242,8 +237,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
 
 @sessions.command("usage")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @json_option
 async def usage_(at: OpenStore, /, **key: Any) -> Result:
     """Show the tokens, tool calls and time of a session, by turn and by model.
@@ -275,8 +269,7 @@ async def usage_(at: OpenStore, /, **key: Any) -> Result:
 
 @sessions.command("export")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
     """Write a session with all its events as lines of JSON to the file OUT, or to standard output for "-".
@@ -296,8 +289,7 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
 
 @sessions.command("delete")
 @at_store()
-@user_options
-@_session_option
+@session_options
 @click.option("--keep-artifacts", is_flag=True, help="Let them stay: a new session with this id has them.")
 @deletion_options
 @json_option

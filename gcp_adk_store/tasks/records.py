@@ -121,9 +121,10 @@ class TaskRecords(OwnedStore):
             owner: Whose it is.
             header: What listings read of it.
             body: The task as protobuf.
-            derived_from: The version that the task derives from. Its content counts: one that was stored again
-                is the same. If this object made the same content of it before, that save counts for this one,
-                too. ``None`` if it is unknown: then it replaces any, but none that has ended unless it has.
+            derived_from: The version that the task derives from. Its content counts: one that was stored
+                again is the same. If this object made the same content of it before, that save counts for
+                this one, too. ``None`` if it is unknown: then it replaces any, but none that has ended
+                unless it has.
 
         Raises:
             TaskConflictError: the stored task is not of the version *derived_from*, or may not be replaced.

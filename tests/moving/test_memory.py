@@ -16,9 +16,9 @@ from gcp_adk_store.moving import (
     copy,
     export_jsonl,
     export_parquet,
-    exporting,
     import_jsonl,
     parquet,
+    records,
     records_of,
 )
 from gcp_adk_store.moving.importing import SessionHeader
@@ -102,7 +102,7 @@ async def test_memory_does_not_grow_with_what_is_moved(
 ) -> None:
     """Three times as many sessions, or as long ones, take less than half as much again."""
     monkeypatch.setattr(parquet, "_ROWS", 20)
-    monkeypatch.setattr(exporting, "_PER_PAGE", 5)
+    monkeypatch.setattr(records, "_PER_PAGE", 5)
     await peaks(tmp_path / "first", 2, 2)  # what is imported and cached once
     small, large = await peaks(tmp_path / "few", *few), await peaks(tmp_path / "more", *more)
 
