@@ -15,7 +15,7 @@ from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.collect import Collector
 from gcp_adk_store.sessions.fork.run import ArtifactCopies, SessionForks, fork_key
 from gcp_adk_store.sessions.fsck.faults import Fault
-from gcp_adk_store.sessions.fsck.run import Checker, OnProgress, scope_of
+from gcp_adk_store.sessions.fsck.run import Checker, OnProgress, start_of
 from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.listing.usage import SessionUsage, UserEvent, UserEvents, usage_of
 from gcp_adk_store.sessions.read.events import SessionEvents
@@ -381,9 +381,9 @@ class SessionAdministration(Closing):
             InvalidInputError: *older_than_s* is below an hour, or an id comes without the one above it.
         """
         require_age(older_than_s)
-        scope = scope_of(app_name, user_id, session_id)
+        start = start_of(self._storage.layout, app_name, user_id, session_id)
         async for fault in Checker(self._storage).find(
-            scope, full=full, older_than_s=older_than_s, on_progress=on_progress
+            start, full=full, older_than_s=older_than_s, on_progress=on_progress
         ):
             yield fault
 

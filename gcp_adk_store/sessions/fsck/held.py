@@ -8,7 +8,6 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.kernel.ports import Reads
-from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.sessions.fsck.parts import CHUNK_FIELDS
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.restore.format import restores_collection
@@ -17,15 +16,6 @@ _WHOLE_AT_ONCE: Final = 16
 """Documents of one page that are read whole: 16 MiB at most."""
 _LISTED_AT_ONCE: Final = 1000
 """Documents of one page that are read with few fields."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What of a store to look at: all of it, an app, a user or a session."""
-
-    app: str | None = None
-    user: str | None = None
-    session: str | None = None
 
 
 @dataclass(slots=True)
@@ -68,17 +58,6 @@ class Holdings:
             _Listing(layout.chunks_collection, "chunks", CHUNK_FIELDS, _LISTED_AT_ONCE),
         )
 
-    def path_of(self, scope: Scope) -> str:
-        """Return the path of the document of *scope*, empty for the whole store."""
-        if scope.app is None:
-            return ""
-        if scope.user is None:
-            return self._layout.app(scope.app)
-        user = UserKey(app=scope.app, user=scope.user)
-        if scope.session is None:
-            return self._layout.user(user)
-        return self._layout.session(SessionKey(app=scope.app, user=scope.user, session=scope.session))
-
     async def of(self, path: str) -> Held:
         """Return what is stored at and below one document.
 
@@ -97,27 +76,26 @@ class Holdings:
                 getattr(held, listing.kind).extend(found)
         return held
 
-    async def within(self, scope: Scope) -> AsyncIterator[tuple[str, Held]]:
-        """Yield all owners of *scope* by their paths, and what is stored at and below each.
+    async def within(self, start: str) -> AsyncIterator[tuple[str, Held]]:
+        """Yield all owners at and below the path *start*, by their paths, with what is stored of each.
 
         The queries go forward side by side, in the order of names, so that memory holds a page of each and
         the names of one owner. What writers do meanwhile may show in one of them and not in another.
         """
-        parent = self.path_of(scope)
-        streams = [_Stream(_listed(self._itself(parent)))] if parent else []
+        streams = [_Stream(self._itself(start))] if start else []
         levels = [
             self._layout.apps_collection,
             self._layout.users_collection,
             self._layout.sessions_collection,
         ]
-        depth = 0 if not parent else len(parent.split("/")) // 2
+        depth = 0 if not start else len(start.split("/")) // 2
         for collection in levels[depth:]:
             listing = _Listing(collection, "document", None, _WHOLE_AT_ONCE)
-            streams.append(_Stream(self._all(parent, listing, all_descendants=collection != levels[0])))
-        if scope.session is None:
+            streams.append(_Stream(self._all(start, listing, all_descendants=collection != levels[0])))
+        if depth < len(levels):
             heads_of_memories = _Listing(self._memories.collection, "document", None, _WHOLE_AT_ONCE)
-            streams.append(_Stream(self._all(parent, heads_of_memories, all_descendants=True)))
-        streams += [_Stream(self._all(parent, listing, all_descendants=True)) for listing in self._parts]
+            streams.append(_Stream(self._all(start, heads_of_memories, all_descendants=True)))
+        streams += [_Stream(self._all(start, listing, all_descendants=True)) for listing in self._parts]
         for stream in streams:
             await stream.move()
         while heads := [stream.head for stream in streams if stream.head is not None]:
@@ -134,10 +112,10 @@ class Holdings:
                     await stream.move()
             yield path, held
 
-    async def _itself(self, path: str) -> AsyncIterator[Document]:
+    async def _itself(self, path: str) -> AsyncIterator["_Head"]:
         (document,) = await self._documents.get([path])
         if document is not None:
-            yield document
+            yield _Head.of(document, "document")
 
     async def _all(self, parent: str, listing: _Listing, *, all_descendants: bool) -> AsyncIterator["_Head"]:
         async for found, _ in pages(
@@ -178,8 +156,3 @@ class _Stream:
     async def move(self) -> None:
         """Go to the next document."""
         self.head = await anext(self._found, None)
-
-
-async def _listed(found: AsyncIterator[Document]) -> AsyncIterator[_Head]:
-    async for document in found:
-        yield _Head.of(document, "document")

@@ -144,18 +144,6 @@ def object_faults(
             yield Fault(code="FSCK305", path=found.name, item=sha256, says="nothing refers to it")
 
 
-def content_faults(ref: PayloadRef, path: str, data: bytes | None) -> list[Fault]:
-    """Return what is wrong with the bytes of a payload, which the document at *path* refers to."""
-    if data is None:
-        return [Fault(code="FSCK301", path=path, item=ref.sha256, says="it is missing")]
-    if len(data) != ref.size:
-        says = f"it has {len(data)} bytes, the reference says {ref.size}"
-        return [Fault(code="FSCK302", path=path, item=ref.sha256, says=says)]
-    if not ref.fits(data):
-        return [Fault(code="FSCK303", path=path, item=ref.sha256, says="its bytes have another SHA-256")]
-    return []
-
-
 def _chunk_faults(chunk: Document) -> list[Fault]:
     try:
         read_chunk(replace(chunk, fields={**chunk.fields, "body": b""}))

@@ -6,23 +6,23 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from gcp_adk_store.codec.documents import chunk_owner
+from gcp_adk_store.codec.documents import Layout, chunk_owner
 from gcp_adk_store.codec.memories import content_text
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.stored import read_state
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.kernel.transact import commit_once
+from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.sessions.fsck.faults import Fault, merged
-from gcp_adk_store.sessions.fsck.held import Held, Holdings, Scope
+from gcp_adk_store.sessions.fsck.held import Held, Holdings
 from gcp_adk_store.sessions.fsck.memories import MemoryCheck
-from gcp_adk_store.sessions.fsck.parts import chunk_faults, deletion_faults, object_faults, restore_faults
+from gcp_adk_store.sessions.fsck.parts import deletion_faults, restore_faults
 from gcp_adk_store.sessions.fsck.session_run import (
     Reading,
     SessionLook,
     orphan_faults,
-    read_all,
 )
 from gcp_adk_store.sessions.fsck.sessions import Header, read_header
 from gcp_adk_store.sessions.read.references import in_memories, in_texts
@@ -78,14 +78,9 @@ async def _payload_faults(
             for chunk in held.chunks
             if (chunk_owner(chunk.path) or (None,))[0] == owner
         ]
-        faults += chunk_faults(storage.layout, owner, used, chunks, expiry=None, before=before)
-        in_bucket = storage.payloads.in_bucket
-        if in_bucket is not None and used:
-            faults += object_faults(used, await in_bucket.of(owner), before=0.0)
-        if full:
-            reading = Reading(storage, owner)
-            await read_all(reading, used)
-            faults += reading.faults
+        faults += await Reading(storage, owner).all_faults(
+            used, chunks, before=before, objects_before=0.0 if used else None, full=full
+        )
     return faults
 
 
@@ -124,12 +119,12 @@ class Checker:
         self._memories = MemoryLayout(storage.layout)
 
     async def find(
-        self, scope: Scope, *, full: bool, older_than_s: float, on_progress: OnProgress | None
+        self, start: str, *, full: bool, older_than_s: float, on_progress: OnProgress | None
     ) -> AsyncIterator[Fault]:
-        """Yield the faults within *scope*."""
+        """Yield the faults at and below the document at the path *start*, or all if it is empty."""
         checked = Checked()
         clock = self._storage.documents.clock
-        async for path, held in self._holdings.within(scope):
+        async for path, held in self._holdings.within(start):
             before = clock.now() - older_than_s
             reads = self._storage.documents
             faults = await self._look(reads, path, held, full=full, before=before, checked=checked)
@@ -140,9 +135,9 @@ class Checker:
             if on_progress is not None:
                 on_progress(checked)
         before = clock.now() - older_than_s
-        async for fault in self._orphans_in_bucket(scope, before=before):
+        async for fault in self._orphans_in_bucket(start, before=before):
             yield fault
-        for fault in await self._lost_files(scope, before=before):
+        for fault in await self._lost_files(start, before=before):
             yield fault
 
     async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
@@ -222,22 +217,16 @@ class Checker:
         found: Mapping[PayloadRef, str] = {
             value: path for value in state.values() if isinstance(value, PayloadRef)
         }
-        faults = chunk_faults(layout, owner, found, held.chunks, expiry=None, before=before)
-        in_bucket = self._storage.payloads.in_bucket
-        if in_bucket is not None and found:
-            objects = await in_bucket.of(owner)
-            faults += object_faults(found, objects, before=0.0)  # those unused come at the end
-        reading = Reading(self._storage, owner)
-        if full:
-            await read_all(reading, found)
-        return [*faults, *reading.faults]
+        # Objects that are not used come at the end.
+        return await Reading(self._storage, owner).all_faults(
+            found, held.chunks, before=before, objects_before=0.0 if found else None, full=full
+        )
 
-    async def _orphans_in_bucket(self, scope: Scope, *, before: float) -> AsyncIterator[Fault]:
+    async def _orphans_in_bucket(self, start: str, *, before: float) -> AsyncIterator[Fault]:
         """Yield the objects whose owner does not exist, or has another life now."""
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is None:
             return
-        start = self._holdings.path_of(scope)
         async for page in in_bucket.scan():
             for owner, objects in groupby(page, key=lambda found: found.owner):
                 old = [found for found in objects if found.put_at < before]
@@ -252,10 +241,10 @@ class Checker:
                     if found.sha256 not in used:
                         yield Fault(code="FSCK305", path=found.name, item=found.sha256, says=says)
 
-    async def _lost_files(self, scope: Scope, *, before: float) -> list[Fault]:
+    async def _lost_files(self, start: str, *, before: float) -> list[Fault]:
         """Return the files in a folder that no object has: they do not say whose they are."""
         objects = self._storage.payloads.objects
-        if objects is None or self._holdings.path_of(scope):
+        if objects is None or start:
             return []
         lost = [file for file in await objects.left(every=True) if file.since < before]
         return [Fault(code="FSCK307", path=file.name, says="no object has it") for file in lost]
@@ -296,15 +285,21 @@ class _Everything(frozenset[str]):
         return True
 
 
-def scope_of(app: str | None, user: str | None, session: str | None) -> Scope:
-    """Return the scope of three ids.
+def start_of(layout: Layout, app: str | None, user: str | None, session: str | None) -> str:
+    """Return the path of the document that three ids name; empty without any.
 
     Raises:
         InvalidInputError: a session comes without its user, or a user without the app.
     """
     if (session is not None and user is None) or (user is not None and app is None):
         raise InvalidInputError("a session is named with its user, and a user with the app")
-    return Scope(app=app, user=user, session=session)
+    if app is None:
+        return ""
+    if user is None:
+        return layout.app(app)
+    if session is None:
+        return layout.user(UserKey(app=app, user=user))
+    return layout.session(SessionKey(app=app, user=user, session=session))
 
 
 def _is_within(path: str, start: str) -> bool:

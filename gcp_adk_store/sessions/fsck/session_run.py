@@ -1,9 +1,9 @@
 """Look at one session: read its events from the first to the last, and judge what is found."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
@@ -14,13 +14,13 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.ports import Reads
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.sessions.fsck.faults import Fault, digest_faults
 from gcp_adk_store.sessions.fsck.held import Held
 from gcp_adk_store.sessions.fsck.history import History, Run, digest
 from gcp_adk_store.sessions.fsck.parts import (
     chunk_faults,
-    content_faults,
     lineage_faults,
     object_faults,
     turn_faults,
@@ -39,6 +39,8 @@ from gcp_adk_store.sessions.fsck.sessions import (
     wrong_places,
 )
 from gcp_adk_store.sessions.read.storage import SessionStorage
+
+T = TypeVar("T")
 
 _SEGMENTS_AT_ONCE: Final = 8
 
@@ -60,13 +62,54 @@ class Reading:
         except StoredDataError as exc:
             self.faults.append(Fault(code="FSCK304", path=path, item=ref.sha256, says=str(exc)))
             return None
-        found = content_faults(ref, path, data)
-        self.faults += found
-        return None if found else data
+        code, says = "", ""
+        if data is None:
+            code, says = "FSCK301", "it is missing"
+        elif len(data) != ref.size:
+            code, says = "FSCK302", f"it has {len(data)} bytes, the reference says {ref.size}"
+        elif not ref.fits(data):
+            code, says = "FSCK303", "its bytes have another SHA-256"
+        if code:
+            self.faults.append(Fault(code=code, path=path, item=ref.sha256, says=says))
+            return None
+        return data
 
-    def damaged(self, ref: PayloadRef, path: str, exc: StoredDataError) -> None:
-        """Keep that a payload is not what refers to it says."""
-        self.faults.append(Fault(code="FSCK306", path=path, item=ref.sha256, says=str(exc)))
+    async def unpacked(self, ref: PayloadRef, path: str, unpack: Callable[[bytes], T]) -> T | None:
+        """Return what *unpack* makes of a payload; ``None`` if it is not what refers to it says."""
+        data = await self.get(ref, path)
+        if data is None:
+            return None
+        try:
+            return await offload(partial(unpack, data), light=False)
+        except StoredDataError as exc:
+            self.faults.append(Fault(code="FSCK306", path=path, item=ref.sha256, says=str(exc)))
+            return None
+
+    async def all_faults(
+        self,
+        references_: Mapping[PayloadRef, str],
+        chunks: Sequence[Document],
+        *,
+        expiry: Expiry | None = None,
+        before: float,
+        objects_before: float | None,
+        full: bool,
+    ) -> list[Fault]:
+        """Return what is wrong with the payloads that documents refer to, and with those that none does.
+
+        Chunks and objects that nothing refers to are faults if they were written before these Unix times;
+        without *objects_before*, the bucket is not looked at. If *full*, all payloads are read.
+        """
+        faults = chunk_faults(
+            self._storage.layout, self._owner, references_, chunks, expiry=expiry, before=before
+        )
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is not None and objects_before is not None:
+            faults += object_faults(references_, await in_bucket.of(self._owner), before=objects_before)
+        unread = references_.keys() - self.read if full else ()
+        for ref in sorted(unread, key=lambda ref: ref.sha256):
+            await self.get(ref, references_[ref])
+        return [*faults, *self.faults]
 
 
 class SessionLook:
@@ -114,8 +157,7 @@ class SessionLook:
         if is_whole:
             faults += ended_faults(header, self.history, last_max=self._last_max)
         await self._state(is_whole=is_whole)
-        await self._payloads(held)
-        return [*faults, *self._reading.faults]
+        return [*faults, *await self._payloads(held)]
 
     async def _segments(self, numbers: Sequence[int]) -> None:
         layout, key = self._storage.layout, self._header.stored.key
@@ -145,23 +187,14 @@ class SessionLook:
                 self._refer_to_initial(segment.initial, document.path)
             self._last_max = segment.running_max
             self.faults += segment_faults(self._header, document, number, segment, self.history.newest)
-            self._digests(document, segment.texts, segment.digests, begin, end)
-
-    def _digests(
-        self,
-        document: Document,
-        texts: Sequence[str],
-        found: Sequence[bytes] | None,
-        begin: bytes,
-        end: bytes,
-    ) -> None:
-        self.faults += digest_faults(document, texts, found, begin=begin, end=end)
+            self.faults += digest_faults(document, segment.texts, segment.digests, begin=begin, end=end)
 
     async def _tail(self) -> None:
         stored = self._header.stored
         begin, found = tail_run_head(self._header, self.history)
         self.faults += found
-        self._digests(self._header.document, stored.tail, stored.digests, begin, stored.chain)
+        document = self._header.document
+        self.faults += digest_faults(document, stored.tail, stored.digests, begin=begin, end=stored.chain)
         await self._add(self._header.path, stored.tail, begin, stored.chain, code="FSCK107")
 
     async def _add(self, path: str, texts: Sequence[str], begin: bytes, end: bytes, *, code: str) -> None:
@@ -177,21 +210,12 @@ class SessionLook:
             whole = one.missing.get(WHOLE)
             event: StoredEvent | None = one
             if whole is not None:
-                event = await self._completed(one, whole, path)
+                complete = partial(_completed, one, whole)
+                event = await self._reading.unpacked(whole, path, complete)
                 refs += () if event is None else event.missing.values()
             events.append(event)
         run = Run(path=path, texts=texts, events=events, begin=begin, end=end, code=code, references=refs)
         await offload(partial(self.history.add, run), light=False)
-
-    async def _completed(self, event: StoredEvent, whole: PayloadRef, path: str) -> StoredEvent | None:
-        data = await self._reading.get(whole, path)
-        if data is None:
-            return None
-        try:
-            return await offload(partial(complete_event, event, {whole: data}), light=False)
-        except StoredDataError as exc:
-            self._reading.damaged(whole, path, exc)
-            return None
 
     def _refer_to_initial(self, initial: Mapping[str, Any] | PayloadRef | None, path: str) -> None:
         values = [initial] if isinstance(initial, PayloadRef) else (initial or {}).values()
@@ -210,14 +234,7 @@ class SessionLook:
         if not isinstance(initial, PayloadRef):
             return initial
         path = self.history.references[initial]
-        data = await self._reading.get(initial, path)
-        if data is None:
-            return None
-        try:
-            unpacked = await offload(partial(unpack_initial, initial, data), light=False)
-        except StoredDataError as exc:
-            self._reading.damaged(initial, path, exc)
-            return None
+        unpacked = await self._reading.unpacked(initial, path, partial(unpack_initial, initial))
         self._refer_to_initial(unpacked, path)
         return unpacked
 
@@ -231,46 +248,35 @@ class SessionLook:
             return
         is_proven = not any(fault.code in {"FSCK107", "FSCK205"} for fault in self.faults)
         for difference in history.differences(header.stored.state, initial):
-            if difference.ref is not None:
-                data = await self._reading.get(difference.ref, header.path)
-                if data is None:
-                    continue
-                try:
-                    value = await offload(partial(unpack_value, difference.ref, data), light=False)
-                except StoredDataError as exc:
-                    self._reading.damaged(difference.ref, header.path, exc)
-                    continue
-                if digest(value) == difference.right:
+            if (ref := difference.ref) is not None:
+                found = await self._reading.unpacked(ref, header.path, partial(_digest_of, ref))
+                if found is None or found == difference.right:
                     continue
             self.faults.append(state_fault(header, difference, is_proven=is_proven))
 
-    async def _payloads(self, held: Held) -> None:
+    async def _payloads(self, held: Held) -> list[Fault]:
         header, references_ = self._header, self.history.references
         self.faults += wrong_places(header, references_)
         life = self._storage.layout.chunks_of(self._owner)
-        self.faults += chunk_faults(
-            self._storage.layout,
-            self._owner,
+        uses_bucket = PayloadPlace.BUCKET in header.stored.spilled or any(
+            ref.place is PayloadPlace.BUCKET for ref in references_
+        )
+        return await self._reading.all_faults(
             references_,
             [chunk for chunk in held.chunks if chunk.path.startswith(life)],
             expiry=header.stored.expiry,
             before=self._before,
+            objects_before=self._before if uses_bucket else None,
+            full=self._full,
         )
-        in_bucket = self._storage.payloads.in_bucket
-        uses_bucket = PayloadPlace.BUCKET in header.stored.spilled or any(
-            ref.place is PayloadPlace.BUCKET for ref in references_
-        )
-        if in_bucket is not None and uses_bucket:
-            objects = await in_bucket.of(self._owner)
-            self.faults += object_faults(references_, objects, before=self._before)
-        if self._full:
-            await read_all(self._reading, references_)
 
 
-async def read_all(reading: Reading, references_: Mapping[PayloadRef, str]) -> None:
-    """Read all payloads that were not read yet, unless they are known to be missing."""
-    for ref in sorted(references_.keys() - reading.read, key=lambda ref: ref.sha256):
-        await reading.get(ref, references_[ref])
+def _completed(event: StoredEvent, whole: PayloadRef, data: bytes) -> StoredEvent:
+    return complete_event(event, {whole: data})
+
+
+def _digest_of(ref: PayloadRef, data: bytes) -> bytes:
+    return digest(unpack_value(ref, data))
 
 
 def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, before: float) -> list[Fault]:
