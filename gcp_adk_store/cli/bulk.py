@@ -1,9 +1,7 @@
 """The commands that run bulk jobs on Apache Beam."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
 
     from gcp_adk_store.bulk import BulkStore
 
-Job = Callable[..., Awaitable[Result | None]]
-"""A command that gets :class:`_Options` beside its own."""
-
 _PARTITIONS: Final = 256
 
 
@@ -44,42 +39,18 @@ def bulk() -> None:
     """
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """What all jobs are given."""
-
-    app_name: str
-    partitions: int
-    processes: int | None
-    beam: Sequence[str]
-
-
 _beam_options = click.argument("beam_options", metavar="[-- BEAM]", nargs=-1, type=click.UNPROCESSED)
 """Comes last, after all other arguments."""
 
 
-def _job(work: Job) -> Work:
-    """Add the options of all jobs, which *work* gets as *options*."""
-
-    @wraps(work)
-    async def with_options(
-        at: OpenStore,
-        /,
-        *,
-        app_name: str,
-        partitions: int,
-        processes: int | None,
-        beam_options: tuple[str, ...],
-        **given: Any,
-    ) -> Result | None:
-        return await work(at, options=_Options(app_name, partitions, processes, beam_options), **given)
-
+def _job(work: Work) -> Work:
+    """Add the options of all jobs but :data:`_beam_options`, which *work* passes to :func:`_run`."""
     with_processes = click.option(
         "--processes",
         metavar="N",
         type=click.IntRange(1),
         help="Processes of all workers, which share Firestore's rate.",
-    )(json_option(with_options))
+    )(json_option(work))
     with_partitions = click.option(
         "--partitions",
         metavar="N",
@@ -96,7 +67,7 @@ def _job(work: Job) -> Work:
 @_job
 @click.argument("out", metavar="OUT")
 @_beam_options
-async def read(at: OpenStore, /, *, options: _Options, out: str) -> Result:
+async def read(at: OpenStore, /, *, out: str, **job: Any) -> Result:
     """Write a line of JSON for each session, without events and state, to files OUT-*.jsonl.
 
     OUT is a path, or that of a bucket: gs://BUCKET/PATH.
@@ -105,12 +76,9 @@ async def read(at: OpenStore, /, *, options: _Options, out: str) -> Result:
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         import apache_beam as beam  # noqa: PLC0415  # of an extra
 
-        from gcp_adk_store.bulk import ReadSessions  # noqa: PLC0415
+        _write(beam, _infos(pipeline, store, job), out)
 
-        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
-        _write(beam, infos, out)
-
-    return await _run(at, options, build)
+    return await _run(at, job, build)
 
 
 @bulk.command("export")
@@ -118,7 +86,7 @@ async def read(at: OpenStore, /, *, options: _Options, out: str) -> Result:
 @_job
 @click.argument("out", metavar="OUT")
 @_beam_options
-async def export(at: OpenStore, /, *, options: _Options, out: str) -> Result:
+async def export(at: OpenStore, /, *, out: str, **job: Any) -> Result:
     """Write all sessions and events as Parquet files, OUT/sessions-*.parquet and OUT/events-*.parquet.
 
     Each session is of one moment. Events are whole, with the metadata that only ADK may write, such as stamps
@@ -126,12 +94,11 @@ async def export(at: OpenStore, /, *, options: _Options, out: str) -> Result:
     """
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
-        from gcp_adk_store.bulk import ReadEvents, ReadSessions, WriteParquet  # noqa: PLC0415  # of an extra
+        from gcp_adk_store.bulk import ReadEvents, WriteParquet  # noqa: PLC0415  # of an extra
 
-        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
-        infos | ReadEvents(store) | WriteParquet(out)
+        _infos(pipeline, store, job) | ReadEvents(store) | WriteParquet(out)
 
-    return await _run(at, options, build, bad=("unreadable",))
+    return await _run(at, job, build, bad=("unreadable",))
 
 
 @bulk.command("erase")
@@ -150,7 +117,7 @@ async def export(at: OpenStore, /, *, options: _Options, out: str) -> Result:
 @deletion_options
 @_beam_options
 async def erase(
-    at: OpenStore, /, *, options: _Options, users: str, receipts: str, quiet: float, dry_run: bool
+    at: OpenStore, /, *, users: str, receipts: str, quiet: float, dry_run: bool, **job: Any
 ) -> Result:
     """Erase the users in the file USERS, an id a line; write their receipts to files RECEIPTS-*.jsonl.
 
@@ -167,11 +134,11 @@ async def erase(
             ids
             | "given" >> beam.Filter(bool)
             | "once" >> beam.Distinct()
-            | EraseUsers(store, app_name=options.app_name, dry_run=dry_run, quiet_s=quiet)
+            | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet)
         )
         _write(beam, done, receipts)
 
-    return await _run(at, options, build)
+    return await _run(at, job, build)
 
 
 @bulk.command("prune")
@@ -184,29 +151,38 @@ async def prune(
     at: OpenStore,
     /,
     *,
-    options: _Options,
     dry_run: bool,
     label: tuple[str, ...],
-    **conditions: Any,
+    idle_days: float | None,
+    keep_latest: int | None,
+    older_than_days: float | None,
+    user_data_idle_days: float | None,
+    **job: Any,
 ) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
 
     As the command prune. Ends with 1 if something cannot be read.
     """
-    retention = Retention(labels=dict(map(label_of, label)), **conditions)
+    retention = Retention(
+        idle_days=idle_days,
+        keep_latest=keep_latest,
+        older_than_days=older_than_days,
+        labels=dict(map(label_of, label)),
+        user_data_idle_days=user_data_idle_days,
+    )
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         from gcp_adk_store.bulk import PruneSessions  # noqa: PLC0415  # of an extra
 
         pipeline | PruneSessions(
             store,
-            app_name=options.app_name,
+            app_name=job["app_name"],
             retention=retention,
             dry_run=dry_run,
-            partitions=options.partitions,
+            partitions=job["partitions"],
         )
 
-    return await _run(at, options, build, bad=("unreadable",))
+    return await _run(at, job, build, bad=("unreadable",))
 
 
 @bulk.command("verify")
@@ -214,7 +190,7 @@ async def prune(
 @_job
 @click.argument("broken", metavar="BROKEN")
 @_beam_options
-async def verify(at: OpenStore, /, *, options: _Options, broken: str) -> Result:
+async def verify(at: OpenStore, /, *, broken: str, **job: Any) -> Result:
     """Verify all sessions by their hash chains; write those that are not proven to files BROKEN-*.jsonl.
 
     Ends with 1 if there are any, or a session cannot be read.
@@ -223,12 +199,11 @@ async def verify(at: OpenStore, /, *, options: _Options, broken: str) -> Result:
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:
         import apache_beam as beam  # noqa: PLC0415  # of an extra
 
-        from gcp_adk_store.bulk import ReadSessions, VerifySessions  # noqa: PLC0415
+        from gcp_adk_store.bulk import VerifySessions  # noqa: PLC0415
 
-        infos = pipeline | ReadSessions(store, app_name=options.app_name, partitions=options.partitions)
-        _write(beam, infos | VerifySessions(store), broken)
+        _write(beam, _infos(pipeline, store, job) | VerifySessions(store), broken)
 
-    return await _run(at, options, build, bad=("broken", "unreadable"))
+    return await _run(at, job, build, bad=("broken", "unreadable"))
 
 
 def _write(beam: Any, found: Any, out: str) -> None:
@@ -238,7 +213,14 @@ def _write(beam: Any, found: Any, out: str) -> None:
     found | "as JSON" >> beam.Map(as_json_line) | "write" >> beam.io.WriteToText(out, ".jsonl")
 
 
-async def _run(at: OpenStore, options: _Options, build: Any, *, bad: Sequence[str] = ()) -> Result:
+def _infos(pipeline: "beam.Pipeline", store: "BulkStore", job: Mapping[str, Any]) -> Any:
+    """Return all sessions of the app, without events and state."""
+    from gcp_adk_store.bulk import ReadSessions  # noqa: PLC0415  # of an extra
+
+    return pipeline | ReadSessions(store, app_name=job["app_name"], partitions=job["partitions"])
+
+
+async def _run(at: OpenStore, job: Mapping[str, Any], build: Any, *, bad: Sequence[str] = ()) -> Result:
     """Run a job beside this event loop; the counts *bad* are those that end the command with 1.
 
     Raises:
@@ -253,7 +235,7 @@ async def _run(at: OpenStore, options: _Options, build: Any, *, bad: Sequence[st
     settings = chosen_settings(at.place)
     with waiting("running"):
         counts: Mapping[str, int] = await asyncio.to_thread(
-            run, build, settings, options.beam, processes=options.processes
+            run, build, settings, job["beam_options"], processes=job["processes"]
         )
     counted = [f"{name.replace('_', ' ')}: {number:,}" for name, number in counts.items()]
     return Result(

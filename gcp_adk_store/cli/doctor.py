@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import click
@@ -21,25 +21,13 @@ from gcp_adk_store.cli.place import (
     with_remedy,
 )
 from gcp_adk_store.cli.screen import Result, bar, finish, visible, waiting
-from gcp_adk_store.doctor.findings import Finding, Probe, Status
+from gcp_adk_store.doctor.findings import Finding, Status
 from gcp_adk_store.doctor.folder import findings_of_folder
 from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.settings import StoreSettings
 
 _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red", Status.SKIPPED: "dim"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Examined:
-    """What was found at a store."""
-
-    where: str
-    """Its place in one line."""
-    place: Mapping[str, Any]
-    """Its place as JSON values."""
-    findings: Sequence[Finding]
-    probes: Mapping[str, Probe | None]
 
 
 @click.command()
@@ -59,57 +47,52 @@ def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
         chosen = chosen_settings(place)
         if anchors is not None and chosen.local is not None:
             raise click.UsageError("--anchors names a bucket: a folder has no retention policy")
-        found = _deployment(chosen, anchors) if chosen.local is None else _folder(chosen, chosen.local)
-    described = [asdict(finding) | {"status": finding.status.value} for finding in found.findings]
-    for each in described:
+        with waiting("checking"):
+            if chosen.local is None:
+                chosen, facts, findings = _deployment(chosen, anchors)
+                place = {**described(chosen), **asdict(facts.place)}
+            else:
+                facts, findings = _folder(chosen, chosen.local)
+                place = described(chosen)
+    told = [asdict(finding) | {"status": finding.status.value} for finding in findings]
+    for each in told:
         del each["aside"]
-    samples_ms = {name: list(probe.samples_ms) for name, probe in found.probes.items() if probe is not None}
+    probes = {"documents": facts.documents, "objects": facts.objects}
+    samples_ms = {name: list(probe.samples_ms) for name, probe in probes.items() if probe is not None}
     finish(
         Result(
-            {**found.place, "findings": described, "latency_ms": samples_ms},
-            _lines(found, samples_ms),
-            status=int(any(finding.status is Status.FAIL for finding in found.findings)),
+            {**place, "findings": told, "latency_ms": samples_ms},
+            _lines(where(chosen), findings, samples_ms),
+            status=int(any(finding.status is Status.FAIL for finding in findings)),
         ),
         as_json=as_json,
     )
 
 
-def _deployment(chosen: StoreSettings, anchors: str | None) -> _Examined:
+def _deployment(chosen: StoreSettings, anchors: str | None) -> tuple[StoreSettings, Any, Sequence[Finding]]:
     from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
 
     StoreSettings(bucket=anchors)  # refuses a malformed name
-    with waiting("checking"):
-        facts = asyncio.run(examine(chosen, anchors=anchors))
+    facts = asyncio.run(examine(chosen, anchors=anchors))
     if not facts.refusal:  # otherwise the project may be unknown
         chosen = replace(chosen, project=facts.place.project)
-    return _Examined(
-        where=where(chosen),
-        place={**described(chosen), **asdict(facts.place)},
-        findings=findings_of(facts),
-        probes={"documents": facts.documents, "objects": facts.objects},
-    )
+    return chosen, facts, findings_of(facts)
 
 
-def _folder(chosen: StoreSettings, path: str) -> _Examined:
+def _folder(chosen: StoreSettings, path: str) -> tuple[Any, Sequence[Finding]]:
     from gcp_adk_store.doctor.folder_examination import examine_folder  # noqa: PLC0415  # brings half of ADK
 
     existing_folder(path)
-    with waiting("checking"):
-        facts = asyncio.run(examine_folder(path, prefix=chosen.prefix))
-    return _Examined(
-        where=where(chosen),
-        place=described(chosen),
-        findings=findings_of_folder(facts),
-        probes={"documents": facts.documents, "objects": facts.objects},
-    )
+    facts = asyncio.run(examine_folder(path, prefix=chosen.prefix))
+    return facts, findings_of_folder(facts)
 
 
-def _lines(found: _Examined, samples_ms: dict[str, list[float]]) -> list[RenderableType]:
+def _lines(at: str, findings: Sequence[Finding], samples_ms: dict[str, list[float]]) -> list[RenderableType]:
     table = Table(Column(no_wrap=True), Column(no_wrap=True), Column(), box=None, show_header=False)
     asides: dict[str, list[str]] = {}
     counts: Counter[Status] = Counter()
     fixes: list[str] = []
-    for finding in found.findings:
+    for finding in findings:
         if finding.aside:
             asides.setdefault(finding.aside, []).append(finding.check)
             continue
@@ -120,7 +103,7 @@ def _lines(found: _Examined, samples_ms: dict[str, list[float]]) -> list[Rendera
         remedies = [*finding.commands, *([f"Terraform: {finding.terraform}"] if finding.terraform else [])]
         fixes += [f"\n{finding.check}:", *(f"  {visible(each)}" for each in remedies)] if remedies else []
     return [
-        found.where,
+        at,
         table,
         *(f"does not apply {aside}: {', '.join(checks)}" for aside, checks in asides.items()),
         *(each for name, samples in samples_ms.items() if samples for each in ("", _bars(name, samples))),

@@ -1,7 +1,5 @@
 """The commands that list, search and delete memories, and make their vectors."""
 
-import importlib
-import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from datetime import datetime
@@ -17,6 +15,7 @@ from gcp_adk_store.cli.place import (
     command_line,
     deletion_options,
     given_id,
+    imported,
     json_option,
     user_options,
 )
@@ -210,10 +209,8 @@ def _named(path: str) -> "Embedder":
         CannotLookError: it names none.
     """
     module, _, name = path.partition(":")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the current folder, as `python -m` has it
     try:
-        found: Any = getattr(importlib.import_module(module), name)
+        found = imported(module, name)
         if not hasattr(found, "embed") or isinstance(found, type):
             found = found()
     except (ImportError, AttributeError, TypeError, ValueError) as exc:

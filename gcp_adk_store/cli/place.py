@@ -2,11 +2,13 @@
 
 import asyncio
 import errno
+import importlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -281,6 +283,13 @@ def _remedy(exc: StoreError) -> str:
     if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):
         return f"see what is wrong: {command_line('doctor', only=())}"
     return ""
+
+
+def imported(module: str, attribute: str) -> Any:
+    """Return an attribute of a module, which may lie in the current folder, as for ``python -m``."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return attrgetter(attribute)(importlib.import_module(module))
 
 
 _STANDARD: Final = "-"

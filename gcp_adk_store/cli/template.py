@@ -2,8 +2,6 @@
 
 import asyncio
 import dataclasses
-import importlib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +11,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.place import IDS, json_option, open_store, place_options, with_remedy
+from gcp_adk_store.cli.place import IDS, imported, json_option, open_store, place_options, with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
@@ -79,12 +77,8 @@ def _template(source: str) -> str:
     module, colon, attribute = source.partition(":")
     if not colon:
         raise CannotLookError(f"the file {source} does not exist; name a file, or MODULE:ATTRIBUTE")
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # the current folder, as for python -m
     try:
-        found = importlib.import_module(module)
-        for name in attribute.split("."):
-            found = getattr(found, name)
+        found = imported(module, attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as exc:
         raise CannotLookError(f"{source} cannot be imported: {exc}") from exc
     text = getattr(found, "instruction", found)
