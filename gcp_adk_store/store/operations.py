@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from google.adk.events import Event
 from google.adk.sessions import Session
@@ -126,9 +126,7 @@ class StoreOperations(Closing):
         if artifacts != "none" and self._artifacts is not None:
             copies = self._artifacts.copies_of(source, target, artifacts)
         return await self._sessions.fork_session(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
+            **_ids(source),
             at=at,
             to_session_id=target.session,
             to_user_id=target.user,
@@ -164,26 +162,14 @@ class StoreOperations(Closing):
                 the call.
         """
         events = None
+        ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
         if keep_as is not None:
             # Refuses a point that the session does not have, before anything is written.
-            await self._sessions.get_session_at(
-                app_name=app_name, user_id=user_id, session_id=session_id, at=at
-            )
-            kept = await self.fork_session(
-                app_name=app_name,
-                user_id=user_id,
-                session_id=session_id,
-                to_session_id=keep_as,
-                artifacts="all",
-            )
+            await self._sessions.get_session_at(**ids, at=at)
+            kept = await self.fork_session(**ids, to_session_id=keep_as, artifacts="all")
             events = len(kept.events)
         return await self._sessions.restore_session(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            at=at,
-            put_back=self._putting_back,
-            only_of_events=events,
+            **ids, at=at, put_back=self._putting_back, only_of_events=events
         )
 
     async def delete_session(
@@ -199,17 +185,11 @@ class StoreOperations(Closing):
             OutcomeUnknownError: not answered, or something may be left. Calling again is safe.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._sessions.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
-        if not artifacts or self._artifacts is None:
+        await self._sessions.delete_session(**_ids(key))
+        if not artifacts or self._artifacts is None or not _may_have_artifacts(key):
             return
         try:
-            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
-        except InvalidInputError:
-            return  # no artifact can be saved in such a session
-        try:
-            await self._artifacts.delete_session_artifacts(
-                app_name=app_name, user_id=user_id, session_id=key.session
-            )
+            await self._artifacts.delete_session_artifacts(**_ids(key))
         except StoreError as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but perhaps not all of its artifacts; delete it again: {exc}"
@@ -249,16 +229,10 @@ class StoreOperations(Closing):
                 service's ``redact_event``; nothing was written.
             OutcomeUnknownError: not answered, or redacted and something may be left. Call again.
         """
-        redaction = await self._sessions.redact_event(
-            app_name=app_name,
-            user_id=user_id,
-            session_id=session_id,
-            event_id=event_id,
-            reason=reason,
-            state=state,
-            dry_run=dry_run,
-        )
         user = {"app_name": app_name, "user_id": user_id}
+        redaction = await self._sessions.redact_event(
+            **user, session_id=session_id, event_id=event_id, reason=reason, state=state, dry_run=dry_run
+        )
         removes = memories and not dry_run
         try:
             memory = self.memory
@@ -439,11 +413,20 @@ class StoreOperations(Closing):
         return None if self._artifacts is None else self._put_back
 
     async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
-        try:
-            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
-        except InvalidInputError:
-            return  # no artifact can be saved in such a session
-        ids = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
-        await self.artifacts.restore_session_artifacts(
-            **ids, at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
-        )
+        if _may_have_artifacts(key):
+            await self.artifacts.restore_session_artifacts(
+                **_ids(key), at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
+            )
+
+
+def _ids(key: SessionKey) -> dict[str, Any]:
+    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+
+
+def _may_have_artifacts(key: SessionKey) -> bool:
+    """Return whether an artifact can be saved in a session of these ids."""
+    try:
+        ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
+    except InvalidInputError:
+        return False
+    return True

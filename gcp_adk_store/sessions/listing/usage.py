@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -48,14 +48,10 @@ class TokenUsage:
     """As reported; for a response without it, the sum of input, tool use, output and thinking."""
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
-        return TokenUsage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            tool_use_tokens=self.tool_use_tokens + other.tool_use_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
-            total_tokens=self.total_tokens + other.total_tokens,
-        )
+        return TokenUsage(**{name: getattr(self, name) + getattr(other, name) for name in _NUMBERS})
+
+
+_NUMBERS: Final = [each.name for each in fields(TokenUsage)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,20 +192,16 @@ class _Turn:
 
 def tokens_of(reported: types.GenerateContentResponseUsageMetadata) -> TokenUsage:
     """Return the tokens of one response; a number that is not reported is 0."""
-    parts = (
-        reported.prompt_token_count or 0,
-        reported.tool_use_prompt_token_count or 0,
-        reported.candidates_token_count or 0,
-        reported.thoughts_token_count or 0,
-    )
+    prompt, tool_use = reported.prompt_token_count or 0, reported.tool_use_prompt_token_count or 0
+    output, thoughts = reported.candidates_token_count or 0, reported.thoughts_token_count or 0
     total = reported.total_token_count
     return TokenUsage(
-        input_tokens=parts[0],
+        input_tokens=prompt,
         cached_tokens=reported.cached_content_token_count or 0,
-        tool_use_tokens=parts[1],
-        output_tokens=parts[2],
-        thinking_tokens=parts[3],
-        total_tokens=sum(parts) if total is None else total,
+        tool_use_tokens=tool_use,
+        output_tokens=output,
+        thinking_tokens=thoughts,
+        total_tokens=prompt + tool_use + output + thoughts if total is None else total,
     )
 
 

@@ -168,7 +168,7 @@ class SessionReader(CompletingReader):
             if stored.has_expired:
                 return None
             if not whole and (digests := read_tail_digests(document)) is not None:
-                self.tails.saw_digests(replace(stored, digests=digests))
+                self.tails.saw(replace(stored, digests=digests))
             # Another call may delete the session, or replace a value and remove its payload, during the read:
             # only what is missing from an unchanged document is an error.
             try:

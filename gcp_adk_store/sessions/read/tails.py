@@ -42,11 +42,7 @@ class KnownTails:
         self._known = Lru[str, _Tail](_CAPACITY_BYTES, size_of=lambda tail: _ENTRY_BYTES + len(tail.digests))
 
     def saw(self, stored: StoredSession) -> None:
-        """Take note of a session that was read with its tail."""
-        self._put(stored.marker, b"".join(stored.digests))
-
-    def saw_digests(self, stored: StoredSession) -> None:
-        """Take note of a session that was read with the digests of its whole tail, and without the tail."""
+        """Take note of a session that was read with its tail, or with the digests of its whole tail."""
         self._put(stored.marker, b"".join(stored.digests))
 
     def appended(self, base: Marker, append: Append) -> None:

@@ -47,18 +47,6 @@ _WINDOWS_AT_ONCE: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """A session as one look finds it."""
-
-    stored: StoredSession
-    title: str | None
-    shared: Sequence[Document]
-    """The documents of its app and its user, if they are there."""
-    past: Past
-    texts: Sequence[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
     """A redaction before its commit."""
 
@@ -102,17 +90,20 @@ class Redactor:
 
         async def look() -> _Look:
             nonlocal planned
-            found = await self._read(key)
-            if found is None or found[0].has_expired:
+            stored, title, shared = await self._read(key)
+            if stored is None or stored.has_expired:
                 return _Look()
             # After another restore the decision comes first: the event may be gone.
-            seen = None if has_other_restores(found[0], base) else await self._seen(*found)
-            if seen is None:
-                return _Look(found[0])
-            if planned is not None and any(one.event.id == audit_id for one in seen.past.events):
-                return _Look(found[0], planned, has_landed=True)  # the answer to the commit was lost
-            planned = await self._plan(seen, event_id, audit_id, reason=reason, state=state)
-            return _Look(found[0], planned)
+            is_other = has_other_restores(stored, base)
+            past = None if is_other else await self._reader.past_unless_changed(stored, point=None)
+            if past is None:
+                return _Look(stored)
+            if planned is not None and any(one.event.id == audit_id for one in past.events):
+                return _Look(stored, planned, has_landed=True)  # the answer to the commit was lost
+            planned = await self._plan(
+                past, title, shared, event_id=event_id, audit_id=audit_id, reason=reason, state=state
+            )
+            return _Look(stored, planned)
 
         def decide(seen: _Look, attempts: Attempts) -> Decision[_Planned]:
             nonlocal base
@@ -145,12 +136,13 @@ class Redactor:
             await documents.commit_all([without_window(one.path, must=one.update_time) for one in there])
         return planned.writes
 
-    async def _read(self, key: SessionKey) -> tuple[StoredSession, str | None, list[Document]] | None:
+    async def _read(self, key: SessionKey) -> tuple[StoredSession | None, str | None, list[Document]]:
+        """Return a session, its title, and the documents of its app and its user, if they are there."""
         layout = self._storage.layout
         paths = [layout.session(key), layout.app(key.app), layout.user(key.owner)]
         document, *shared = await self._storage.documents.get(paths)
         if document is None:
-            return None
+            return None, None, []
         title = document.fields.get("title")
         return (
             await decoded(read_session, document),
@@ -158,35 +150,37 @@ class Redactor:
             [one for one in shared if one is not None],
         )
 
-    async def _seen(
-        self, stored: StoredSession, title: str | None, shared: Sequence[Document]
-    ) -> _Seen | None:
-        """Return the session with all its events; ``None`` if others changed it meanwhile."""
-        past = await self._reader.past_unless_changed(stored, point=None)
-        if past is None:
-            return None
-        return _Seen(stored=stored, title=title, shared=shared, past=past, texts=past.texts)
-
-    async def _plan(self, seen: _Seen, event_id: str, audit_id: str, *, reason: str, state: bool) -> _Planned:
+    async def _plan(
+        self,
+        past: Past,
+        title: str | None,
+        shared: Sequence[Document],
+        *,
+        event_id: str,
+        audit_id: str,
+        reason: str,
+        state: bool,
+    ) -> _Planned:
         """Return what the commit writes; nothing if the event was redacted before.
 
         Raises:
             PointMissingError: none of the events has the id.
         """
-        stored, events = seen.stored, [one.event for one in seen.past.events]
+        stored, before = past.stored, past.texts
+        events = [one.event for one in past.events]
         meant = [number for number, event in enumerate(events) if event.id == event_id]
         if not meant:
             raise PointMissingError(
                 f"none of the session's {len(events)} events has the id of the event to redact"
             )
-        new = [number for number in meant if replaced_by(seen.texts[number]) is None]
+        new = [number for number in meant if replaced_by(before[number]) is None]
         time = self._storage.documents.clock.now()
-        named = seen.past.references
+        named = past.references
         markers = {
             number: await offload(
                 partial(
                     marker_of,
-                    seen.texts[number],
+                    before[number],
                     events[number],
                     sorted(named[number], key=str),
                     reason=reason,
@@ -197,19 +191,19 @@ class Redactor:
             )
             for number in new
         }
-        kept = await self._kept_state(seen, [events[number] for number in new])
+        kept = await self._kept_state(stored, shared, [events[number] for number in new])
         cleared = dict.fromkeys(kept) if state else {}
-        title = repeats(seen.title, [text for number in new for text in _texts_in(events[number])])
+        repeats_title = repeats(title, [text for number in new for text in _texts_in(events[number])])
         unused = set().union(*(named[number] for number in new))
         for number in meant:
             if number not in markers:
-                unused |= {*removed_refs(seen.texts[number])}
+                unused |= {*removed_refs(before[number])}
         unused |= {
             value for key, value in stored.state.items() if key in cleared and isinstance(value, PayloadRef)
         }
         unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
         unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
-        payloads = await self._reader.unused(stored, seen.past, unused)
+        payloads = await self._reader.unused(stored, past, unused)
         redaction = Redaction(
             app_name=stored.key.app,
             user_id=stored.key.user,
@@ -218,7 +212,7 @@ class Redactor:
             is_dry_run=False,
             is_new=bool(new),
             positions=tuple(meant),
-            sha256=tuple(hash_of(seen.texts[number]).hex() for number in meant),
+            sha256=tuple(hash_of(before[number]).hex() for number in meant),
             audit_id=audit_id if new else "",
             payloads=len(payloads),
             state_keys=tuple(
@@ -226,7 +220,7 @@ class Redactor:
             ),
             state_kept=() if state else tuple(kept),
             state_removed=tuple(cleared),
-            title_removed=title,
+            title_removed=repeats_title,
             compactions=_summaries_of(events, meant),
         )
         if not new:
@@ -236,7 +230,7 @@ class Redactor:
         audit = audit_of(
             event_id,
             [
-                Replaced(number, hash_of(seen.texts[number]).hex(), hash_of_marker(markers[number]))
+                Replaced(number, hash_of(before[number]).hex(), hash_of_marker(markers[number]))
                 for number in new
             ],
             audit_id=audit_id,
@@ -250,7 +244,7 @@ class Redactor:
             for number, one in enumerate(events)
         ]
         summary = await offload(lambda: Summary.of([*now, audit.event]), light=False)
-        texts = [markers.get(number, text) for number, text in enumerate(seen.texts)]
+        texts = [markers.get(number, text) for number, text in enumerate(before)]
         scopes = split_scopes(cleared)
         header = redaction_write(
             self._storage.layout,
@@ -259,43 +253,44 @@ class Redactor:
             audit,
             last_text=summary.last_text,
             state=scopes,
-            without_title=title,
+            without_title=repeats_title,
         )
-        segments = await self._segments(seen, markers)
-        shared = shared_writes(self._storage.layout, stored.key, scopes, seen.shared)
-        windows = self._windows(seen, min(new))
+        segments = await self._segments(past, markers)
+        of_shared = shared_writes(self._storage.layout, stored.key, scopes, shared)
         return _Planned(
-            redaction=redaction, writes=[header, *segments, *shared], payloads=payloads, windows=windows
+            redaction=redaction,
+            writes=[header, *segments, *of_shared],
+            payloads=payloads,
+            windows=self._windows(past, min(new)),
         )
 
-    def _windows(self, seen: _Seen, first: int) -> list[str]:
+    def _windows(self, past: Past, first: int) -> list[str]:
         """Return the paths of the segments with windows after the event number *first*.
 
         They may have the event, or lack others that a read needs without it, such as a call that it answered.
         """
-        layout, stored = self._storage.layout, seen.stored
-        paths, start = layout.segments(stored.key, stored.epoch, stored.live), 0
-        found = []
-        for path, segment in zip(paths, seen.past.segments, strict=True):
+        stored, start, found = past.stored, 0, []
+        paths = self._storage.layout.segments(stored.key, stored.epoch, stored.live)
+        for path, segment in zip(paths, past.segments, strict=True):
             if segment.window and start > first:
                 found.append(path)
             start += len(segment.texts)
         return found
 
-    async def _segments(self, seen: _Seen, markers: Mapping[int, str]) -> list[Write]:
+    async def _segments(self, past: Past, markers: Mapping[int, str]) -> list[Write]:
         """Return the writes of the segments that hold some of the events of *markers*."""
         starts: dict[int, int] = {}
         start = 0
-        for number, segment in zip(seen.stored.live, seen.past.segments, strict=True):
+        for number, segment in zip(past.stored.live, past.segments, strict=True):
             if any(start <= one < start + len(segment.texts) for one in markers):
                 starts[number] = start
             start += len(segment.texts)
-        paths = self._storage.layout.segments(seen.stored.key, seen.stored.epoch, starts)
+        paths = self._storage.layout.segments(past.stored.key, past.stored.epoch, starts)
         found = await self._storage.documents.get(paths) if paths else []
         writes = []
         for first, document in zip(starts.values(), found, strict=True):
             if document is None:
-                raise segment_missing(seen.stored)
+                raise segment_missing(past.stored)
             segment = await decoded(read_segment, document)
             texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
             write = partial(
@@ -304,15 +299,17 @@ class Redactor:
             writes.append(await offload(write, light=False))
         return writes
 
-    async def _kept_state(self, seen: _Seen, events: Sequence[Event]) -> list[str]:
+    async def _kept_state(
+        self, stored: StoredSession, documents: Sequence[Document], events: Sequence[Event]
+    ) -> list[str]:
         """Return the keys that still have the value that one of *events* gave them."""
-        layout, key = self._storage.layout, seen.stored.key
-        shared = {document.path: read_state(document) for document in seen.shared}
+        layout, key = self._storage.layout, stored.key
+        shared = {document.path: read_state(document) for document in documents}
         now = merge_scopes(
             ScopedState(
                 app=shared.get(layout.app(key.app), {}),
                 user=shared.get(layout.user(key.owner), {}),
-                session=seen.stored.state,
+                session=stored.state,
             )
         )
         kept: dict[str, None] = {}
