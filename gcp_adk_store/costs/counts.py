@@ -1,10 +1,12 @@
-"""Count the requests and documents of operations, those of memories too."""
+"""Say what a workload is, and count the requests and documents of its operations, those of memories too."""
 
+import math
 import operator
 from dataclasses import astuple, dataclass
 from functools import cache
 from typing import ClassVar, Final, Literal, TypeAlias
 
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings import SessionLimits
 
 Scope = Literal["session", "user", "app"]
@@ -62,6 +64,111 @@ class Turn:
     def shared_scopes(self) -> int:
         """Scopes with a document of their own."""
         return len(self.scopes - {"session"})
+
+
+BOUNDS: Final[dict[str, tuple[float, float]]] = {
+    "turns_per_day": (1, 1e9),
+    "events_per_turn": (1, 1_000),
+    "history": (0, 100_000),
+    "event_bytes": (1, 256 * 1024),  # a larger event becomes a payload
+    "artifacts_per_turn": (0, 1_000),
+    "artifact_loads_per_turn": (0, 1_000),
+    "artifact_bytes": (0, 8 * 2**20),  # a larger upload takes more requests
+    "sessions_per_day": (0.001, 1e9),
+    "retention_days": (1, 36_500),
+    "cold_share": (0, 1),
+    "memories": (0, 100_000),
+    "memories_per_turn": (0, 1_000),
+    "searches_per_turn": (0, 1_000),
+    "memory_bytes": (1, 48 * 1024),  # a larger one becomes a payload
+    "vector_dimensions": (0, 4096),
+    "query_words": (1, 1_000),
+    "word_matches": (0, 100_000),
+    "turn_seconds": (0.01, 86_400),
+}
+"""The least and the greatest value of each number of :class:`Workload`."""
+_WHOLE: Final = frozenset(
+    {"events_per_turn", "history", "event_bytes", "artifact_bytes"}
+    | {"memories", "memories_per_turn", "memory_bytes", "vector_dimensions", "query_words"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The use of agents, the same every day.
+
+    Raises:
+        InvalidInputError: a number is outside of its :data:`BOUNDS`, or a scope is unknown.
+    """
+
+    turns_per_day: float
+    events_per_turn: int
+    history: int
+    """Events that a session has before a turn, on average over the turns."""
+    event_bytes: int = 600
+    scopes: frozenset[Scope] = frozenset()
+    """Scopes of state that each turn changes, once."""
+    artifacts_per_turn: float = 0
+    """Artifacts that each turn saves."""
+    artifact_loads_per_turn: float = 0
+    artifact_bytes: int = 100_000
+    sessions_per_day: float | None = None
+    """New sessions a day; by default as many as conversations of :attr:`conversation_turns` need."""
+    retention_days: float = 30
+    """Days from the creation of a session to its deletion, with its artifacts."""
+    cold_share: float = 1
+    """The share of turns in processes that do not know the session, nor its user's memories; by default the
+    worst, 1."""
+    memories: int = 0
+    """Memories that a user has."""
+    memories_per_turn: int = 0
+    """Memories that each turn adds, in one call."""
+    searches_per_turn: float = 0
+    """Searches of the user's memories in each turn."""
+    memory_bytes: int = 500
+    """UTF-8 bytes of a memory as it is stored."""
+    vector_dimensions: int = 0
+    """Numbers in the vector of a memory; 0 without an embedder."""
+    query_words: int = 5
+    """Words of a query that ADK's service asks for."""
+    word_matches: float = 10
+    """Memories of a user that have one word of a query, on average: ADK's service reads them."""
+    turn_seconds: float = 10
+    """Seconds from the message of a turn to its last event."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            kinds, kind = (int, "a whole number") if name in _WHOLE else ((int, float), "a number")
+            if value is None and name == "sessions_per_day":
+                continue
+            if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+                says = f"it must be {kind} from {least:,.12g} to {most:,.12g}"
+                raise InvalidInputError(f"{name} is {value!r}, {says}")
+        if unknown := sorted(self.scopes - {"session", "user", "app"}):
+            raise InvalidInputError(f"scopes has {unknown[0]!r}, it may have 'session', 'user' and 'app'")
+
+    @property
+    def conversation_turns(self) -> int:
+        """Turns of a conversation whose turns find :attr:`history` events on average, rounded."""
+        return max(1, math.floor(2 * self.history / self.events_per_turn + 1.5))
+
+    @property
+    def new_sessions(self) -> float:
+        """Sessions that are created, and deleted, in a day."""
+        given = self.sessions_per_day
+        return self.turns_per_day / self.conversation_turns if given is None else given
+
+    def turn(self, number: int) -> Turn:
+        """Return the turn of a conversation with that number, 0 for the first."""
+        return Turn(
+            history=number * self.events_per_turn,
+            events=self.events_per_turn,
+            event_bytes=self.event_bytes,
+            scopes=self.scopes,
+            saves=self.artifacts_per_turn,
+            loads=self.artifact_loads_per_turn,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,25 +255,6 @@ KEY_BYTES: Final = 8
 """Bytes of a vector's row beside one for each dimension."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
-    """What a turn does with the memories of its user."""
-
-    known: int
-    """Memories that the user has."""
-    added: int = 0
-    """Memories that the turn adds, in one call."""
-    searches: float = 0
-    memory_bytes: int = 500
-    """UTF-8 bytes of a memory as it is stored."""
-    dimensions: int = 0
-    """Numbers in a vector; 0 without an embedder."""
-    words: int = 5
-    """Words of a query that ADK's service asks for."""
-    matches: float = 10
-    """Memories of the user that have one word of a query, on average."""
-
-
 @dataclass(slots=True)
 class _Sealed:
     """Documents that take in what the head has no room for, as the store writes them."""
@@ -214,19 +302,22 @@ def _grown(known: int, added: int, memory_bytes: int, dimensions: int) -> tuple[
     return shards, vectors, commits
 
 
-def store_recall(recall: Recall, *, cold: bool) -> Operations:
-    """Return the operations of this store for one turn; of additions the mean over all of the user's.
+def store_recall(workload: Workload, *, cold: bool) -> Operations:
+    """Return the operations of this store for memories in one turn; of additions the mean over all.
 
     A search reads the head, and in a process that does not know the user, each sealed document. An addition
     is a write, and of such a process a read as of a search by words.
     """
-    shards, vectors, commits = _grown(recall.known, recall.added, recall.memory_bytes, recall.dimensions)
-    used = min(1.0, recall.searches)
-    reads = recall.searches
+    added, searches = workload.memories_per_turn, workload.searches_per_turn
+    shards, vectors, commits = _grown(
+        workload.memories, added, workload.memory_bytes, workload.vector_dimensions
+    )
+    used = min(1.0, searches)
+    reads = searches
     if cold:
         reads += used * (len(shards.sizes) + len(vectors.sizes))
-        reads += (1 - used) * (1 + len(shards.sizes)) if recall.added else 0
-    if not recall.added:
+        reads += (1 - used) * (1 + len(shards.sizes)) if added else 0
+    if not added:
         return Operations(reads=reads)
     return Operations(
         reads=reads,
@@ -235,9 +326,11 @@ def store_recall(recall: Recall, *, cold: bool) -> Operations:
     )
 
 
-def builtin_recall(recall: Recall) -> Operations:
+def builtin_recall(workload: Workload) -> Operations:
     """Return the operations of ADK's ``FirestoreMemoryService``: a query for each word, a write a memory."""
     return Operations(
-        reads=recall.searches * recall.words * max(1.0, recall.matches if recall.known else 0.0),
-        writes=recall.added,
+        reads=workload.searches_per_turn
+        * workload.query_words
+        * max(1.0, workload.word_matches if workload.memories else 0.0),
+        writes=workload.memories_per_turn,
     )

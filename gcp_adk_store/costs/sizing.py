@@ -6,8 +6,8 @@ The workloads are assumptions, not measurements of users.
 from dataclasses import dataclass
 from typing import Final, Self
 
-from gcp_adk_store.costs.counts import StoreServices
-from gcp_adk_store.costs.month import DAYS, Workload, operations_of_a_month, stored_gib
+from gcp_adk_store.costs.counts import StoreServices, Workload
+from gcp_adk_store.costs.month import DAYS, operations_of_a_month, stored_gib
 
 _SECONDS: Final = DAYS * 24 * 3600
 

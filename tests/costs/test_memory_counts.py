@@ -1,6 +1,7 @@
 """Hold the model's counts of memories to what the emulator's meter bills."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +15,12 @@ from gcp_adk_store.costs import counts
 from gcp_adk_store.costs.counts import (
     BuiltinServices,
     Operations,
-    Recall,
     StoreServices,
+    Workload,
     builtin_recall,
     store_recall,
 )
-from gcp_adk_store.costs.month import Workload, operations_of_a_month
+from gcp_adk_store.costs.month import operations_of_a_month
 from gcp_adk_store.memory import vectors
 from gcp_adk_store.model import memories as model
 from gcp_adk_store.model.keys import UserKey
@@ -28,6 +29,7 @@ from gcp_adk_store.testing.meters import FirestoreMeter
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+USED: dict[str, Any] = {"turns_per_day": 10, "events_per_turn": 2, "history": 0}
 
 
 @pytest.fixture
@@ -73,12 +75,13 @@ async def test_memories_of_the_store_cost_what_the_model_says(
         snapshot = await memory._keeper.reader.read(UserKey(app="app", user="user"))
         assert snapshot is not None
         size = len(snapshot.texts[0].encode())
-        recall = Recall(known=count, added=added, memory_bytes=size, dimensions=dimensions)
+        held: dict[str, Any] = {"memories": count, "memory_bytes": size, "vector_dimensions": dimensions}
+        recall = Workload(**USED, **held, memories_per_turn=added)
         modelled = store_recall(recall, cold=False).times(count // added)
         assert (round(modelled.writes), round(modelled.deletes)) == (made.writes, made.deletes)
         meter.take()
 
-        searched = Recall(known=count, added=added, searches=1, memory_bytes=size, dimensions=dimensions)
+        searched = replace(recall, searches_per_turn=1)
         await memory.search_memory(query="note000001", **USER)
         assert store_recall(searched, cold=False).reads == billed(meter).reads
         cold = MemoryService(store.sessions.storage, embedder=embedder)
@@ -97,10 +100,12 @@ async def test_memories_of_adks_service_cost_what_the_model_says(meter: Firestor
     words = [types.Part(text=f"apple {'pear' if number < 2 else 'plum'}") for number in range(6)]
     events = [Event(author="user", content=types.Content(parts=[part])) for part in words]
     await service.add_events_to_memory(events=events, **USER)
-    assert builtin_recall(Recall(known=0, added=6)) == billed(meter)
+    assert builtin_recall(Workload(**USED, memories_per_turn=6)) == billed(meter)
     await service.search_memory(query="apple pear plum quince", **USER)
 
-    recall = Recall(known=6, searches=1, words=4, matches=(6 + 2 + 4 + 1) / 4)
+    recall = Workload(
+        **USED, memories=6, searches_per_turn=1, query_words=4, word_matches=(6 + 2 + 4 + 1) / 4
+    )
     assert builtin_recall(recall) == billed(meter)
     client.close()
 
@@ -115,10 +120,9 @@ def test_the_model_has_the_sizes_of_the_store() -> None:
 
 def test_a_month_has_the_operations_of_memories() -> None:
     """Of each turn, by the share of cold processes; nothing without memories."""
-    used: dict[str, Any] = {"turns_per_day": 10, "events_per_turn": 2, "history": 0}
-    plain = Workload(**used)
+    plain = Workload(**USED)
     recalling = Workload(
-        **used, memories=1000, memories_per_turn=1, searches_per_turn=2, memory_bytes=1000, cold_share=0.5
+        **USED, memories=1000, memories_per_turn=1, searches_per_turn=2, memory_bytes=1000, cold_share=0.5
     )
     ours, builtin = StoreServices(), BuiltinServices()
 
@@ -126,10 +130,10 @@ def test_a_month_has_the_operations_of_memories() -> None:
         with_memories = operations_of_a_month(services, recalling)
         return with_memories + operations_of_a_month(services, plain).times(-1)
 
-    half = Workload(**used, cold_share=0.5)
+    half = Workload(**USED, cold_share=0.5)
     base = operations_of_a_month(ours, half).reads
-    shards = store_recall(recalling.recall, cold=True).reads - 2
+    shards = store_recall(recalling, cold=True).reads - 2
     assert operations_of_a_month(ours, recalling).reads - base == pytest.approx(300 * (2 + 0.5 * shards))
     assert more(builtin).reads == pytest.approx(300 * 2 * 5 * 10)
     assert more(builtin).writes == pytest.approx(300)
-    assert Operations() == store_recall(plain.recall, cold=True) == builtin_recall(plain.recall)
+    assert Operations() == store_recall(plain, cold=True) == builtin_recall(plain)

@@ -10,16 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.costs.counts import BuiltinServices, Operations, Services, StoreServices, Turn
-from gcp_adk_store.costs.month import (
+from gcp_adk_store.costs.counts import (
     BOUNDS,
+    BuiltinServices,
+    Operations,
+    Services,
+    StoreServices,
+    Turn,
+    Workload,
+)
+from gcp_adk_store.costs.month import (
     POINTS,
     Bill,
     Curve,
     Line,
     Point,
     Saving,
-    Workload,
     bill_of_a_month,
     curve,
     operations_of_a_month,
