@@ -157,7 +157,8 @@ class SessionLook:
         if is_whole:
             faults += ended_faults(header, self.history, last_max=self._last_max)
         await self._state(is_whole=is_whole)
-        return [*faults, *await self._payloads(held)]
+        of_payloads = await self._payloads(held)  # adds to the faults, too
+        return [*faults, *of_payloads]
 
     async def _segments(self, numbers: Sequence[int]) -> None:
         layout, key = self._storage.layout, self._header.stored.key
