@@ -39,7 +39,7 @@ class Listed:
     last_update_time: float
     """Unix time in seconds."""
     unreadable: UnreadableSession | None = None
-    """What tells of a session that cannot be read; ``None`` for one that can."""
+    """What is known of a session that cannot be read; ``None`` for one that can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

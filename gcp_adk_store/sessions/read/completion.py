@@ -81,7 +81,7 @@ class Past:
 
     @property
     def artifacts(self) -> ArtifactsAt:
-        """What its events tell of artifacts at the point."""
+        """Which artifacts its events had saved at the point, and since."""
         deltas = [one.event.actions.artifact_delta for one in self.events]
         later = self.events[self.count :]
         return ArtifactsAt.of(
