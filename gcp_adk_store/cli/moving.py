@@ -1,10 +1,9 @@
 """The commands that copy sessions between stores, export them and import them."""
 
 import asyncio
-import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -82,16 +81,15 @@ def copy_(
     from gcp_adk_store.moving import copy  # noqa: PLC0415
 
     async def work() -> "Report":
-        with progress("copying: sessions") as move_to:
-            async with _until_stopped(asked=follow) as stop:
-                return await copy(
-                    source,
-                    target,
-                    since=None if since is None else since.replace(tzinfo=UTC).timestamp(),
-                    follow=stop,
-                    on_progress=lambda report: move_to(_done(report)),
-                    **given,
-                )
+        with progress("copying: sessions") as move_to, _until_stopped(asked=follow) as stop:
+            return await copy(
+                source,
+                target,
+                since=None if since is None else since.replace(tzinfo=UTC).timestamp(),
+                follow=stop,
+                on_progress=lambda report: move_to(_done(report)),
+                **given,
+            )
 
     for each in ("artifacts", "memories"):
         given[each] = given[each] or None
@@ -210,31 +208,24 @@ def _renamed(given: str) -> tuple[str, str]:
     return old, new
 
 
-@asynccontextmanager
-async def _until_stopped(*, asked: bool) -> AsyncIterator[asyncio.Event | None]:
+@contextmanager
+def _until_stopped(*, asked: bool) -> Iterator[asyncio.Event | None]:
     """Return what Ctrl-C or SIGTERM sets within the block, if that is *asked*; a second one ends it."""
     if not asked:
         yield None
         return
-    stop = asyncio.Event()
-    with _handled(stop.set):
-        yield stop
-
-
-@contextlib.contextmanager
-def _handled(tell: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
     signals = (signal.SIGINT, signal.SIGTERM)
 
     def first() -> None:
         for each in signals:
             loop.remove_signal_handler(each)
-        tell()
+        stop.set()
 
     for each in signals:
         loop.add_signal_handler(each, first)
     try:
-        yield
+        yield stop
     finally:
         for each in signals:
             loop.remove_signal_handler(each)

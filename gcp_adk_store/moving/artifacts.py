@@ -23,15 +23,8 @@ class ArtifactCopies:
     verify: bool
     dry_run: bool
 
-    async def of_session(self, key: SessionKey, report: Report) -> None:
-        """Copy the artifacts of a session."""
-        await self._copy(key, report, of_user=False)
-
-    async def of_user(self, key: SessionKey, report: Report) -> None:
-        """Copy the artifacts of the user of a session, which all of the user's sessions share."""
-        await self._copy(key, report, of_user=True)
-
-    async def _copy(self, key: SessionKey, report: Report, *, of_user: bool) -> None:
+    async def copy(self, key: SessionKey, report: Report, *, of_user: bool) -> None:
+        """Copy the artifacts of a session, or those *of_user*, which all of the user's sessions share."""
         ids = ids_of(key)
         try:
             names = await self.source.list_artifact_keys(**ids)

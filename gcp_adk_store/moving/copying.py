@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 
 from google.adk.sessions import BaseSessionService
@@ -77,26 +77,21 @@ async def copy(
     if source is target or (isinstance(source, str) and source_name(source) == source_name(target)):
         raise InvalidInputError("source and target are the same; name another target")
     what = f"{source_name(source)} -> {source_name(target)}, app {app_name!r}, user {user_id!r}"
-    opened = open_source(source)
-    try:
+    async with AsyncExitStack() as ends:
+        opened = open_source(source)
+        ends.push_async_callback(opened.close)
         into = open_target(target)
-        try:
-            ledger = Ledger.open(resume, copy=what)
-            copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
-            copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
-            if artifacts is not None:
-                copying.artifacts = open_artifacts(*artifacts, verify=verify, dry_run=dry_run)
-            if memories is not None:
-                copying.memories = open_memories(*memories, dry_run=dry_run)
-            try:
-                await copying.run(follow, interval_s)
-            finally:
-                ledger.close()
-            return copying.report
-        finally:
-            await into.close()
-    finally:
-        await opened.close()
+        ends.push_async_callback(into.close)
+        ledger = Ledger.open(resume, copy=what)
+        ends.callback(ledger.close)
+        copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
+        copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
+        if artifacts is not None:
+            copying.artifacts = open_artifacts(*artifacts, verify=verify, dry_run=dry_run)
+        if memories is not None:
+            copying.memories = open_memories(*memories, dry_run=dry_run)
+        await copying.run(follow, interval_s)
+    return copying.report
 
 
 @dataclass(slots=True)
@@ -180,7 +175,7 @@ class _Copying:
                 await self._finish_user()
             self.owner = outcome.key
             if self.artifacts is not None:
-                await self.artifacts.of_session(outcome.key, self.report)
+                await self.artifacts.copy(outcome.key, self.report, of_user=False)
         if self.on_progress is not None:
             self.on_progress(self.report)
 
@@ -203,7 +198,7 @@ class _Copying:
         if key is None:
             return
         if self.artifacts is not None:
-            await self.artifacts.of_user(key, self.report)
+            await self.artifacts.copy(key, self.report, of_user=True)
         if self.memories is not None:
             await self.memories.of_user(key.owner, self.report)
         if self.copies.dry_run:

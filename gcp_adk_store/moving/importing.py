@@ -106,22 +106,10 @@ class SessionImports:
         """
         header.require_valid()
         epoch = platform_uuid.new_uuid().replace("-", "")
-        expiry, parts_at = None, None
-        if self._ttl_s is not None:
-            clock = self._storage.documents.clock
-            if not clock.is_set:
-                await self._reader.header(header.key)  # the first answer tells Firestore's time
-            expiry = Expiry.begin(self._ttl_s, now=clock.now())
-            parts_at = expiry.of_new_part(clock.now())
-        making = SessionBuilder(
-            self._storage,
-            self._reader,
-            self._lifecycle,
-            header.key,
-            epoch,
-            what="import",
-            replaces=replaces,
-        )
+        if self._ttl_s is not None and not self._storage.documents.clock.is_set:
+            await self._reader.header(header.key)  # the first answer tells Firestore's time
+        expiry, parts_at = self._storage.begun(self._ttl_s)
+        making = SessionBuilder(self._lifecycle, header.key, epoch, what="import", replaces=replaces)
         writing = _Writing(self._storage, self._encoder, making, header, epoch, expiry, parts_at)
         async with making:
             async for event in events:

@@ -1,8 +1,9 @@
 """Copy the memories of users, from services that can list them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
@@ -24,12 +25,8 @@ _PER_CALL: Final = 100
 """Memories that are added in one call."""
 
 
-class MemorySource(Protocol):
-    """A service that lists memories."""
-
-    def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
-        """Yield the memories of a user; each has an id that is the same next time."""
-        ...
+MemorySource = Callable[[UserKey], AsyncIterator[MemoryEntry]]
+"""Yields the memories of a user; each has an id that is the same next time."""
 
 
 class MemoryCopies:
@@ -49,7 +46,7 @@ class MemoryCopies:
 
     async def _copy(self, owner: UserKey, report: Report) -> None:
         some: list[MemoryEntry] = []
-        async for entry in self._source.memories(owner):
+        async for entry in self._source(owner):
             some.append(entry)
             if len(some) == _PER_CALL:
                 await self._add(owner, some, report)
@@ -68,49 +65,32 @@ class MemoryCopies:
             await self._target.add_events_to_memory(**ids, events=events)
 
 
-class OwnMemories:
-    """The memories of this library's store."""
+async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+    """Yield memories of ADK's Firestore service, whose collection ``memories`` is that of all apps.
 
-    def __init__(self, storage: SessionStorage) -> None:
-        self._storage = storage
-
-    async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
-        """As the port; all texts of one user are in memory."""
-        from gcp_adk_store.memory.searches import iter_entries  # noqa: PLC0415  # where it is used
-
-        async for entry in iter_entries(self._storage, owner):
-            yield entry
-
-
-class AdkFirestoreMemories:
-    """The memories of ADK's Firestore service, a collection ``memories`` for all apps."""
-
-    def __init__(self, documents: Documents) -> None:
-        self._documents = documents
-
-    async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
-        """As the port; 1 query for 100."""
-        filters = (
-            Filter(field="appName", operator=Operator.EQUAL, value=owner.app),
-            Filter(field="userId", operator=Operator.EQUAL, value=owner.user),
-        )
-        memories = pages(self._documents, "memories", all_descendants=False, limit=_PER_CALL, filters=filters)
-        async for found, _ in memories:
-            for document in found:
-                fields: Any = document.fields
-                try:
-                    content = types.Content.model_validate(fields.get("content"))
-                except ValidationError:
-                    # From None: pydantic's error quotes the content.
-                    raise StoredDataError(f"{document.path} has no content that ADK reads") from None
-                session, time = fields.get("sessionId"), fields.get("timestamp")
-                yield MemoryEntry(
-                    id=document.path.rpartition("/")[2],
-                    content=content,
-                    author=fields.get("author"),
-                    timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
-                    custom_metadata={"sessionId": session} if session else {},
-                )
+    Takes 1 query for 100.
+    """
+    filters = (
+        Filter(field="appName", operator=Operator.EQUAL, value=owner.app),
+        Filter(field="userId", operator=Operator.EQUAL, value=owner.user),
+    )
+    memories = pages(documents, "memories", all_descendants=False, limit=_PER_CALL, filters=filters)
+    async for found, _ in memories:
+        for document in found:
+            fields: Any = document.fields
+            try:
+                content = types.Content.model_validate(fields.get("content"))
+            except ValidationError:
+                # From None: pydantic's error quotes the content.
+                raise StoredDataError(f"{document.path} has no content that ADK reads") from None
+            session, time = fields.get("sessionId"), fields.get("timestamp")
+            yield MemoryEntry(
+                id=document.path.rpartition("/")[2],
+                content=content,
+                author=fields.get("author"),
+                timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
+                custom_metadata={"sessionId": session} if session else {},
+            )
 
 
 def _event(entry: MemoryEntry) -> Event:
@@ -137,11 +117,14 @@ def _source(given: MemoryPlace) -> MemorySource:
         from gcp_adk_store.moving.places import firestore_place  # noqa: PLC0415
 
         place = firestore_place(given)
-        return AdkFirestoreMemories(firestore_documents(project=place["project"], database=place["database"]))
+        documents = firestore_documents(project=place["project"], database=place["database"])
+        return partial(adk_firestore_memories, documents)
     service = _service(given)
     storage = getattr(service, "storage", None)
     if isinstance(storage, SessionStorage):
-        return OwnMemories(storage)
+        from gcp_adk_store.memory.searches import iter_entries  # noqa: PLC0415  # where it is used
+
+        return partial(iter_entries, storage)
     raise InvalidInputError(
         f"{type(service).__name__} cannot list memories; sources are firestore://, firestore+local:// and "
         "adk-firestore://, or add the sessions to the target's memory again"

@@ -11,11 +11,9 @@ from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreC
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.calls import checks_kinds
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.encrypting import storage_over
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 from gcp_adk_store.settings.options import SessionOptions, require_options
@@ -74,25 +72,18 @@ class FirestoreSessionService(SessionService):
                 place.bucket, project=place.project, client=storage, credentials=credentials, limits=requests
             )
             objects = Objects(calls)
-        layout = Layout(place.prefix)
         envelope = options.get("encryption")
-        if envelope is None:
-            storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
-            super().__init__(storage, **options)
-            return
-        if client is not None or envelope.keys_database == place.database:
+        if envelope is not None and (client is not None or envelope.keys_database == place.database):
             raise InvalidInputError(
                 "encryption keeps its keys in a database of its own: leave out client=, and let "
                 "keys_database differ from database"
             )
-        from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
-
-        encrypted = encrypted_storage(
+        over = storage_over(
             documents,
             objects,
-            layout,
+            place.prefix,
             envelope,
             open_keys=lambda database: opened(database=database, client=None),
             credentials=credentials,
         )
-        super().__init__(encrypted, **options)
+        super().__init__(over, **options)

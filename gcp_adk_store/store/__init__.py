@@ -16,6 +16,7 @@ from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.session_fields import Expiry
+from gcp_adk_store.sessions.encrypting import storage_over
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.verify.decide import AnchorReport, HistoryProof
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
@@ -28,11 +29,7 @@ from gcp_adk_store.settings.options import (
     options_of,
     require_options,
 )
-from gcp_adk_store.store.opening import (
-    OtherPlaces,
-    beside_a_folder,
-    storage_over,
-)
+from gcp_adk_store.store.opening import OtherPlaces, beside_a_folder
 from gcp_adk_store.store.operations import StoreOperations
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
@@ -173,7 +170,8 @@ class Store(StoreOperations):
             InvalidInputError: an option is unknown or malformed.
         """
         _require(options, Store.from_backend)
-        storage = storage_over(backend, prefix, options.get("encryption"), open_keys)
+        documents, objects = backend.documents, backend.objects
+        storage = storage_over(documents, objects, prefix, options.get("encryption"), open_keys=open_keys)
         limits = options.get("artifact_limits") or ArtifactLimits()
         artifacts = ArtifactService(backend.objects, backend.uploads, backend.signer, limits)
         return cls._made(SessionService(storage, **of_sessions(options)), artifacts, options)

@@ -1,31 +1,15 @@
-"""Open the services of a store, also beside those of other places."""
+"""Open what lies beside the database and the bucket of a store."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.erasure.run import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.ports import Backend, Documents, Objects
+from gcp_adk_store.kernel.ports import Objects
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.erasures import Recovery
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
-from gcp_adk_store.settings.envelope import KmsEnvelope
-
-
-def storage_over(
-    backend: Backend, prefix: str, envelope: KmsEnvelope | None, open_keys: Callable[[str], Documents]
-) -> SessionStorage:
-    """Return where sessions are in *backend*; with *envelope*, it encrypts."""
-    layout = Layout(prefix)
-    if envelope is None:
-        return SessionStorage(backend.documents, Payloads(backend.documents, backend.objects, layout), layout)
-    from gcp_adk_store.sessions.encrypting import encrypted_storage  # noqa: PLC0415  # with its ciphers
-
-    return encrypted_storage(backend.documents, backend.objects, layout, envelope, open_keys=open_keys)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ from gcp_adk_store.model.history import Point, fold, genesis
 from gcp_adk_store.model.internal_metadata import event_elsewhere, has_internal
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
-from gcp_adk_store.model.session_fields import Expiry, Summary
+from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_texts
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
@@ -204,11 +204,8 @@ class SessionForks:
         refs -= {*anew, *(payload.ref for payload in payloads)}
         payloads += anew.values()
         spilled = frozenset(ref.place for ref in (*refs, *(payload.ref for payload in payloads)))
-        expiry, parts_at = None, None
-        if ttl_seconds is not None:
-            clock = self._storage.documents.clock
-            expiry = Expiry.begin(ttl_seconds, now=clock.now())
-            parts_at = expiry.of_new_part(clock.now())
+        expiry, parts_at = self._storage.begun(ttl_seconds)
+        if expiry is not None:
             expiry = expiry.with_part_until(parts_at if spilled or segments else None)
         time = platform_time.get_time()
         summary = await offload(
@@ -310,8 +307,6 @@ class SessionForks:
         has_artifacts = artifacts is not None and await artifacts.choose(at)
         copies = artifacts if has_artifacts else None
         making = SessionBuilder(
-            self._storage,
-            self._reader,
             self._lifecycle,
             stored.key,
             stored.epoch,

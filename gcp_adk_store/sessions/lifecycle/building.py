@@ -16,8 +16,6 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import note_removal, note_write, read_deletions
 from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
-from gcp_adk_store.sessions.read.reader import SessionReader
-from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +30,6 @@ class SessionBuilder:
 
     def __init__(
         self,
-        storage: SessionStorage,
-        reader: SessionReader,
         lifecycle: SessionLifecycle,
         key: SessionKey,
         epoch: str,
@@ -46,8 +42,8 @@ class SessionBuilder:
 
         The session *replaces* the one that has its id, in the commit that completes it.
         """
-        self._storage = storage
-        self._reader = reader
+        self._storage = lifecycle.storage
+        self._reader = lifecycle.reader
         self._lifecycle = lifecycle
         self._key = key
         self._epoch = epoch

@@ -23,7 +23,7 @@ from gcp_adk_store.kernel.concurrency import both, offload
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Expiry, Turns
+from gcp_adk_store.model.session_fields import Turns
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.sessions.lifecycle.format import claim, read_deletions
@@ -56,8 +56,8 @@ class SessionLifecycle:
     """Creates and deletes the sessions below one prefix of a database."""
 
     def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
-        self._storage = storage
-        self._reader = reader
+        self.storage = storage
+        self.reader = reader
 
     async def delete(self, key: SessionKey) -> None:
         """Remove a session, and the remains of interrupted deletions of its id; harmless when repeated.
@@ -98,14 +98,14 @@ class SessionLifecycle:
         Raises:
             OutcomeUnknownError: some of them may be left; their notes stay then, too.
         """
-        layout = self._storage.layout
+        layout = self.storage.layout
         try:
             for deletion in ended:
                 owner = layout.session_payloads(key, deletion.epoch)
                 for place in deletion.spilled:
-                    await self._storage.payloads.at(place).remove_all(owner)
-                await self._storage.documents.commit_all(layout.finish_deletion(key, deletion))
-            await self._storage.payloads.remove_interrupted()
+                    await self.storage.payloads.at(place).remove_all(owner)
+                await self.storage.documents.commit_all(layout.finish_deletion(key, deletion))
+            await self.storage.payloads.remove_interrupted()
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
@@ -127,8 +127,8 @@ class SessionLifecycle:
                 return not claimed.goes_on
             ended = claimed.ended
         if ended.making is not None and await self._is_complete(key, ended.epoch):
-            removal = Delete(path=self._storage.layout.note(key, ended.epoch))
-            await self._storage.documents.commit([removal], repeatable_when_unanswered=True)
+            removal = Delete(path=self.storage.layout.note(key, ended.epoch))
+            await self.storage.documents.commit([removal], repeatable_when_unanswered=True)
             return True
         if ended.artifacts and remove_copies is not None:
             await remove_copies(key, ended.epoch)
@@ -137,11 +137,11 @@ class SessionLifecycle:
 
     async def _claimed(self, key: SessionKey, ended: Deletion) -> _Claim:
         """Take over the parts of a fork that is not completed, unless it goes on."""
-        layout = self._storage.layout
+        layout = self.storage.layout
         write = claim(layout, key, ended.epoch, before=ended.update_time)
 
         async def look() -> Deletion | None:
-            (note,) = await self._storage.documents.get([layout.note(key, ended.epoch)])
+            (note,) = await self.storage.documents.get([layout.note(key, ended.epoch)])
             return None if note is None else read_deletions([note])[0]
 
         def decide(now: Deletion | None, attempts: Attempts) -> Decision[_Claim]:
@@ -150,23 +150,23 @@ class SessionLifecycle:
             return Done(_Claim(now, goes_on=now is not None and bool(now.making)))
 
         known: tuple[Deletion | None] = (ended,)
-        return await transact(self._storage.documents, look, decide, known=known, advice="call it again")
+        return await transact(self.storage.documents, look, decide, known=known, advice="call it again")
 
     async def _is_complete(self, key: SessionKey, epoch: str) -> bool:
         """Return whether the fork of an epoch was completed, although it has a note.
 
         A commit that writes the note may arrive again after the one that removes it.
         """
-        stored = await self._reader.stored(key)
+        stored = await self.reader.stored(key)
         return stored is not None and stored.epoch == epoch
 
     async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
         """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
-        documents, layout = self._storage.documents, self._storage.layout
+        documents, layout = self.storage.documents, self.storage.layout
 
         async def look() -> _Seen:
             return await both(
-                self._reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
+                self.reader.stored(key), documents.query(layout.session(key), layout.deletions_collection)
             )
 
         def decide(seen: _Seen, _: Attempts) -> Decision[list[Deletion]]:
@@ -190,26 +190,23 @@ class SessionLifecycle:
             SessionExistsError, InvalidInputError, OutcomeUnknownError: as the service's ``create_session``.
             NotProvisionedError: the database takes no documents.
         """
-        clock, layout = self._storage.documents.clock, self._storage.layout
+        clock, layout = self.storage.documents.clock, self.storage.layout
         reading: asyncio.Task[ScopedState] | None = None
         if ttl_seconds is not None and not clock.is_set:
             # The first answer tells Firestore's time: once in a process, the read comes before the commit.
-            reading = asyncio.create_task(self._reader.shared_state(key.owner))
+            reading = asyncio.create_task(self.reader.shared_state(key.owner))
             await reading
         packed = await offload(
             lambda: pack_initial(
-                initial.state.session, place=self._storage.payloads.place, light=initial.state.is_light
+                initial.state.session, place=self.storage.payloads.place, light=initial.state.is_light
             ),
             light=initial.state.is_light,
         )
         if packed is not None:
             initial = replace(initial, session=[*initial.session, packed])
         spilled = frozenset(payload.ref.place for payload in initial.session)
-        expiry, parts_at = None, None
-        if ttl_seconds is not None:
-            now = clock.now()
-            expiry = Expiry.begin(ttl_seconds, now=now)
-            parts_at = expiry.of_new_part(now)
+        expiry, parts_at = self.storage.begun(ttl_seconds)
+        if expiry is not None:
             expiry = expiry.with_part_until(parts_at if spilled else None)
         writes = await offload(
             lambda: layout.create(
@@ -223,8 +220,8 @@ class SessionLifecycle:
             ),
             light=initial.state.is_light,
         )
-        await self._storage.put(key, epoch, initial, parts_at=parts_at)
-        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
+        await self.storage.put(key, epoch, initial, parts_at=parts_at)
+        reading = reading or asyncio.create_task(self.reader.shared_state(key.owner))
         try:
             update_time = await self.commit_new(
                 key, writes, epoch=epoch, refused=NotProvisionedError.of_database
@@ -268,7 +265,7 @@ class SessionLifecycle:
         """
 
         async def look() -> tuple[StoredSession | None, bool]:
-            stored = await self._reader.stored(key)
+            stored = await self.reader.stored(key)
             has_expired = stored is not None and stored.has_expired
             if has_expired:
                 await self._make_way(key)
@@ -283,7 +280,7 @@ class SessionLifecycle:
             return Done(_made_before(stored, attempts, epoch=epoch, revision=revision))
 
         unread: tuple[StoredSession | None, bool] = (None, True)
-        return await transact(self._storage.documents, look, decide, known=(unread,))
+        return await transact(self.storage.documents, look, decide, known=(unread,))
 
 
 def _made_before(stored: StoredSession | None, attempts: Attempts, *, epoch: str, revision: int) -> str:

@@ -7,6 +7,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.sessions.read.payloads import Payloads
 
 if TYPE_CHECKING:
@@ -24,6 +25,14 @@ class SessionStorage:
     """What encrypts both; ``None`` for a store in the clear."""
     as_stored: Documents | None = None
     """With *encryption*, the documents with their content as it is stored."""
+
+    def begun(self, ttl_seconds: float | None) -> tuple[Expiry | None, int | None]:
+        """Return when a session that begins now ends, and when its parts do, in Unix seconds."""
+        if ttl_seconds is None:
+            return None, None
+        now = self.documents.clock.now()
+        expiry = Expiry.begin(ttl_seconds, now=now)
+        return expiry, expiry.of_new_part(now)
 
     async def put(self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None) -> None:
         """Write payloads before what refers to them; those of the session expire at *parts_at*, if at all."""
