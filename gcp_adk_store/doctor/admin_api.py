@@ -93,15 +93,14 @@ def look_at_recovery(
     found: dict[str, Answer] = {}
     with AuthorizedSession(credentials) as session:
         if at_database:
-            locations = f"{firestore}/projects/{place.project}/locations/-"
+            backups = f"{firestore}/projects/{place.project}/locations/-/backups"
             found |= {
                 "database": _ask(session, f"{firestore}/{place.database_path}"),
-                "backups": _ask_for_all(session, f"{locations}/backups", "backups"),
+                "backups": _ask_for_all(session, backups, "backups"),
                 "schedules": _ask(session, f"{firestore}/{place.database_path}/backupSchedules"),
             }
         if at_bucket:
-            bucket = quote(place.bucket or "", safe="")
-            url = f"{root.format(api='storage')}/storage/v1/b/{bucket}"
+            url = f"{root.format(api='storage')}/storage/v1/b/{quote(place.bucket or '', safe='')}"
             found["bucket"] = _ask(session, url, projection="noAcl")
     return found
 

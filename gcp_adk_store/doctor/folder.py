@@ -143,12 +143,8 @@ def _journal_mode(facts: FolderFacts) -> Finding:
     )
 
 
-def _documents(facts: FolderFacts) -> Finding:
-    return _UNREAD if facts.documents is None else written(facts.documents, facts.database)
-
-
-def _objects(facts: FolderFacts) -> Finding:
-    return _UNREAD if facts.objects is None else written(facts.objects, f"{facts.folder}/objects")
+def _written(probe: Probe | None, where: str) -> Finding:
+    return _UNREAD if probe is None else written(probe, where)
 
 
 def _free_space(facts: FolderFacts) -> Finding:
@@ -177,14 +173,6 @@ def _file_system(facts: FolderFacts) -> Finding:
     )
 
 
-def _latency_of_documents(facts: FolderFacts) -> Finding:
-    return _latency(facts.documents, facts)
-
-
-def _latency_of_objects(facts: FolderFacts) -> Finding:
-    return _latency(facts.objects, facts)
-
-
 def _latency(probe: Probe | None, facts: FolderFacts) -> Finding:
     if probe is None or not probe.samples_ms:
         return skipped("nothing could be read")
@@ -210,10 +198,10 @@ _CHECKS: Final[Mapping[str, Callable[[FolderFacts], Finding]]] = {
     "journal mode": _journal_mode,
     "free space": _free_space,
     "file system": _file_system,
-    "documents": _documents,
-    "objects": _objects,
-    "latency of documents": _latency_of_documents,
-    "latency of objects": _latency_of_objects,
+    "documents": lambda facts: _written(facts.documents, facts.database),
+    "objects": lambda facts: _written(facts.objects, f"{facts.folder}/objects"),
+    "latency of documents": lambda facts: _latency(facts.documents, facts),
+    "latency of objects": lambda facts: _latency(facts.objects, facts),
     "vectors of memories": _vectors,
 }
 FOLDER_CHECKS: Final = tuple(_CHECKS)

@@ -104,13 +104,9 @@ def test_a_restore_sets_the_session_back_in_one_commit() -> None:
     back = rewound(replace(stored, restores=4), segments, 3)
     session, note = restore(
         LAYOUT,
-        replace(stored, restores=4),
-        back,
+        replace(back, state={"a": 1}, last_update_time=3.0),
         LEFT,
         Summary(turns=Turns(count=2, last="ab" * 8), last_text="hello"),
-        state={"a": 1},
-        last_update_time=3.0,
-        expiry=None,
     )
     mask = {name for (name,) in session.mask or ()}
 
@@ -145,7 +141,7 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
 
     def encode(sealed: int) -> None:
         back = replace(rewound(stored, segments, 3), sealed=sealed)
-        restore(LAYOUT, stored, back, LEFT, Summary(), state={}, last_update_time=3.0, expiry=None)
+        restore(LAYOUT, back, LEFT, Summary())
 
     encode(100_000)
     with pytest.raises(InvalidInputError, match="at most 100000 numbers of segments"):
@@ -155,16 +151,7 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
 def document(**fields: Any) -> Document:
     """Return a note as it is read."""
     stored, segments = made([2, 2, 2], 1)
-    _, note = restore(
-        LAYOUT,
-        stored,
-        rewound(stored, segments, 3),
-        LEFT,
-        Summary(),
-        state={},
-        last_update_time=3.0,
-        expiry=None,
-    )
+    _, note = restore(LAYOUT, rewound(stored, segments, 3), LEFT, Summary())
     return Document(path=NOTE, fields={**note.fields, **fields}, update_time="7.000000000", read_time=8.0)
 
 

@@ -12,12 +12,12 @@ from gcp_adk_store.codec.segments import initial_fields, segment_write, summary_
 from gcp_adk_store.codec.texts import members
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.internal_metadata import RESTORED, is_internal
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.sessions.lifecycle.format import history_fields
 
 _FIELD: Final = "custom_metadata"
 _MARK: Final = json.dumps(RESTORED) + ":true"
@@ -99,13 +99,7 @@ def made_header(layout: Layout, made: StoredSession, *, summary: Summary) -> Wri
         **initial_fields(made.initial),
         "rev": made.revision,
         "last_update_time": made.last_update_time,
-        "chain": made.chain,
-        "chain_sealed": made.chain_sealed,
-        "tail": list(made.tail),
-        "digests": digests_of(made.tail),
-        "tail_bytes": sum(len(text.encode()) for text in made.tail),
-        "sealed": made.sealed,
-        "sealed_max": made.sealed_max,
+        **history_fields(made),
         **summary_fields(summary),
     }
     if made.origin is not None:

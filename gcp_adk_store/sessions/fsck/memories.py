@@ -116,22 +116,12 @@ class MemoryCheck:
         if not self._is_whole:
             return self.faults
         self._parts = [self._lasting(part) for part in self._parts]
+        shards = [of_shard(each) for each in self._shards]
         for was, now in zip(head.shards, self._shards, strict=True):
-            if was != now:
-                says = (
-                    f"has {was.count} memories of {was.size} bytes until {was.until}; they are {now.count} "
-                    f"of {now.size} until {now.until}"
-                )
-                fields: dict[str, FieldValue] = {"shards": [of_shard(each) for each in self._shards]}
-                self._add("FSCK604", f"shard {was.number}", says, fields)
+            self._counts(f"shard {was.number}", was, now, "memories", {"shards": shards})
+        parts = [of_part(each) for each in self._parts]
         for old, new in zip(head.vectors.parts, self._parts, strict=True):
-            if old != new:
-                says = (
-                    f"has {old.count} rows of {old.size} bytes until {old.until}; they are {new.count} of "
-                    f"{new.size} until {new.until}"
-                )
-                fields = {"vectors": [of_part(each) for each in self._parts]}
-                self._add("FSCK604", f"vectors {old.number}", says, fields)
+            self._counts(f"vectors {old.number}", old, new, "rows", {"vectors": parts})
         tail = [memory for path, memory, _ in self.texts if path == self.document.path]
         until = end_of_all(tail, self._shards, head.gone)
         if until != head.until:
@@ -141,6 +131,22 @@ class MemoryCheck:
         else:
             self._expires(self.document, until)
         return self.faults
+
+    def _counts(
+        self,
+        item: str,
+        was: Shard | VectorPart,
+        now: Shard | VectorPart,
+        what: str,
+        fields: Mapping[str, FieldValue],
+    ) -> None:
+        """Check what the head says of one document of shards or vectors."""
+        if was != now:
+            says = (
+                f"has {was.count} {what} of {was.size} bytes until {was.until}; they are {now.count} of "
+                f"{now.size} until {now.until}"
+            )
+            self._add("FSCK604", item, says, fields)
 
     def _lasting(self, part: VectorPart) -> VectorPart:
         """Return *part* as its document says; it lasts at least as long as the memories that are known."""

@@ -1,13 +1,16 @@
-"""Encode and read notes of what is left to do: of deletions, and of forks that are not complete."""
+"""Encode histories, and encode and read notes of deletions and of forks that are not complete."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion, Layout
 from gcp_adk_store.codec.stored import DocumentFields, PartFields, read_fields, wrong
+from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Must, Write, places
+from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.sessions import StoredSession
 
 _NOTES: Final = (UNCHANGED_FORMAT, FORMAT)
 """Notes of deletions, and those of forks, which older releases must not take for one of a deletion."""
@@ -91,3 +94,16 @@ def note_removal(layout: Layout, key: SessionKey, epoch: str, *, before: str) ->
 def claim(layout: Layout, key: SessionKey, epoch: str, *, before: str) -> Write:
     """Return the write after which a fork can no longer be completed, so that its parts can be removed."""
     return Write(path=layout.note(key, epoch), fields={"making": False}, mask=[("making",)], must=before)
+
+
+def history_fields(session: StoredSession) -> dict[str, FieldValue]:
+    """Return the fields of a session document that say where its events are, and what they lead to."""
+    return {
+        "chain": session.chain,
+        "chain_sealed": session.chain_sealed,
+        "tail": list(session.tail),
+        "digests": digests_of(session.tail),
+        "tail_bytes": sum(len(text.encode()) for text in session.tail),
+        "sealed": session.sealed,
+        "sealed_max": session.sealed_max,
+    }

@@ -7,9 +7,9 @@
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
@@ -22,11 +22,10 @@ from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, places, times, update
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
-from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Cut, Expiry, Summary
+from gcp_adk_store.model.session_fields import Cut, Summary
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.restore.decide import Rewound
+from gcp_adk_store.sessions.lifecycle.format import history_fields
 
 _MAX_ARTIFACTS_BYTES: Final = 900 * 1024
 """Names of artifacts in one note, compressed: far below the 1 MiB of a document."""
@@ -56,52 +55,36 @@ def restores_collection(layout: Layout) -> str:
     return f"{layout.prefix}_restores"
 
 
-def restore(
-    layout: Layout,
-    stored: StoredSession,
-    rewound: Rewound,
-    left: Restore,
-    summary: Summary,
-    *,
-    state: Mapping[str, Any],
-    last_update_time: float,
-    expiry: Expiry | None,
-) -> list[Write]:
-    """Return the writes that take *stored* back, and note what is *left* to do if anything may be.
+def restore(layout: Layout, back: StoredSession, left: Restore, summary: Summary) -> list[Write]:
+    """Return the writes that make a session what *back* is, and note what is *left* to do if anything may be.
 
     Raises:
         InvalidInputError: the session's events name too many artifacts, or it has had 100,000 segments and
             restores.
     """
-    if rewound.sealed > MAX_SEGMENTS:
+    if back.sealed > MAX_SEGMENTS:
         raise InvalidInputError(
             f"a session has at most {MAX_SEGMENTS} numbers of segments, and each restore takes one: "
-            f"{stored.key}"
+            f"{back.key}"
         )
     header: dict[str, FieldValue] = {
         "format": FORMAT,
-        "rev": rewound.revision,
-        "last_update_time": last_update_time,
-        "state": encode_state(state),
-        **initial_fields(rewound.initial),
-        "chain": rewound.chain,
-        "chain_sealed": rewound.chain_sealed,
-        "tail": list(rewound.tail),
-        "digests": digests_of(rewound.tail),
-        "tail_bytes": sum(len(text.encode()) for text in rewound.tail),
-        "sealed": rewound.sealed,
-        "sealed_max": rewound.sealed_max,
-        "restores": stored.restores + 1,
+        "rev": back.revision,
+        "last_update_time": back.last_update_time,
+        "state": encode_state(back.state),
+        **initial_fields(back.initial),
+        **history_fields(back),
+        "restores": back.restores + 1,
         "restore_id": left.restore_id,
-        "cut": _runs(rewound.cut),
+        "cut": _runs(back.cut),
         **summary_fields(summary),
-        **places(stored.spilled),
-        **ended(stored.turn),
+        **places(back.spilled),
+        **ended(back.turn),
     }
-    if expiry is not None:
-        header |= times(expiry)
-    path = layout.session(stored.key)
-    writes = [update(path, header, must=stored.update_time, life=stored.epoch)]
+    if back.expiry is not None:
+        header |= times(back.expiry)
+    path = layout.session(back.key)
+    writes = [update(path, header, must=back.update_time, life=back.epoch)]
     if not left.is_done:
         note: dict[str, FieldValue] = {
             "format": UNCHANGED_FORMAT,
@@ -111,7 +94,7 @@ def restore(
         }
         if left.artifacts is not None:
             note["artifacts"] = pack_artifacts(left.artifacts)
-        writes.append(Write(path=_note(layout, stored.key, left.restore_id), fields=note))
+        writes.append(Write(path=_note(layout, back.key, left.restore_id), fields=note))
     return writes
 
 

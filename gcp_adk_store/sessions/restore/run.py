@@ -20,7 +20,7 @@ from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
-from gcp_adk_store.model.session_fields import Expiry, Summary
+from gcp_adk_store.model.session_fields import Expiry, Summary, runs_of
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
@@ -177,8 +177,7 @@ class Restorer:
         self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool
     ) -> _Planned:
         """Return what the commit writes, and write the payloads of the state at the point."""
-        layout = self._storage.layout
-        at_point = past.stored
+        layout, at_point = self._storage.layout, past.stored
         change = await self._encoder.of_state(
             {name: value for name, value in at_point.state.items() if not isinstance(value, PayloadRef)}
         )
@@ -191,27 +190,24 @@ class Restorer:
             lambda: behind(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
             light=False,
         )
+        back = replace(
+            back,
+            state=state,
+            spilled=stored.spilled | {payload.ref.place for payload in change.session},
+            last_update_time=audits[-1].event.timestamp if audits else at_point.last_update_time,
+        )
         kept = [*(one.event for one in past.events[: past.count]), *(audit.event for audit in audits)]
         summary = await offload(lambda: Summary.of(kept), light=False)
         left = Restore(
             epoch=stored.epoch,
             restore_id=restore_id,
-            segments=back.removed,
+            segments=runs_of(sorted({*stored.live} - {*back.live})),
             artifacts=past.artifacts if with_artifacts else None,
             restored_at=0.0,
         )
 
         def encode(expiry: Expiry | None) -> list[Write]:
-            return restore(
-                layout,
-                replace(stored, spilled=stored.spilled | {payload.ref.place for payload in change.session}),
-                back,
-                left,
-                summary,
-                state=state,
-                last_update_time=audits[-1].event.timestamp if audits else at_point.last_update_time,
-                expiry=expiry,
-            )
+            return restore(layout, replace(back, expiry=expiry), left, summary)
 
         parts_at = None
         if change.session:
