@@ -16,13 +16,14 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from gcp_adk_store.codec.names import MAX_NAME_BYTES, escape_name
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
+from gcp_adk_store.codec.stored import DocumentFields, read_fields, wrong
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError, StoreError
@@ -204,12 +205,10 @@ class TaskLayout:
 
     def read_task(self, document: Document) -> StoredTask:
         """Return the task of a *document*, or as much of it as was read."""
-        fields = _read(_Task, document)
+        fields = read_fields(_Task, document)
         if escape_name(fields.id, what="id") != document.path.rpartition("/")[2]:
-            raise _wrong(document.path, "id")
-        ends = None
-        if fields.ttl_s is not None and fields.expire_at is not None:
-            ends = Expiry(ttl_s=fields.ttl_s, at=int(fields.expire_at.timestamp()))
+            raise wrong(document, "id")
+        ends = fields.expiry
         time = None if fields.seconds is None else (fields.seconds, fields.nanos or 0)
         return StoredTask(
             path=document.path,
@@ -260,7 +259,7 @@ class TaskLayout:
 
 def joined(pieces: Sequence[Document | None]) -> bytes | None:
     """Return the bytes of a large task, ``None`` if a piece is missing."""
-    found = [_read(_Piece, piece).body for piece in pieces if piece is not None]
+    found = [read_fields(_Piece, piece).body for piece in pieces if piece is not None]
     return b"".join(found) if len(found) == len(pieces) else None
 
 
@@ -273,27 +272,31 @@ def unpack_task(stored: StoredTask, data: bytes) -> bytes:
     try:
         body = unpack(data, limit=MAX_TASK_BYTES)
     except ValueError:
-        raise _wrong(stored.path, "body") from None
+        raise _damaged(stored, "body") from None
     if hashlib.sha256(body).hexdigest() != stored.sha256:
-        raise _wrong(stored.path, "sha256")
+        raise _damaged(stored, "sha256")
     return body
 
 
 def read_config(document: Document) -> bytes | None:
     """Return the protobuf body of a config, ``None`` if it has expired."""
-    fields = _read(_Config, document)
-    if fields.ttl_s is not None and fields.expire_at is not None:
-        ends = Expiry(ttl_s=fields.ttl_s, at=int(fields.expire_at.timestamp()))
-        if ends.has_passed(document.read_time, written_at=float(document.update_time)):
-            return None
-    return fields.body
+    fields = read_fields(_Config, document)
+    ends = fields.expiry
+    written_at = float(document.update_time)
+    is_over = ends is not None and ends.has_passed(document.read_time, written_at=written_at)
+    return None if is_over else fields.body
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(strict=True, frozen=True)
-
+class _Document(DocumentFields):
     ttl_s: Annotated[int, Field(ge=1, le=MAX_TTL_S)] | None = None
     expire_at: datetime | None = None
+
+    @property
+    def expiry(self) -> Expiry | None:
+        """When it ends, if ever."""
+        if self.ttl_s is None or self.expire_at is None:
+            return None
+        return Expiry(ttl_s=self.ttl_s, at=int(self.expire_at.timestamp()))
 
 
 class _Task(_Document):
@@ -317,26 +320,8 @@ class _Config(_Document):
     body: bytes
 
 
-_Kind = TypeVar("_Kind", bound=_Document)
-
-
-def _read(kind: type[_Kind], document: Document) -> _Kind:
-    found: Any = document.fields.get("format")
-    if type(found) is not int or found != FORMAT:
-        shown = found if type(found) is int else type(found).__name__
-        raise StoredDataError(
-            f"{document.path} has format {shown}, this release reads {FORMAT}; upgrade gcp-adk-store"
-        )
-    try:
-        return kind.model_validate(document.fields)
-    except ValidationError as exc:
-        name = str(exc.errors(include_url=False, include_context=False)[0]["loc"][0])
-    # Outside of the block: pydantic's error quotes the content.
-    raise _wrong(document.path, name)
-
-
-def _wrong(path: str, name: str) -> StoredDataError:
-    return StoredDataError(f"{path} has a field that cannot be right: {name}")
+def _damaged(stored: StoredTask, name: str) -> StoredDataError:
+    return StoredDataError(f"{stored.path} has a field that cannot be right: {name}")
 
 
 def _ends(expiry: Expiry | None) -> dict[str, FieldValue]:

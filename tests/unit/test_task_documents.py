@@ -61,7 +61,7 @@ def test_a_task_is_written_as_the_data_model_says_and_read_back() -> None:
         ({"format": 2}, "has format 2, this release reads 1; upgrade"),
         ({"format": "secret"}, "has format str"),
         ({"id": "other"}, "cannot be right: id"),
-        ({"state": "secret"}, "cannot be right: state"),
+        ({"state": "secret"}, "of a wrong kind: state is str"),
         ({"pieces": 1_000_000}, "cannot be right: pieces"),
         ({"sha256": "secret"}, "cannot be right: sha256"),
         ({"nanos": -1}, "cannot be right: nanos"),
