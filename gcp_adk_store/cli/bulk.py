@@ -15,12 +15,11 @@ from gcp_adk_store.cli.place import (
     given_id,
     json_option,
 )
-from gcp_adk_store.cli.retention import retention_options
+from gcp_adk_store.cli.retention import quiet_option, retention_options
 from gcp_adk_store.cli.screen import CannotLookError, Result, waiting
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.imports import how_to_install
-from gcp_adk_store.model.erasures import MAX_QUIET_S
 
 if TYPE_CHECKING:
     import apache_beam as beam
@@ -106,18 +105,11 @@ async def export(at: OpenStore, /, *, out: str, **job: Any) -> Result:
 @_job
 @click.argument("users", metavar="USERS")
 @click.argument("receipts", metavar="RECEIPTS")
-@click.option(
-    "--quiet",
-    metavar="SECONDS",
-    type=click.FloatRange(0, MAX_QUIET_S),
-    default=0.0,
-    show_default=True,
-    help="Wait so long after each pass, for writers that are under way.",
-)
+@quiet_option
 @deletion_options
 @_beam_options
 async def erase(
-    at: OpenStore, /, *, users: str, receipts: str, quiet: float, dry_run: bool, **job: Any
+    at: OpenStore, /, *, users: str, receipts: str, quiet_s: float, dry_run: bool, **job: Any
 ) -> Result:
     """Erase the users in the file USERS, an id a line; write their receipts to files RECEIPTS-*.jsonl.
 
@@ -134,7 +126,7 @@ async def erase(
             ids
             | "given" >> beam.Filter(bool)
             | "once" >> beam.Distinct()
-            | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet)
+            | EraseUsers(store, app_name=job["app_name"], dry_run=dry_run, quiet_s=quiet_s)
         )
         _write(beam, done, receipts)
 

@@ -22,12 +22,7 @@ from gcp_adk_store.cli.screen import Result, in_one_line, moment, progress
 from gcp_adk_store.cli.sessions import label_of
 from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
 
-
-@click.command("erase-user")
-@at_store()
-@user_options
-@click.option("--task-owner", metavar="ID", help="Also erase the A2A tasks of this owner.")
-@click.option(
+quiet_option = click.option(
     "--quiet",
     "quiet_s",
     metavar="SECONDS",
@@ -36,6 +31,13 @@ from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
     show_default=True,
     help="Wait so long after each pass, for writers that are under way.",
 )
+
+
+@click.command("erase-user")
+@at_store()
+@user_options
+@click.option("--task-owner", metavar="ID", help="Also erase the A2A tasks of this owner.")
+@quiet_option
 @deletion_options
 @json_option
 async def erase_user(at: OpenStore, /, *, dry_run: bool, **given: Any) -> Result:

@@ -11,8 +11,10 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
+from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import offload
+from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.json_values import is_light
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
@@ -123,7 +125,11 @@ async def rewound(reader: SessionReader, key: SessionKey, event: Event) -> Event
 
     ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
     """
-    found = await reader.find_before(key, event.actions.rewind_before_invocation_id or "")
+    point = Point.before_invocation(event.actions.rewind_before_invocation_id or "")
+    try:
+        found = await reader.find_at(key, point)
+    except PointMissingError:
+        found = None
     if found is None:
         return event
     mine = split_scopes(event.actions.state_delta).session

@@ -65,7 +65,7 @@ class SessionLifecycle:
         Raises:
             OutcomeUnknownError: not answered, or some parts may be left.
         """
-        await self.finish_deletions(key, await self._end(key, lambda _: True))
+        await self.delete_if(key, lambda _: True)
 
     async def delete_if(self, key: SessionKey, condition: Condition) -> bool:
         """Remove a session as :meth:`delete` does if it meets *condition*; return whether it did.

@@ -20,7 +20,7 @@ from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.sessions.listing.sessions import place_by_update
 from gcp_adk_store.sessions.read.completion import decode_events, decoded
 from gcp_adk_store.sessions.read.events import SessionEvents
-from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import (
     beyond,
     require_limit,
@@ -378,9 +378,7 @@ class UserEvents:
 
 async def usage_of(key: SessionKey, reader: SessionReader, events: SessionEvents) -> SessionUsage:
     """Return what a session used, as the service's ``get_session_usage``, which has the errors."""
-    stored = await reader.stored(key)
-    if stored is None or stored.has_expired:
-        raise SessionMissingError(NOT_FOUND)
+    stored = await reader.living(key)
     counter = UsageCounter()
     pauses = Pauses()
     async for number, texts in events.runs(stored, 0, backward=False):

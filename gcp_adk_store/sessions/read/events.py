@@ -143,10 +143,7 @@ class SessionEvents:
 
     async def _once(self, key: SessionKey) -> AsyncGenerator[StoredSession]:
         """Yield the session *key* as it is now."""
-        stored = await self._reader.stored(key)
-        if stored is None or stored.has_expired:
-            raise SessionMissingError(NOT_FOUND)
-        yield stored
+        yield await self._reader.living(key)
 
     async def _events_from(
         self, stored: StoredSession, place: EventPlace, *, backward: bool

@@ -295,19 +295,21 @@ class Payloads:
     """Payloads of both places: new ones go to the bucket if there is one."""
 
     def __init__(self, documents: Documents, objects: Objects | None, layout: Layout) -> None:
-        self._objects = objects
+        self.objects: Final = objects
+        """The objects of the bucket, ``None`` without one."""
         self._layout = layout
         self._chunks = ChunkPayloads(documents, layout)
-        self._in_bucket = None if objects is None else BucketPayloads(objects, layout.prefix)
+        self.in_bucket: Final = None if objects is None else BucketPayloads(objects, layout.prefix)
+        """The payloads in the bucket, ``None`` without one."""
 
     def over(self, documents: Documents) -> "Payloads":
         """Return the payloads of the same bucket, and of other *documents*."""
-        return Payloads(documents, self._objects, self._layout)
+        return Payloads(documents, self.objects, self._layout)
 
     @property
     def place(self) -> PayloadPlace:
         """The place of new payloads."""
-        return PayloadPlace.CHUNKS if self._in_bucket is None else PayloadPlace.BUCKET
+        return PayloadPlace.CHUNKS if self.in_bucket is None else PayloadPlace.BUCKET
 
     def at(self, place: PayloadPlace) -> BucketPayloads | ChunkPayloads:
         """Return the payloads of one place.
@@ -317,9 +319,9 @@ class Payloads:
         """
         if place is PayloadPlace.CHUNKS:
             return self._chunks
-        if self._in_bucket is None:
+        if self.in_bucket is None:
             raise StoredDataError("payloads lie in a bucket; give the session service its bucket=")
-        return self._in_bucket
+        return self.in_bucket
 
     async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None) -> None:
         """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
@@ -373,35 +375,25 @@ class Payloads:
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners in both places, a page at a time."""
-        for place in (self._chunks, self._in_bucket):
+        for place in (self._chunks, self.in_bucket):
             if place is not None:
                 async for found in place.scan():
                     yield found
 
-    @property
-    def objects(self) -> Objects | None:
-        """The objects of the bucket, ``None`` without one."""
-        return self._objects
-
-    @property
-    def in_bucket(self) -> BucketPayloads | None:
-        """The payloads in the bucket, ``None`` without one."""
-        return self._in_bucket
-
     async def remove_interrupted(self) -> None:
         """Remove the files of a folder that a killed process was about to remove, or to record."""
-        if self._objects is not None:
-            await remove_interrupted(self._objects)
+        if self.objects is not None:
+            await remove_interrupted(self.objects)
 
     async def scrub(self) -> None:
         """Leave no file in a folder that no object has, and make all removals durable; as with documents."""
-        if self._objects is not None:
-            await self._objects.remove_left(await self._objects.left(every=True))
+        if self.objects is not None:
+            await self.objects.remove_left(await self.objects.left(every=True))
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""
-        if self._objects is not None:
-            await self._objects.close()
+        if self.objects is not None:
+            await self.objects.close()
 
 
 def _unreadable(owner: PayloadOwner, ref: PayloadRef, how: str) -> PayloadMissingError:

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from gcp_adk_store.codec.stored import (
     read_tail_digests,
 )
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
@@ -57,13 +57,8 @@ _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What a read returns of a session, without payloads."""
-
-    stored: StoredSession
-    events: list[StoredEvent]
-    changed: frozenset[str] = frozenset()
+Chosen = tuple[StoredSession, list[StoredEvent], frozenset[str]]
+"""What a read returns of a session, without payloads, and the keys of its state that later events changed."""
 
 
 class SessionReader(CompletingReader):
@@ -95,7 +90,7 @@ class SessionReader(CompletingReader):
                 events = await self.windows.events(stored)
             else:
                 events = await self._events(stored, config)
-            return None if events is None else Chosen(stored, events)
+            return None if events is None else (stored, events, frozenset())
 
         return await self._find(key, choose, whole=wants_events(config))
 
@@ -126,25 +121,15 @@ class SessionReader(CompletingReader):
             if past is None:
                 return None
             seen[:] = [(stored, past)]
-            return Chosen(past.stored, past.events[: past.count], past.changed)
+            return past.stored, past.events[: past.count], past.changed
 
         found = await self._find(key, choose, whole=True, reader=reader)
         return None if found is None else (*seen[0], found)
 
-    async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
-        """Return a session as it was before an invocation.
-
-        ``None`` stands for a session that does not exist, and for one without the invocation.
-        """
-        try:
-            return await self.find_at(key, Point.before_invocation(invocation_id))
-        except PointMissingError:
-            return None
-
     async def _find(
         self,
         key: SessionKey,
-        choose: Callable[[StoredSession], Awaitable["Chosen | None"]],
+        choose: Callable[[StoredSession], Awaitable[Chosen | None]],
         *,
         whole: bool,
         reader: UserKey | None = None,
@@ -175,9 +160,10 @@ class SessionReader(CompletingReader):
                 chosen = await choose(stored)
                 if chosen is not None:
                     shared = await self.complete_shared(reader, app, user)
-                    found = await self.complete(chosen.stored, chosen.events, shared)
+                    selected, events, changed = chosen
+                    found = await self.complete(selected, events, shared)
                     if found is not None:
-                        return replace(found, changed=chosen.changed)
+                        return replace(found, changed=changed)
                 elif lost == (stored.epoch, stored.sealed):
                     raise segment_missing(stored)
                 else:
@@ -288,6 +274,17 @@ class SessionReader(CompletingReader):
         """Return the session document as it is now."""
         (document,) = await self._documents.get([self._layout.session(key)])
         return await self._noted(document) if document else None
+
+    async def living(self, key: SessionKey) -> StoredSession:
+        """Return the session document as it is now.
+
+        Raises:
+            SessionMissingError: it does not exist, or has expired.
+        """
+        stored = await self.stored(key)
+        if stored is None or stored.has_expired:
+            raise SessionMissingError(NOT_FOUND)
+        return stored
 
     async def _noted(self, document: Document) -> StoredSession:
         """Return the session in *document*, and take note of its tail for later appends."""
