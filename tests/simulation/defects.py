@@ -130,7 +130,7 @@ DEFECTS: Final = (
     Defect(
         "an append does not require that its handle has seen the turn",
         "Operation by operation", "sessions/append/commit.py",
-        "        if self._hold is not None and not self._hold.has_seen(self.base):\n", "        if False:\n",
+        "        if self.hold is not None and not self.hold.has_seen(self.base):\n", "        if False:\n",
         _TURNS,
     ),
     Defect(
@@ -417,7 +417,7 @@ DEFECTS: Final = (
     Defect(
         "a redaction removes content that an append refers to",
         "Erasure, retention, proof", "sessions/append/commit.py",
-        "            await self._put_again()  # a redaction may have removed equal payloads\n", "",
+        "            await self.put_again()  # a redaction may have removed equal payloads\n", "",
         ("redactions",),
     ),
     Defect(
@@ -487,7 +487,7 @@ DEFECTS: Final = (
     Defect(
         "a redelivered event that the tail holds is counted again",
         "Operation by operation", "sessions/append/commit.py",
-        "return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)", "return True",
+        "return is_read or not self.recorder.reader.tails.may_hold(self.base, self.append)", "return True",
         ("redelivering-tail",),
         "no event counts that the tail already holds",
     ),
@@ -563,15 +563,15 @@ DEFECTS: Final = (
     Defect(
         "an import deletes the session that it replaces first",
         "Copies and imports", "sessions/lifecycle/building.py",
-        "            now = await self._reader.stored(self._key)\n            return now, not was",
-        "            await self._lifecycle.delete(self._key)\n            now = await self._reader.stored(self._key)\n            return now, not was",
+        "            now = await self._lifecycle.reader.stored(self._key)\n            return now, not was",
+        "            await self._lifecycle.delete(self._key)\n            now = await self._lifecycle.reader.stored(self._key)\n            return now, not was",
         ("importing",),
         "one commit exchanges the old session and the new one, once that is whole and checked",
     ),
     Defect(
         "an import notes nothing of the session that it replaces",
         "Copies and imports", "sessions/lifecycle/building.py",
-        "            note = [] if now is None else self._storage.layout.delete(now)[1:]\n", "            note: list[Write | Delete] = []\n",
+        "            note = [] if now is None else self._lifecycle.storage.layout.delete(now)[1:]\n", "            note: list[Write | Delete] = []\n",
         ("importing",),
     ),
     Defect(
@@ -804,9 +804,9 @@ DEFECTS: Final = (
     ),
     Defect(
         "the life of a session begins by the clock of its process",
-        "Operation by operation", "sessions/lifecycle/run.py",
-        "            now = clock.now()\n            expiry = Expiry.begin(",
-        "            now = time\n            expiry = Expiry.begin(",
+        "Operation by operation", "sessions/read/storage.py",
+        "        now = self.documents.clock.now()\n",
+        "        from google.adk.platform import time as platform_time\n        now = platform_time.get_time()\n",
         ("wrong-clock",),
         "the clock of the database decides when a session has ended",
     ),

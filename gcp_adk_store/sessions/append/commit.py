@@ -127,6 +127,7 @@ class SessionRecorder:
             hold=hold,
             is_last=is_last,
             put_again=partial(self.storage.put, key, base.epoch, change, parts_at=parts_at),
+            _redactions=base.redactions,
         )
         try:
             appended = await appending.run()
@@ -223,66 +224,54 @@ class SessionRecorder:
         return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
 
 
+@dataclass(slots=True)
 class _Appending:
     """One append: what its next commit requires, and what became of the earlier ones."""
 
-    def __init__(
-        self,
-        recorder: SessionRecorder,
-        key: SessionKey,
-        append: Append,
-        base: Marker,
-        *,
-        merging: bool,
-        new_part: int | None,
-        hold: TurnLease | None,
-        is_last: bool,
-        put_again: Callable[[], Awaitable[None]],
-    ) -> None:
-        self.base = base
-        self._recorder = recorder
-        self._key = key
-        self._append = append
-        self._merging = merging
-        self._new_part = new_part
-        self._hold = hold
-        self._is_last = is_last
-        self._released: Turn | None = None
-        self._put_again = put_again
-        self._redactions = base.redactions
-        self._expiry: Expiry | None = None
-        self._merged = False
+    recorder: SessionRecorder
+    key: SessionKey
+    append: Append
+    base: Marker
+    merging: bool
+    new_part: int | None
+    hold: TurnLease | None
+    is_last: bool
+    put_again: Callable[[], Awaitable[None]]
+    _redactions: int
+    _released: Turn | None = None
+    _expiry: Expiry | None = None
+    _merged: bool = False
 
     async def run(self) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
-        if self._hold is not None:
-            self.base = self._hold.newest(self.base)
-        documents = self._recorder.storage.documents
+        if self.hold is not None:
+            self.base = self.hold.newest(self.base)
+        documents = self.recorder.storage.documents
         return await transact(documents, self._look, self._decide, known=(None,))
 
     async def _look(self) -> Look:
         """Read the session after a refusal, and find what became of the append."""
-        base, hold = self.base, self._hold
-        stored, newest = await self._recorder.newest(self._key, lambda stored: events_to_settle(base, stored))
+        base, hold = self.base, self.hold
+        stored, newest = await self.recorder.newest(self.key, lambda stored: events_to_settle(base, stored))
         if hold is not None and stored is not None:
             hold.learn(stored)
         turn = None if hold is None else (hold.epoch, hold.fence)
-        settlement = settle(self._append, marker=base, stored=stored, newest=newest, turn=turn)
+        settlement = settle(self.append, marker=base, stored=stored, newest=newest, turn=turn)
         if settlement is Settlement.STALE:
             telemetry.count_conflict()
         return Look(stored, settlement)
 
     def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
         if seen is not None:
-            if seen.settlement is Settlement.LOST and self._hold is not None:
-                raise self._hold.lose()
-            found = resolve(seen, attempts, append=self._append, base=self.base, merging=self._merging)
+            if seen.settlement is Settlement.LOST and self.hold is not None:
+                raise self.hold.lose()
+            found = resolve(seen, attempts, append=self.append, base=self.base, merging=self.merging)
             if isinstance(found, Appended):
-                if self._hold is not None:
-                    self._hold.appended(found.marker)
+                if self.hold is not None:
+                    self.hold.appended(found.marker)
                     turn = None if seen.stored is None else seen.stored.turn
                     # The commit that was not answered ended the turn; another holder may have the next one.
-                    self._hold.has_ended |= turn is None or turn.holder != self._hold.turn.holder
+                    self.hold.has_ended |= turn is None or turn.holder != self.hold.turn.holder
                 return Done(replace(found, merged=self._merged))
             self._merged = self._merged or seen.settlement is Settlement.STALE
             self.base = found
@@ -295,29 +284,29 @@ class _Appending:
         """Return whether a commit may stand on the base without a look at the session, or if it *is_read*."""
         if not self.base.update_time:  # a server may take time 0 for that of a missing document
             return False
-        if self._hold is not None and not self._hold.has_seen(self.base):
+        if self.hold is not None and not self.hold.has_seen(self.base):
             return False
         # Firestore adds an equal event to the tail once, and the commit would count it twice.
-        return is_read or not self._recorder.reader.tails.may_hold(self.base, self._append)
+        return is_read or not self.recorder.reader.tails.may_hold(self.base, self.append)
 
     async def _writes(self) -> list[Write]:
         if self.base.redactions != self._redactions:
-            await self._put_again()  # a redaction may have removed equal payloads
+            await self.put_again()  # a redaction may have removed equal payloads
             self._redactions = self.base.redactions
-        self._expiry = await self._recorder.lifetimes.extend(
-            self._key, self.base, spilled=self._append.spilled, new_part=self._new_part
+        self._expiry = await self.recorder.lifetimes.extend(
+            self.key, self.base, spilled=self.append.spilled, new_part=self.new_part
         )
-        self._released = self._hold.released if self._hold is not None and self._is_last else None
-        return await self._recorder.encoded(
-            self._key, self._append, self.base, self._expiry, hold=self._hold, released=self._released
+        self._released = self.hold.released if self.hold is not None and self.is_last else None
+        return await self.recorder.encoded(
+            self.key, self.append, self.base, self._expiry, hold=self.hold, released=self._released
         )
 
     def _appended(self, written: Sequence[Written]) -> Appended:
-        self._recorder.reader.tails.appended(self.base, self._append)
-        marker = self.base.advanced(self._append, written[0].update_time, self._expiry)
-        if self._hold is not None:
-            self._hold.appended(marker)
-            self._hold.has_ended |= self._released is not None
+        self.recorder.reader.tails.appended(self.base, self.append)
+        marker = self.base.advanced(self.append, written[0].update_time, self._expiry)
+        if self.hold is not None:
+            self.hold.appended(marker)
+            self.hold.has_ended |= self._released is not None
         return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)
 
 

@@ -86,6 +86,7 @@ class _Fork:
     """What tells again of redactions before the point."""
 
 
+@dataclass(frozen=True, slots=True)
 class SessionForks:
     """Forks the sessions below one prefix of a database.
 
@@ -93,21 +94,12 @@ class SessionForks:
     readers see it.
     """
 
-    def __init__(
-        self,
-        storage: SessionStorage,
-        reader: SessionReader,
-        lifecycle: SessionLifecycle,
-        limits: SessionLimits,
-        *,
-        skip_missing: bool,
-    ) -> None:
-        """Prepare; with *skip_missing*, payloads of events that are gone are not copied."""
-        self._storage = storage
-        self._reader = reader
-        self._lifecycle = lifecycle
-        self._limits = limits
-        self._skip_missing = skip_missing
+    _storage: SessionStorage
+    _reader: SessionReader
+    _lifecycle: SessionLifecycle
+    _limits: SessionLimits
+    _skip_missing: bool
+    """Whether payloads of events that are gone are not copied."""
 
     async def fork(
         self,
@@ -312,8 +304,8 @@ class SessionForks:
             stored.epoch,
             what="fork",
             remove_copies=copies.remove if copies else None,
+            spilled=stored.spilled,
         )
-        making.spilled = stored.spilled
         async with making:
             for some in earlier or ([[]] if copies else []):
                 await making.advance(some)

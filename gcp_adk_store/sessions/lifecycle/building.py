@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +20,7 @@ from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class SessionBuilder:
     """One session that is being made; ``async with`` removes its parts if the block fails.
 
@@ -28,31 +29,18 @@ class SessionBuilder:
     is complete. Each commit requires the note as the one before left it.
     """
 
-    def __init__(
-        self,
-        lifecycle: SessionLifecycle,
-        key: SessionKey,
-        epoch: str,
-        *,
-        what: str,
-        remove_copies: RemoveCopies | None = None,
-        replaces: bool = False,
-    ) -> None:
-        """Prepare; *what* is made is for errors. *remove_copies* removes artifacts, if any are copied.
-
-        The session *replaces* the one that has its id, in the commit that completes it.
-        """
-        self._storage = lifecycle.storage
-        self._reader = lifecycle.reader
-        self._lifecycle = lifecycle
-        self._key = key
-        self._epoch = epoch
-        self._what = what
-        self._remove_copies = remove_copies
-        self._replaces = replaces
-        self._note: Deletion | None = None
-        self.spilled = frozenset[PayloadPlace]()
-        """Places of the payloads that are written so far."""
+    _lifecycle: SessionLifecycle
+    _key: SessionKey
+    _epoch: str
+    what: str
+    """What is made, for errors."""
+    remove_copies: RemoveCopies | None = None
+    """Removes artifacts, if any are copied."""
+    replaces: bool = False
+    """Whether the session replaces the one that has its id, in the commit that completes it."""
+    spilled: frozenset[PayloadPlace] = frozenset()
+    """Places of the payloads that are written so far."""
+    _note: Deletion | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,7 +53,7 @@ class SessionBuilder:
         if isinstance(failure, (UnavailableError, OutcomeUnknownError)):
             return  # removing its parts would fail, or remove those of a session that is complete
         try:
-            await self._lifecycle.abandon(self._key, self._note, self._remove_copies)
+            await self._lifecycle.abandon(self._key, self._note, self.remove_copies)
         except StoreError as exc:
             # The note names the parts that are left, for the collector.
             telemetry.warn(logger, "parts of a session that was not completed are left", exc)
@@ -81,13 +69,13 @@ class SessionBuilder:
             SessionExistsError: another session has the id.
             UnavailableError: a collector removed the parts of this session.
         """
-        if self._note is None and not self._replaces:
+        if self._note is None and not self.replaces:
             await self._require_free()
         note = self._note
         if sealed is None:
             sealed = len(segments) + (note.sealed if note else 0)
-        documents, layout = self._storage.documents, self._storage.layout
-        has_copies = self._remove_copies is not None
+        documents, layout = self._lifecycle.storage.documents, self._lifecycle.storage.layout
+        has_copies = self.remove_copies is not None
         write = note_write(
             layout,
             self._key,
@@ -124,9 +112,9 @@ class SessionBuilder:
         Raises:
             SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
         """
-        layout, note = self._storage.layout, self._note
+        layout, note = self._lifecycle.storage.layout, self._note
         removal = [note_removal(layout, self._key, self._epoch, before=note.update_time)] if note else []
-        if self._replaces:
+        if self.replaces:
             return await self._replace(writes[0], [*writes[1:], *removal])
         return await self._lifecycle.commit_new(
             self._key, [*writes, *removal], epoch=self._epoch, revision=revision, refused=self._removed
@@ -141,7 +129,7 @@ class SessionBuilder:
         was_refused = False
 
         async def look() -> tuple[StoredSession | None, bool]:
-            now = await self._reader.stored(self._key)
+            now = await self._lifecycle.reader.stored(self._key)
             return now, not was_refused or await self._has_note()
 
         def decide(seen: tuple[StoredSession | None, bool], attempts: Attempts) -> Decision[str]:
@@ -158,12 +146,12 @@ class SessionBuilder:
                 raise self._removed()
             before, was_refused = now, True
             must = Must.BE_ABSENT if now is None else now.update_time
-            note = [] if now is None else self._storage.layout.delete(now)[1:]
+            note = [] if now is None else self._lifecycle.storage.layout.delete(now)[1:]
             return Commit(
                 [replace(header, must=must), *note, *others], lambda written: written[0].update_time
             )
 
-        update_time = await transact(self._storage.documents, look, decide)
+        update_time = await transact(self._lifecycle.storage.documents, look, decide)
         if before is not None:
             ended = Deletion(epoch=before.epoch, sealed=before.sealed, spilled=before.spilled)
             try:
@@ -177,17 +165,17 @@ class SessionBuilder:
         """Return whether no collector took the parts."""
         if self._note is None:
             return True
-        path = self._storage.layout.note(self._key, self._epoch)
-        (found,) = await self._storage.documents.get([path])
+        path = self._lifecycle.storage.layout.note(self._key, self._epoch)
+        (found,) = await self._lifecycle.storage.documents.get([path])
         return found is not None and found.update_time == self._note.update_time
 
     async def _require_free(self) -> None:
-        now = await self._reader.header(self._key)
+        now = await self._lifecycle.reader.header(self._key)
         if now is not None and not now.has_expired:
             raise SessionExistsError("another session has this id")
 
     def _removed(self) -> UnavailableError:
         return UnavailableError(
-            f"a collector removed this {self._what}, which had not gone on for longer than an hour; begin it "
+            f"a collector removed this {self.what}, which had not gone on for longer than an hour; begin it "
             "again"
         )

@@ -69,16 +69,14 @@ class _Look:
     """Whether the session has this redaction already."""
 
 
+@dataclass(frozen=True, slots=True)
 class Redactor:
     """Redacts events of the sessions below one prefix of a database."""
 
-    def __init__(
-        self, storage: SessionStorage, reader: SessionReader, encoder: EventEncoder, limits: SessionLimits
-    ) -> None:
-        self._storage = storage
-        self._reader = reader
-        self._encoder = encoder
-        self._limits = limits
+    _storage: SessionStorage
+    _reader: SessionReader
+    _encoder: EventEncoder
+    _limits: SessionLimits
 
     async def redact(
         self, key: SessionKey, event_id: str, *, reason: str, state: bool, dry_run: bool

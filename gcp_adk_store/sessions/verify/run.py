@@ -1,7 +1,7 @@
 """Verify that the events of a session are those that were appended, by its hash chain."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -56,7 +56,7 @@ async def verify(
     async def look() -> HistoryProof | Changed:
         stored = await _now(storage, key)
         anchors = None if anchors_of is None else await anchors_of(stored.epoch)
-        proof = await _Verification(storage, stored, known, anchors).proof()
+        proof = await _Verification(storage, stored, known, anchors, History(stored.epoch)).proof()
         if proof.broken is None or (await _now(storage, key)).update_time == stored.update_time:
             return proof
         return CHANGED  # a writer moved events during the read
@@ -71,26 +71,23 @@ async def _now(storage: SessionStorage, key: SessionKey) -> StoredSession:
     return stored
 
 
+@dataclass(slots=True)
 class _Verification:
     """One look at a session."""
 
-    def __init__(
-        self,
-        storage: SessionStorage,
-        stored: StoredSession,
-        known: tuple[int, bytes] | None,
-        anchors: Sequence[Anchor] | None,
-    ) -> None:
-        self._storage = storage
-        self._stored = stored
-        self._known = known
-        self._anchors = anchors
-        self._path = storage.layout.session(stored.key)
-        self._history = History(stored.epoch)
-        self._runs: list[tuple[Run, int]] = []
-        """Runs, each with the number of its first event."""
-        self._newest_window = (0, b"")
-        """The number of the newest segment's run, and its window, packed."""
+    _storage: SessionStorage
+    _stored: StoredSession
+    _known: tuple[int, bytes] | None
+    _anchors: Sequence[Anchor] | None
+    _history: History
+    _runs: list[tuple[Run, int]] = field(default_factory=list)
+    """Runs, each with the number of its first event."""
+    _newest_window: tuple[int, bytes] = (0, b"")
+    """The number of the newest segment's run, and its window, packed."""
+
+    @property
+    def _path(self) -> str:
+        return self._storage.layout.session(self._stored.key)
 
     async def proof(self) -> HistoryProof:
         broken = await self._segments()
