@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import importlib.util
+import os
 import re
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -218,14 +219,12 @@ def _bound(port: int) -> socket.socket:
     Raises:
         CannotLookError: the port is taken.
     """
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((_HOST, port))
-        listener.listen()  # whoever follows the printed address finds it
+        return socket.create_server((_HOST, port))  # it listens: whoever follows the address finds it
     except OSError as exc:
-        listener.close()
+        reason = (
+            os.strerror(exc.errno) if exc.errno else exc.strerror
+        )  # without the address, which Python adds
         raise CannotLookError(
-            f"port {port} cannot be used ({exc.strerror}); name another one, or 0 for any"
+            f"port {port} cannot be used ({reason}); name another one, or 0 for any"
         ) from exc
-    return listener

@@ -12,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store import machine, settings
 from gcp_adk_store.artifacts.service import ArtifactService
 from gcp_adk_store.codec.objects import ENCRYPTED
-from gcp_adk_store.codec.writes import Delete, Document, Page, Written
+from gcp_adk_store.codec.writes import Delete, Document, Written
 from gcp_adk_store.erasure.decide import counted, refers_to_bucket
 from gcp_adk_store.erasure.format import (
     KEY_BYTES,
@@ -57,6 +57,7 @@ from gcp_adk_store.model.erasures import (
 )
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import LeftFile
+from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.tasks.format import TaskLayout
 
@@ -316,15 +317,9 @@ class _Run:
         found = [each for each in await self._documents.get([root]) if each is not None]
         if found:
             yield self._batch(found)
-        page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
-        while True:
-            found = await self._documents.query(root, "", all_descendants=True, page=page)
-            configs = await self._noted(found)
-            if found or configs:
-                yield self._batch([*configs, *found])
-            if len(found) < _AT_ONCE:
-                return
-            page = replace(page, after=(0.0, found[-1].path))
+        async for found, _ in pages(self._documents, "", parent=root, limit=_AT_ONCE):
+            if found:
+                yield self._batch([*await self._noted(found), *found])
 
     async def _noted(self, found: Sequence[Document]) -> list[Document]:
         """Return the push notification configs that notes among *found* name."""
