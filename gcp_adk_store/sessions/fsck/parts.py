@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from google.genai import types
@@ -27,45 +28,40 @@ from gcp_adk_store.sessions.restore.format import read_restores
 _RESTORE_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def lineage_faults(header: Header) -> list[Fault]:
-    """Return what contradicts itself in the fields that restores, forks and descriptions write."""
-    return [*_restored(header), *_origin(header), *_described(header)]
+def lineage_faults(header: Header) -> Iterator[Fault]:
+    """Yield what contradicts itself in the fields that restores, forks and descriptions write."""
+    return chain(_restored(header), _origin(header), _described(header))
 
 
-def _restored(header: Header) -> list[Fault]:
+def _restored(header: Header) -> Iterator[Fault]:
     restores, restore_id = header.stored.restores, header.raw.get("restore_id")
-    found = []
     # Each restore takes the number that the tail had.
     if restores > len(header.cut) or bool(restores) != bool(header.cut):
         says = f"is {restores}, and {len(header.cut)} numbers of segments are cut off"
-        found.append(header.fault("FSCK114", "restores", says))
+        yield header.fault("FSCK114", "restores", says)
     is_id = isinstance(restore_id, str) and _RESTORE_ID.fullmatch(restore_id) is not None
     if is_id != bool(restores) or (restore_id is not None and not is_id):
         says = "is not the id of a restore" if restores else "is set, and the session was not restored"
-        found.append(header.fault("FSCK114", "restore_id", says))
-    return found
+        yield header.fault("FSCK114", "restore_id", says)
 
 
-def _origin(header: Header) -> list[Fault]:
+def _origin(header: Header) -> Iterator[Fault]:
     stored = header.stored
     origin = stored.origin
     if origin is None:
-        return []
-    found = []
+        return
     if origin.app != stored.key.app:
-        found.append(header.fault("FSCK115", "origin.app", "is another app"))
+        yield header.fault("FSCK115", "origin.app", "is another app")
     if not origin.session:
-        found.append(header.fault("FSCK115", "origin.session", "is empty"))
+        yield header.fault("FSCK115", "origin.session", "is empty")
     if not origin.epoch or origin.epoch == stored.epoch:
-        found.append(header.fault("FSCK115", "origin.epoch", "is empty, or that of the fork itself"))
+        yield header.fault("FSCK115", "origin.epoch", "is empty, or that of the fork itself")
     if origin.position > stored.revision and not header.restored:
         says = f"is {origin.position}, rev is {stored.revision}"
-        found.append(header.fault("FSCK115", "origin.position", says))
-    return found
+        yield header.fault("FSCK115", "origin.position", says)
 
 
-def _described(header: Header) -> list[Fault]:
-    found = []
+def _described(header: Header) -> Iterator[Fault]:
     for name in ("title", "labels"):
         value = header.raw.get(name, ...)
         try:
@@ -74,8 +70,7 @@ def _described(header: Header) -> list[Fault]:
         except InvalidInputError:
             is_right = False
         if not is_right:
-            found.append(header.fault("FSCK116", name, "breaks the limits of update_session_info"))
-    return found
+            yield header.fault("FSCK116", name, "breaks the limits of update_session_info")
 
 
 CHUNK_FIELDS = ("format", "put_time", "expire_at")
@@ -90,12 +85,11 @@ def chunk_faults(
     *,
     expiry: Expiry | None,
     before: float,
-) -> list[Fault]:
-    """Return what is wrong with the *chunks* below an owner, and with *references* to them.
+) -> Iterator[Fault]:
+    """Yield what is wrong with the *chunks* below an owner, and with *references* to them.
 
     A chunk that nothing refers to is a fault if it was written *before* this Unix time.
     """
-    found = []
     there = {chunk.path: chunk for chunk in chunks}
     used: set[str] = set()
     known = {ref.sha256: ref for ref in references if ref.place is PayloadPlace.CHUNKS}
@@ -105,10 +99,11 @@ def chunk_faults(
         gone = [path for path in paths if path not in there]
         if gone:
             says = f"{len(gone)} of its {len(paths)} chunks are missing"
-            found.append(Fault(code="FSCK301", path=references[ref], item=ref.sha256, says=says))
+            yield Fault(code="FSCK301", path=references[ref], item=ref.sha256, says=says)
         for path in paths:
             if path in there:
-                found += _chunk_faults(there[path]) + part_expiry_faults(expiry, there[path])
+                yield from _chunk_faults(there[path])
+                yield from part_expiry_faults(expiry, there[path])
     for path, chunk in there.items():
         if path in used:
             continue
@@ -116,12 +111,11 @@ def chunk_faults(
         if whose is not None and whose[0] == owner and whose[1] in known:
             size = known[whose[1]].size
             says = f"is there, the reference says {size} bytes, which take {-(-size // CHUNK_BYTES)} chunks"
-            found.append(Fault(code="FSCK302", path=path, item=whose[1], says=says))
+            yield Fault(code="FSCK302", path=path, item=whose[1], says=says)
         elif whose is None:
-            found.append(Fault(code="FSCK304", path=path, says="its name is not that of a chunk"))
+            yield Fault(code="FSCK304", path=path, says="its name is not that of a chunk")
         elif float(chunk.update_time) < before and chunk.fields.get("expire_at") is None:
-            found.append(Fault(code="FSCK305", path=path, item=whose[1], says="nothing refers to it"))
-    return found
+            yield Fault(code="FSCK305", path=path, item=whose[1], says="nothing refers to it")
 
 
 def object_faults(
@@ -144,44 +138,42 @@ def object_faults(
             yield Fault(code="FSCK305", path=found.name, item=sha256, says="nothing refers to it")
 
 
-def _chunk_faults(chunk: Document) -> list[Fault]:
+def _chunk_faults(chunk: Document) -> Iterator[Fault]:
     try:
         read_chunk(replace(chunk, fields={**chunk.fields, "body": b""}))
     except StoredDataError as exc:
-        return [Fault(code="FSCK304", path=chunk.path, says=str(exc))]
-    return []
+        yield Fault(code="FSCK304", path=chunk.path, says=str(exc))
 
 
 _DRIFT_S: Final = 3600.0
 """How far the clocks of the writer and of this look may differ."""
 
 
-def turn_faults(header: Header) -> list[Fault]:
-    """Return what contradicts itself in the turn of a session, or in its inbox."""
-    return [*_turn(header), *_inbox(header)]
+def turn_faults(header: Header) -> Iterator[Fault]:
+    """Yield what contradicts itself in the turn of a session, or in its inbox."""
+    return chain(_turn(header), _inbox(header))
 
 
-def _turn(header: Header) -> list[Fault]:
+def _turn(header: Header) -> Iterator[Fault]:
     turn, now = header.stored.turn, header.stored.read_time
     if turn is None:
         if "inbox" not in header.raw:
-            return []
-        return [header.fault("FSCK118", "turn", "is missing, and the session has an inbox")]
-    found = []
+            return
+        yield header.fault("FSCK118", "turn", "is missing, and the session has an inbox")
+        return
     if not turn.fence:
-        found.append(header.fault("FSCK118", "turn.fence", "is 0 after a turn"))
+        yield header.fault("FSCK118", "turn.fence", "is 0 after a turn")
     if bool(turn.holder) != (turn.until is not None):
         says = "is set without until" if turn.holder else "is missing, and until is set"
-        found.append(header.fault("FSCK118", "turn.holder", says))
+        yield header.fault("FSCK118", "turn.holder", says)
     if turn.abort and turn.until is None:
-        found.append(header.fault("FSCK118", "turn.abort", "is set after the end"))
+        yield header.fault("FSCK118", "turn.abort", "is set after the end")
     if turn.until is not None and turn.until > now + MAX_LEASE_S + _DRIFT_S:
         says = f"is {turn.until - now:.0f} s ahead, a lease has at most {MAX_LEASE_S:.0f} s"
-        found.append(header.fault("FSCK118", "turn.until", says))
-    return found
+        yield header.fault("FSCK118", "turn.until", says)
 
 
-def _inbox(header: Header) -> list[Fault]:
+def _inbox(header: Header) -> Iterator[Fault]:
     texts = header.stored.inbox
     ids, unreadable = [], 0
     for text in texts:
@@ -191,17 +183,15 @@ def _inbox(header: Header) -> list[Fault]:
             ids.append(waiting.id)
         except (StoredDataError, ValidationError):
             unreadable += 1
-    found = []
     if unreadable:
         says = f"has {len(texts)} messages, of which {unreadable} cannot be read: they stop each turn"
-        found.append(header.fault("FSCK119", "inbox", says))
+        yield header.fault("FSCK119", "inbox", says)
     if len(set(ids)) < len(ids):
-        found.append(header.fault("FSCK119", "inbox.id", "has a message more than once"))
+        yield header.fault("FSCK119", "inbox.id", "has a message more than once")
     size = sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
     if len(texts) > MAX_WAITING or size > MAX_WAITING_BYTES:
         says = f"is {len(texts)} messages of {size} bytes; {MAX_WAITING} of {MAX_WAITING_BYTES} is the most"
-        found.append(header.fault("FSCK119", "inbox.size", says))
-    return found
+        yield header.fault("FSCK119", "inbox.size", says)
 
 
 _FORK_FORMAT = 2

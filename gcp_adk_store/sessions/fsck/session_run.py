@@ -1,6 +1,6 @@
 """Look at one session: read its events from the first to the last, and judge what is found."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -100,9 +100,8 @@ class Reading:
         Chunks and objects that nothing refers to are faults if they were written before these Unix times;
         without *objects_before*, the bucket is not looked at. If *full*, all payloads are read.
         """
-        faults = chunk_faults(
-            self._storage.layout, self._owner, references_, chunks, expiry=expiry, before=before
-        )
+        layout, owner = self._storage.layout, self._owner
+        faults = [*chunk_faults(layout, owner, references_, chunks, expiry=expiry, before=before)]
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is not None and objects_before is not None:
             faults += object_faults(references_, await in_bucket.of(self._owner), before=objects_before)
@@ -280,9 +279,10 @@ def _digest_of(ref: PayloadRef, data: bytes) -> bytes:
     return digest(unpack_value(ref, data))
 
 
-def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, before: float) -> list[Fault]:
-    """Return the parts that belong to no session and no deletion; those with an expiry remove themselves."""
-    found: list[Fault] = []
+def orphan_faults(
+    held: Held, named: Mapping[str, Deletion], *, living: object, before: float
+) -> Iterator[Fault]:
+    """Yield the parts that belong to no session and no deletion; those with an expiry remove themselves."""
     for segment in held.segments:
         epoch, _, number = segment.path.rpartition("/")[2].rpartition("-")
         if epoch == living and number.isdecimal():
@@ -291,7 +291,7 @@ def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, 
         is_named = deletion is not None and number.isdecimal() and int(number) < deletion.sealed
         if not is_named and segment.fields.get("expire_at") is None:
             says = "its session does not exist, and no deletion removes it"
-            found.append(Fault(code="FSCK207", path=segment.path, says=says))
+            yield Fault(code="FSCK207", path=segment.path, says=says)
     for chunk in held.chunks:
         life = chunk.path.rpartition("/")[2].rsplit("-", 2)[0]
         is_old = float(chunk.update_time) < before
@@ -299,8 +299,7 @@ def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, 
         is_named = deletion is not None and PayloadPlace.CHUNKS in deletion.spilled
         if life != living and not is_named and is_old and chunk.fields.get("expire_at") is None:
             says = "its session does not exist"
-            found.append(Fault(code="FSCK305", path=chunk.path, says=says))
-    return found
+            yield Fault(code="FSCK305", path=chunk.path, says=says)
 
 
 def _decoded(texts: Sequence[str]) -> list[StoredEvent | str]:

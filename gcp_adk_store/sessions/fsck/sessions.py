@@ -1,6 +1,6 @@
 """Decide what is wrong with the document of a session, and with its segments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -126,48 +126,44 @@ def _is_ref(value: object) -> bool:
         return False
 
 
-def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
-    """Return what the document of a session says about itself alone; new payloads go to *place*."""
+def header_faults(header: Header, *, place: PayloadPlace) -> Iterator[Fault]:
+    """Yield what the document of a session says about itself alone; new payloads go to *place*."""
     stored, fields = header.stored, header.raw
-    found = []
     if not header.numbers and fields["sealed_max"] is not None:
-        found.append(header.fault("FSCK105", "sealed_max", "is set without segments", {"sealed_max": None}))
+        yield header.fault("FSCK105", "sealed_max", "is set without segments", {"sealed_max": None})
     if header.numbers and fields["sealed_max"] is None:
-        found.append(header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments"))
+        yield header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments")
     has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
     if "initial" in fields and "initial_payload" in fields:
-        found.append(header.fault("FSCK109", "initial_payload", "is set beside initial"))
+        yield header.fault("FSCK109", "initial_payload", "is set beside initial")
     if not has_initial and not header.numbers:
-        found.append(header.fault("FSCK109", "initial", "is missing before the first seal"))
+        yield header.fault("FSCK109", "initial", "is missing before the first seal")
     if PayloadPlace.BUCKET in stored.spilled and place is not PayloadPlace.BUCKET:
         says = "names the bucket, and this store was opened without one: open it with its bucket"
-        found.append(header.fault("FSCK108", "bucket", says))
+        yield header.fault("FSCK108", "bucket", says)
     expiry = stored.expiry
     if expiry is not None and expiry.parts_at is None and (stored.sealed or stored.spilled):
-        found.append(header.fault("FSCK110", "parts_expire_at", "is missing, and the session has parts"))
+        yield header.fault("FSCK110", "parts_expire_at", "is missing, and the session has parts")
     if expiry is not None and expiry.outlives_its_parts:
         says = "is before expire_at; the next append renews the parts"
-        found.append(header.fault("FSCK110", "parts_expire_at", says))
-    return found
+        yield header.fault("FSCK110", "parts_expire_at", says)
 
 
-def missing_segments(header: Header, there: Sequence[int], *, named: AbstractSet[int]) -> list[Fault]:
-    """Return the segments that a session lacks, and those that it does not count, of the numbers *there*.
+def missing_segments(header: Header, there: Sequence[int], *, named: AbstractSet[int]) -> Iterator[Fault]:
+    """Yield the segments that a session lacks, and those that it does not count, of the numbers *there*.
 
     Notes of restores say that those *named* are to be removed.
     """
-    found = []
     expected = frozenset(header.numbers)
     for number in sorted(expected - set(there)):
         says = f"is missing; the session counts {header.stored.sealed}"
-        found.append(Fault(code="FSCK201", path=header.path, item=f"segment {number}", says=says))
+        yield Fault(code="FSCK201", path=header.path, item=f"segment {number}", says=says)
     for number in sorted(set(there) - expected - header.cut):
         says = f"is there; the session counts {header.stored.sealed}"
-        found.append(Fault(code="FSCK206", path=header.path, item=f"segment {number}", says=says))
+        yield Fault(code="FSCK206", path=header.path, item=f"segment {number}", says=says)
     for number in sorted(set(there) & header.cut - named):
         says = "is there, and no note of a restore names it"
-        found.append(Fault(code="FSCK209", path=header.path, item=f"segment {number}", says=says))
-    return found
+        yield Fault(code="FSCK209", path=header.path, item=f"segment {number}", says=says)
 
 
 def read_counted_segment(document: Document) -> tuple[Segment | None, list[Fault]]:
@@ -245,11 +241,16 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
     found, right = history.ended(revision)
     found = [*found]
     is_broken = bool(found)  # then nothing follows from the events
+    repair: dict[str, FieldValue] | None
     if right is not None:
         says = f"is {revision}, the events say {right}"
-        repair: dict[str, FieldValue] | None = {"rev": right} if not is_broken else None
+        repair = {"rev": right} if not is_broken else None
         found.append(header.fault("FSCK102", "rev", says, repair))
-    found += _tail_faults(header, is_broken=is_broken)
+    size = sum(len(text.encode()) for text in stored.tail)
+    if fields["tail_bytes"] != size:
+        repair = None if is_broken else {"tail_bytes": size}
+        says = f"is {fields['tail_bytes']}, the tail takes {size}"
+        found.append(header.fault("FSCK103", "tail_bytes", says, repair))
     found += summary_faults(header, history, is_broken=is_broken)
     for marker, judged in history.judged_markers():
         if judged.says and marker.is_fixed:  # otherwise it cannot be read as an event
@@ -271,56 +272,34 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
     return found
 
 
-def summary_faults(header: Header, history: History, *, is_broken: bool) -> list[Fault]:
-    """Return what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
-    raw, found = header.raw, []
+def summary_faults(header: Header, history: History, *, is_broken: bool) -> Iterator[Fault]:
+    """Yield what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
+    raw = header.raw
     if history.state_is_known:
         right: dict[str, FieldValue] = {"turns": history.turns.count, "last_turn": history.turns.last}
         if "turns" in raw and {name: raw.get(name) for name in right} != right:
             says = f"is {raw['turns']}, the events say {history.turns.count}"
-            found.append(header.fault("FSCK112", "turns", says, None if is_broken else right))
+            yield header.fault("FSCK112", "turns", says, None if is_broken else right)
         if "last_text" in raw and raw["last_text"] != history.last_text:
             fields: dict[str, FieldValue] | None = None if is_broken else {"last_text": history.last_text}
-            found.append(header.fault("FSCK112", "last_text", "is not that of the events", fields))
+            yield header.fault("FSCK112", "last_text", "is not that of the events", fields)
     labels = raw.get("labels")
     texts = [f"{name}={value}" for name, value in labels.items()] if isinstance(labels, dict) else []
     label_set = raw.get("label_set", [])
     if not isinstance(label_set, list) or sorted(map(str, label_set)) != sorted(texts):
-        found.append(header.fault("FSCK113", "label_set", f"does not have the {len(texts)} labels"))
-    return found
-
-
-def _tail_faults(header: Header, *, is_broken: bool) -> list[Fault]:
-    size = sum(len(text.encode()) for text in header.stored.tail)
-    found: int = header.raw["tail_bytes"]
-    if found == size:
-        return []
-    fields: dict[str, FieldValue] | None = None if is_broken else {"tail_bytes": size}
-    return [header.fault("FSCK103", "tail_bytes", f"is {found}, the tail takes {size}", fields)]
+        yield header.fault("FSCK113", "label_set", f"does not have the {len(texts)} labels")
 
 
 def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:
     """Return the fault of one key of the state; the events' value repairs it if the chain *is_proven*."""
-    key = difference.key
-    fields: dict[str, FieldValue] | None = None
     repair: tuple[Write, ...] = ()
     if is_proven and difference.is_known:
-        encoded = encode_state({key: None})
-        (name,) = encoded
-        fields = {"state": {name: difference.encoded}}
-        repair = (
-            Write(
-                path=header.path,
-                fields=fields,
-                mask=[("state", name)],
-                must=header.document.update_time,
-                life=header.stored.epoch,
-            ),
-        )
-    says = f"the value {difference.says}"
-    return Fault(
-        code="FSCK106", path=header.path, item=f"state key {key[:_SHOWN]!r}", says=says, repair=repair
-    )
+        (name,) = encode_state({difference.key: None})
+        fields: dict[str, FieldValue] = {"state": {name: difference.encoded}}
+        path, must, life = header.path, header.document.update_time, header.stored.epoch
+        repair = (Write(path=path, fields=fields, mask=[("state", name)], must=must, life=life),)
+    item, says = f"state key {difference.key[:_SHOWN]!r}", f"the value {difference.says}"
+    return Fault(code="FSCK106", path=header.path, item=item, says=says, repair=repair)
 
 
 def sealed_initial_fault(
@@ -329,14 +308,10 @@ def sealed_initial_fault(
     """Return a fault if a session with segments still holds its initial state itself."""
     if not header.numbers or ("initial" not in header.raw and "initial_payload" not in header.raw):
         return []
-    same = first is not None and first.initial is not None and _same(first.initial, initial)
+    same = first is not None and first.initial is not None and repr(first.initial) == repr(initial)
     names = [name for name in ("initial", "initial_payload") if name in header.raw]
     says = "is in the session document after the first seal"
     return [header.fault("FSCK109", "initial", says, {} if same else None, without=names)]
-
-
-def _same(one: object, other: object) -> bool:
-    return repr(one) == repr(other)
 
 
 def wrong_places(header: Header, references: Mapping[PayloadRef, str]) -> list[Fault]:
