@@ -8,7 +8,7 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import Point, SessionLimits, SessionService
-from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.documents import Deletion, Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import Delete, Document, Write
@@ -234,15 +234,9 @@ async def fork_note() -> Stored:
     (document,) = await stored.storage.documents.get([path])
     assert document is not None
     session = read_session(document)
-    write = note_write(
-        stored.storage.layout,
-        session.key,
-        session.epoch,
-        sealed=session.sealed,
-        spilled=frozenset({PayloadPlace.CHUNKS}),
-        artifacts=True,
-        before=None,
-    )
+    chunks = frozenset({PayloadPlace.CHUNKS})
+    note = Deletion(epoch=session.epoch, sealed=session.sealed, spilled=chunks, artifacts=True)
+    write = note_write(stored.storage.layout, session.key, note)
     await stored.put(path, None)
     await stored.put(write.path, dict(write.fields))
     assert made.id == "s2"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.documents import Deletion, Layout
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+from gcp_adk_store.codec.writes import Document, Must, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import digests_of, fold, genesis
 from gcp_adk_store.model.keys import SessionKey
@@ -19,7 +19,7 @@ from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.sessions.fork.decide import chained, kept_segments
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits
-from gcp_adk_store.sessions.lifecycle.format import claim, note_removal, note_write, read_deletions
+from gcp_adk_store.sessions.lifecycle.format import note_write, read_deletions
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="app", user="user", session="fork")
@@ -140,22 +140,17 @@ def test_a_damaged_origin_is_told(origin: Any, told: str) -> None:
 
 def test_a_fork_is_noted_until_its_last_commit() -> None:
     """Each write of the note requires the one before; a claim keeps all of it but the promise."""
-    first = note_write(
-        LAYOUT, KEY, "e1", sealed=2, spilled=frozenset({PayloadPlace.CHUNKS}), artifacts=True, before=None
-    )
+    noted: dict[str, Any] = {"sealed": 2, "spilled": frozenset({PayloadPlace.CHUNKS}), "artifacts": True}
+    first = note_write(LAYOUT, KEY, Deletion(epoch="e1", **noted))
     path = f"{PATH}/adk_deletions/e1"
     assert (path, Must.BE_ABSENT, 2) == (first.path, first.must, first.fields["format"])
-    second = note_write(LAYOUT, KEY, "e1", sealed=3, spilled=frozenset(), artifacts=False, before="5.0")
+    second = note_write(LAYOUT, KEY, Deletion(epoch="e1", sealed=3, spilled=frozenset(), update_time="5.0"))
     assert "5.0" == second.must
-    assert Delete(path=path, must="6.0") == note_removal(LAYOUT, KEY, "e1", before="6.0")
-    claimed = claim(LAYOUT, KEY, "e1", before="6.0")
-    assert ({"making": False}, [("making",)], "6.0") == (claimed.fields, claimed.mask, claimed.must)
 
     notes = [
         Document(path=path, fields={**first.fields, **more}, update_time="7.0", read_time=8.0)
-        for more in ({}, claimed.fields)
+        for more in ({}, {"making": False})
     ]
-    noted: dict[str, Any] = {"sealed": 2, "spilled": frozenset({PayloadPlace.CHUNKS}), "artifacts": True}
     assert [
         Deletion(epoch="e1", making=True, update_time="7.0", **noted),
         Deletion(epoch="e1", making=False, **noted),

@@ -14,7 +14,7 @@ from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, tran
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.lifecycle.format import note_removal, note_write, read_deletions
+from gcp_adk_store.sessions.lifecycle.format import note_write, read_deletions
 from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
 
 logger = logging.getLogger(__name__)
@@ -75,19 +75,15 @@ class SessionBuilder:
         if sealed is None:
             sealed = len(segments) + (note.sealed if note else 0)
         documents, layout = self._lifecycle.storage.documents, self._lifecycle.storage.layout
-        has_copies = self.remove_copies is not None
-        write = note_write(
-            layout,
-            self._key,
-            self._epoch,
+        now = Deletion(
+            epoch=self._epoch,
             sealed=sealed,
             spilled=self.spilled,
-            artifacts=has_copies,
-            before=note.update_time if note else None,
+            making=True,
+            artifacts=self.remove_copies is not None,
+            update_time=note.update_time if note else "",
         )
-        now = Deletion(
-            epoch=self._epoch, sealed=sealed, spilled=self.spilled, making=True, artifacts=has_copies
-        )
+        write = note_write(layout, self._key, now)
 
         async def look() -> Deletion | None:
             (found,) = await documents.get([write.path])
@@ -113,7 +109,7 @@ class SessionBuilder:
             SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
         """
         layout, note = self._lifecycle.storage.layout, self._note
-        removal = [note_removal(layout, self._key, self._epoch, before=note.update_time)] if note else []
+        removal = [Delete(path=layout.note(self._key, self._epoch), must=note.update_time)] if note else []
         if self.replaces:
             return await self._replace(writes[0], [*writes[1:], *removal])
         return await self._lifecycle.commit_new(

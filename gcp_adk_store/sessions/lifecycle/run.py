@@ -26,7 +26,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turns
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
-from gcp_adk_store.sessions.lifecycle.format import claim, read_deletions
+from gcp_adk_store.sessions.lifecycle.format import read_deletions
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -138,10 +138,12 @@ class SessionLifecycle:
     async def _claimed(self, key: SessionKey, ended: Deletion) -> _Claim:
         """Take over the parts of a fork that is not completed, unless it goes on."""
         layout = self.storage.layout
-        write = claim(layout, key, ended.epoch, before=ended.update_time)
+        path = layout.note(key, ended.epoch)
+        # After it, the fork can no longer be completed.
+        write = Write(path=path, fields={"making": False}, mask=[("making",)], must=ended.update_time)
 
         async def look() -> Deletion | None:
-            (note,) = await self.storage.documents.get([layout.note(key, ended.epoch)])
+            (note,) = await self.storage.documents.get([path])
             return None if note is None else read_deletions([note])[0]
 
         def decide(now: Deletion | None, attempts: Attempts) -> Decision[_Claim]:
