@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.stored import Count, DocumentFields, Number, read_fields
-from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+from gcp_adk_store.codec.writes import Document, Must, Write
 from gcp_adk_store.model.erasures import Erased, Tally, total
 from gcp_adk_store.model.keys import UserKey
 
@@ -91,10 +91,6 @@ class ErasureLayout:
             },
             must=intent.update_time or Must.BE_ABSENT,
         )
-
-    def remove_intent(self, subject: str) -> Delete:
-        """Return the delete of an intent, at the end of its erasure."""
-        return Delete(path=self.intent(subject))
 
 
 def subject_of(key: bytes, user: UserKey) -> str:

@@ -258,9 +258,8 @@ class _Run:
                 not_covered=self.not_covered,
             )
         finally:  # the caller has the receipt; until then, another call goes on and counts the same
-            await self._documents.commit(
-                [self._layout.remove_intent(self._subject)], repeatable_when_unanswered=True
-            )
+            removal = Delete(path=self._layout.intent(self._subject))
+            await self._documents.commit([removal], repeatable_when_unanswered=True)
 
     async def find(self) -> AsyncIterator[Found]:
         """Yield what there is: where, how much, and what removes it; keys come first."""

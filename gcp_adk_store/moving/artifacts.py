@@ -69,18 +69,12 @@ class ArtifactCopies:
         await self.target.save_artifact(**which, artifact=part, custom_metadata=metadata)
 
 
-def open_artifacts(
-    source: ArtifactPlace, target: ArtifactPlace, *, verify: bool, dry_run: bool
-) -> ArtifactCopies:
-    """Return what copies between two services, or their URIs.
+def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:
+    """Return a service, or that of a URI.
 
     Raises:
-        InvalidInputError: a URI is malformed, or ADK cannot open it.
+        InvalidInputError: the URI is malformed, or ADK cannot open it.
     """
-    return ArtifactCopies(_opened(source), _opened(target), verify, dry_run)
-
-
-def _opened(given: ArtifactPlace) -> BaseArtifactService:
     if isinstance(given, BaseArtifactService):
         return given
     if given.partition(":")[0].lower() in ("gs", "gs+local"):

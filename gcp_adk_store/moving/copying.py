@@ -13,11 +13,11 @@ from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
-from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, open_memories
+from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_service, memory_source
 from gcp_adk_store.moving.places import open_source, open_target, source_name
 from gcp_adk_store.moving.records import Listed, Source, Target, differing
 from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
-from gcp_adk_store.moving.sessions import Did, Outcome, SessionCopies
+from gcp_adk_store.moving.sessions import Outcome, SessionCopies
 
 OnProgress = Callable[[Report], object]
 
@@ -87,9 +87,10 @@ async def copy(
         copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
         copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
         if artifacts is not None:
-            copying.artifacts = open_artifacts(*artifacts, verify=verify, dry_run=dry_run)
+            one, other = map(open_artifacts, artifacts)
+            copying.artifacts = ArtifactCopies(one, other, verify, dry_run)
         if memories is not None:
-            copying.memories = open_memories(*memories, dry_run=dry_run)
+            copying.memories = MemoryCopies(memory_source(memories[0]), memory_service(memories[1]), dry_run)
         await copying.run(follow, interval_s)
     return copying.report
 
@@ -169,7 +170,7 @@ class _Copying:
         )
         for listed, outcome in zip(some, outcomes, strict=True):
             self._count(listed, outcome)
-            if outcome.key is None or outcome.did is Did.NOTHING:
+            if outcome.key is None or not outcome.did:
                 continue
             if self.owner is not None and self.owner.user != outcome.key.user:
                 await self._finish_user()
@@ -181,8 +182,8 @@ class _Copying:
 
     def _count(self, listed: Listed, outcome: Outcome) -> None:
         report = self.report
-        if outcome.did is not Did.NOTHING:
-            setattr(report, outcome.did.value, getattr(report, outcome.did.value) + 1)
+        if outcome.did:
+            setattr(report, outcome.did, getattr(report, outcome.did) + 1)
         report.events += outcome.events
         report.verified += outcome.verified
         self.without_initial += outcome.lacks_initial

@@ -1,6 +1,7 @@
 """Copy the memories of users, from services that can list them."""
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -29,13 +30,13 @@ MemorySource = Callable[[UserKey], AsyncIterator[MemoryEntry]]
 """Yields the memories of a user; each has an id that is the same next time."""
 
 
+@dataclass(frozen=True, slots=True)
 class MemoryCopies:
     """Copies memories of users. Each keeps its id, so that a service that knows it does not add it again."""
 
-    def __init__(self, source: MemorySource, target: BaseMemoryService, *, dry_run: bool) -> None:
-        self._source = source
-        self._target = target
-        self._dry_run = dry_run
+    source: MemorySource
+    target: BaseMemoryService
+    dry_run: bool
 
     async def of_user(self, owner: UserKey, report: Report) -> None:
         """Copy the memories of a user; a failure of theirs is noted."""
@@ -46,7 +47,7 @@ class MemoryCopies:
 
     async def _copy(self, owner: UserKey, report: Report) -> None:
         some: list[MemoryEntry] = []
-        async for entry in self._source(owner):
+        async for entry in self.source(owner):
             some.append(entry)
             if len(some) == _PER_CALL:
                 await self._add(owner, some, report)
@@ -55,14 +56,14 @@ class MemoryCopies:
 
     async def _add(self, owner: UserKey, some: list[MemoryEntry], report: Report) -> None:
         report.memories += len(some)
-        if self._dry_run or not some:
+        if self.dry_run or not some:
             return
         ids: dict[str, Any] = {"app_name": owner.app, "user_id": owner.user}
         try:
-            await self._target.add_memory(**ids, memories=some)
+            await self.target.add_memory(**ids, memories=some)
         except NotImplementedError:
             events = [_event(entry) for entry in some]
-            await self._target.add_events_to_memory(**ids, events=events)
+            await self.target.add_events_to_memory(**ids, events=events)
 
 
 async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[MemoryEntry]:
@@ -102,16 +103,12 @@ def _event(entry: MemoryEntry) -> Event:
     return made
 
 
-def open_memories(source: MemoryPlace, target: MemoryPlace, *, dry_run: bool) -> MemoryCopies:
-    """Return what copies between two services, or their URIs.
+def memory_source(given: MemoryPlace) -> MemorySource:
+    """Return what lists the memories of a service, or of that of a URI.
 
     Raises:
-        InvalidInputError: a URI is malformed, or the source cannot list memories.
+        InvalidInputError: the URI is malformed, or the service cannot list memories.
     """
-    return MemoryCopies(_source(source), _service(target), dry_run=dry_run)
-
-
-def _source(given: MemoryPlace) -> MemorySource:
     if isinstance(given, str) and given.lower().startswith("adk-firestore:"):
         from gcp_adk_store.moving.adk_firestore import firestore_documents  # noqa: PLC0415  # Google's clients
         from gcp_adk_store.moving.places import firestore_place  # noqa: PLC0415
@@ -119,7 +116,7 @@ def _source(given: MemoryPlace) -> MemorySource:
         place = firestore_place(given)
         documents = firestore_documents(project=place["project"], database=place["database"])
         return partial(adk_firestore_memories, documents)
-    service = _service(given)
+    service = memory_service(given)
     storage = getattr(service, "storage", None)
     if isinstance(storage, SessionStorage):
         from gcp_adk_store.memory.searches import iter_entries  # noqa: PLC0415  # where it is used
@@ -131,15 +128,20 @@ def _source(given: MemoryPlace) -> MemorySource:
     )
 
 
-def _service(given: MemoryPlace) -> BaseMemoryService:
+def memory_service(given: MemoryPlace) -> BaseMemoryService:
+    """Return a service, or that of a URI.
+
+    Raises:
+        InvalidInputError: the URI is malformed, or ADK cannot open it.
+    """
     if isinstance(given, BaseMemoryService):
         return given
     from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415  # half of ADK's command
 
     if given.partition(":")[0].lower() in ("firestore", "firestore+local"):
-        from gcp_adk_store.adk_server.services import memory_service  # noqa: PLC0415  # with Google's clients
+        from gcp_adk_store.adk_server import services  # noqa: PLC0415  # with Google's clients
 
-        return memory_service(given)
+        return services.memory_service(given)
     try:
         service = get_service_registry().create_memory_service(given)
     except (ValueError, ImportError):

@@ -1,8 +1,8 @@
 """Copy one session: decide what the target lacks of it, write that, and verify it."""
 
-import enum
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from google.adk.events import Event
 
@@ -14,15 +14,8 @@ from gcp_adk_store.moving.report import Entry, failure_of_one
 _SHOWN = 3  # names of keys in a note
 
 
-class Did(enum.Enum):
-    """What became of a session; the values are the fields of the report."""
-
-    COPIED = "copied"
-    CONTINUED = "continued"
-    REPLACED = "replaced"
-    UNCHANGED = "unchanged"
-    NOTHING = ""
-    """It is gone, or a note says why it was not copied."""
+Did = Literal["copied", "continued", "replaced", "unchanged", ""]
+"""The field of the report that counts a session; empty if it is gone, or a note says why it is not copied."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +23,7 @@ class Outcome:
     """What a copy did with one session."""
 
     key: SessionKey | None
-    did: Did = Did.NOTHING
+    did: Did = ""
     differs: bool = False
     """Whether the target has another session of this id."""
     events: int = 0
@@ -73,7 +66,7 @@ class SessionCopies:
             elif outcome.differs:
                 outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
         except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read it
-            outcome.did, outcome.entry = Did.NOTHING, None
+            outcome.did, outcome.entry = "", None
             outcome.notes.append(("failed", failure_of_one(exc)))
         return outcome
 
@@ -92,7 +85,7 @@ class SessionCopies:
                 outcome.events = len([event.id async for event in missing])
             else:
                 outcome.events = await self._write(record, missing, is_there=is_there, replaces=replaces)
-            outcome.did = Did.COPIED if not is_there else Did.CONTINUED if outcome.events else Did.UNCHANGED
+            outcome.did = "copied" if not is_there else "continued" if outcome.events else "unchanged"
             self._judge(outcome, record, passing)
             if self.dry_run:
                 return
@@ -136,11 +129,11 @@ class SessionCopies:
         """
         outcome.differs = False
         if self.dry_run:
-            outcome.did = Did.REPLACED
+            outcome.did = "replaced"
             return
         await self._copy(outcome, key, replaces=True)
-        if outcome.did is Did.COPIED:
-            outcome.did = Did.REPLACED
+        if outcome.did == "copied":
+            outcome.did = "replaced"
 
     async def _is_as_written(self, key: SessionKey, known: Entry) -> bool:
         """Return whether the target has exactly the events that this copy wrote."""

@@ -38,10 +38,7 @@ def map_content(event: Event, change: Callable[[str], str]) -> Event:
     if stamps:
         change = _but(stamps, change)
     actions = event.actions
-    delta = {
-        key: value if key.startswith(State.TEMP_PREFIX) else map_values(value, change)
-        for key, value in actions.state_delta.items()
-    }
+    delta = map_state(actions.state_delta, change)
     rest = map_values(actions.model_copy(update={"state_delta": {}}), change)
     mapped: Event = map_values(event.model_copy(update={"actions": None}), change)
     return mapped.model_copy(update={"actions": rest.model_copy(update={"state_delta": delta})})
