@@ -1,6 +1,5 @@
 """Encode sessions canonically, compare them, and spool what is large."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
@@ -59,27 +58,21 @@ def kept_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 class Digest:
-    """The SHA-256 of a session: its events in order, each by its own SHA-256, and its state."""
+    """The SHA-256 of a session's events in order, each by its own SHA-256."""
 
     def __init__(self) -> None:
         self.events = 0
         """The number of events so far."""
-        self._hash = hashlib.sha256()
+        self._hash = sha256()
 
     def add(self, encoded: bytes) -> None:
         """Go on with one event, *encoded* canonically."""
         self.events += 1
-        self._hash.update(hashlib.sha256(encoded).digest())
+        self._hash.update(sha256(encoded).digest())
 
     def of_events(self) -> str:
         """Return the digest of the events so far as hex digits."""
         return self._hash.hexdigest()
-
-    def with_state(self, state: Mapping[str, Any]) -> str:
-        """Return the digest of the events so far and of *state*, as hex digits."""
-        whole = self._hash.copy()
-        whole.update(b"state" + canonical_state(state))
-        return whole.hexdigest()
 
 
 def _encode(value: Any) -> bytes:
