@@ -182,14 +182,8 @@ class _Verification:
         """Return the first marker that is not that of a redaction in the chain."""
         for marker, judged in self._history.judged_markers():
             if judged.says:
-                return HistoryBreak(
-                    position=marker.position,
-                    last=marker.position,
-                    event_id=marker.event_id,
-                    path=marker.path,
-                    change=HistoryChange.REDACTED,
-                    says=judged.says,
-                )
+                at, change = marker.position, HistoryChange.REDACTED
+                return _at(at, at, marker.path, change, judged.says, event_id=marker.event_id)
         return None
 
     def _redacted(self, anchored: int | None) -> Iterator[RedactedEvent]:
@@ -241,44 +235,30 @@ class _Verification:
 
     def _rewritten(self, position: int, says: str) -> HistoryBreak:
         """Return the break of a history whose events from *position* on are not those kept elsewhere."""
-        return HistoryBreak(
-            position=position,
-            last=self._history.events - 1,
-            event_id="",
-            path=self._path,
-            change=HistoryChange.REWRITTEN,
-            says=says,
-        )
+        return _at(position, self._history.events - 1, self._path, HistoryChange.REWRITTEN, says)
 
     def _unreadable(self, path: str, says: str) -> HistoryBreak:
         events = self._history.events
-        return HistoryBreak(
-            position=events, last=events - 1, event_id="", path=path, change=HistoryChange.MISSING, says=says
-        )
+        return _at(events, events - 1, path, HistoryChange.MISSING, says)
+
+
+def _at(
+    position: int, last: int, path: str, change: HistoryChange, says: str, *, event_id: str = ""
+) -> HistoryBreak:
+    return HistoryBreak(position=position, last=last, event_id=event_id, path=path, change=change, says=says)
 
 
 def _break(run: Run, first: int, says: str) -> HistoryBreak:
     """Return where *run* breaks, whose first event has the number *first*: the very event if it is known."""
     found = first_difference(run.texts, run.digests or ())
     if found is None:
-        return HistoryBreak(
-            position=first,
-            last=first + len(run.texts) - 1,
-            event_id=_id_of(run.texts[0]) if run.texts else "",
-            path=run.path,
-            change=HistoryChange.UNKNOWN,
-            says=says,
-        )
+        there = _id_of(run.texts[0]) if run.texts else ""
+        last, unknown = first + len(run.texts) - 1, HistoryChange.UNKNOWN
+        return _at(first, last, run.path, unknown, says, event_id=there)
     number, change = found
     there = _id_of(run.texts[number]) if number < len(run.texts) else ""
-    return HistoryBreak(
-        position=first + number,
-        last=first + number,
-        event_id="" if change is HistoryChange.DROPPED else there,
-        path=run.path,
-        change=change,
-        says=_SAYS[change].format(id=repr(there)[:80]),
-    )
+    at, event_id = first + number, "" if change is HistoryChange.DROPPED else there
+    return _at(at, at, run.path, change, _SAYS[change].format(id=repr(there)[:80]), event_id=event_id)
 
 
 def _id_of(text: str) -> str:
