@@ -124,13 +124,3 @@ class EventsPage(BaseModel):
     events: list[PlacedEvent]
     next_cursor: str | None
     """For the next page; ``null`` if this page has the last event."""
-
-
-class Upload(BaseModel):
-    """Where a browser uploads a file."""
-
-    url: str
-    headers: dict[str, str]
-    """To send with ``PUT``."""
-    upload_id: str
-    expires_at: datetime

@@ -20,11 +20,11 @@ from gcp_adk_store.adk_server.bodies import (
     RedactFields,
     RestoreFields,
     SessionsPage,
-    Upload,
     UploadFields,
 )
 from gcp_adk_store.adk_server.following import Authorize, Followers, require_allowed, shown
 from gcp_adk_store.adk_server.services import only_store
+from gcp_adk_store.artifacts.uploads import SignedUpload
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoreError
 from gcp_adk_store.model.erasures import ErasureProgress
 from gcp_adk_store.model.history import Redaction
@@ -220,13 +220,8 @@ class _Routes:
         """Make a session with the events, the state and the artifacts that another one had at a point."""
         if fork.to_user_id is not None:
             await self._require_allowed(request, key["app_name"], fork.to_user_id)
-        made = await self.store.fork_session(
-            **key,
-            at=None if fork.at is None else fork.at.point,
-            to_session_id=fork.to_session_id,
-            to_user_id=fork.to_user_id,
-            artifacts=fork.artifacts,
-        )
+        at = None if fork.at is None else fork.at.point
+        made = await self.store.fork_session(**key, at=at, **fork.model_dump(exclude={"at"}))
         return await self.get_session_info({**key, "user_id": made.user_id, "session_id": made.id})
 
     async def restore_session(self, key: _Key, restore: RestoreFields) -> SessionInfo:
@@ -256,20 +251,14 @@ class _Routes:
             raise HTTPException(404, detail="the artifact does not exist, or lies outside of the bucket")
         return {"url": url}
 
-    async def create_upload(self, key: _Key, upload: UploadFields) -> Upload:
+    async def create_upload(self, key: _Key, upload: UploadFields) -> SignedUpload:
         """Return a URL to which a browser may upload a file, without passing through this server."""
-        made = await self.store.artifacts.create_upload(
-            **key, filename=upload.filename, mime_type=upload.mime_type, max_bytes=upload.max_bytes
-        )
-        return Upload(
-            url=made.url, headers=dict(made.headers), upload_id=made.upload_id, expires_at=made.expires_at
-        )
+        return await self.store.artifacts.create_upload(**key, **upload.model_dump())
 
     async def finish_upload(self, key: _Key, upload_id: str, finished: FinishedUpload) -> dict[str, int]:
         """Make an uploaded file the next version of its artifact, once, and return the version's number."""
-        version = await self.store.artifacts.finalize_upload(
-            **key, filename=finished.filename, upload_id=upload_id, display_name=finished.display_name
-        )
+        told = finished.model_dump()
+        version = await self.store.artifacts.finalize_upload(**key, **told, upload_id=upload_id)
         return {"version": version}
 
     async def erase_user(self, user: _User, *, dry_run: bool = False) -> StreamingResponse:
