@@ -86,7 +86,7 @@ class _Fork:
     """What tells again of redactions before the point."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SessionForks:
     """Forks the sessions below one prefix of a database.
 
