@@ -43,29 +43,6 @@ class Operations:
         return Operations(*(count * factor for count in astuple(self)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One turn: ADK's runner reads the session with all its events, then appends to it."""
-
-    history: int
-    """Events in the session before the turn."""
-    events: int
-    """Events that the turn appends."""
-    event_bytes: int
-    """UTF-8 bytes of an event as JSON."""
-    scopes: frozenset[Scope] = frozenset()
-    """Scopes of state that the turn changes, each in one of its events."""
-    saves: float = 0
-    """Artifacts that the turn saves, under new names, in one request each: up to 8 MiB."""
-    loads: float = 0
-    """Artifacts whose latest version the turn loads."""
-
-    @property
-    def shared_scopes(self) -> int:
-        """Scopes with a document of their own."""
-        return len(self.scopes - {"session"})
-
-
 BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "turns_per_day": (1, 1e9),
     "events_per_turn": (1, 1_000),
@@ -159,16 +136,15 @@ class Workload:
         given = self.sessions_per_day
         return self.turns_per_day / self.conversation_turns if given is None else given
 
-    def turn(self, number: int) -> Turn:
-        """Return the turn of a conversation with that number, 0 for the first."""
-        return Turn(
-            history=number * self.events_per_turn,
-            events=self.events_per_turn,
-            event_bytes=self.event_bytes,
-            scopes=self.scopes,
-            saves=self.artifacts_per_turn,
-            loads=self.artifact_loads_per_turn,
-        )
+    @property
+    def of_a_turn(self) -> tuple[int, float, float]:
+        """Events, artifacts that are saved, and artifacts that are loaded."""
+        return self.events_per_turn, self.artifacts_per_turn, self.artifact_loads_per_turn
+
+    @property
+    def shared_scopes(self) -> int:
+        """Scopes that a turn changes with a document of their own."""
+        return len(self.scopes - {"session"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +160,8 @@ class StoreServices:
         events_of_one = max(1, -(-self.segment_bytes // event_bytes))
         return int(events // events_of_one)
 
-    def turn(self, turn: Turn, *, cold: bool) -> Operations:
-        """Return the operations of one turn.
+    def turn(self, workload: Workload, history: int, *, cold: bool) -> Operations:
+        """Return the operations of a turn before which the session has so many events.
 
         A turn reads session, user and app, and the segments that the process does not know: all if it is
         *cold*, otherwise those sealed since its last read, one turn of as many events before. An append is
@@ -193,15 +169,16 @@ class StoreServices:
         """
 
         def sealed(events: int) -> int:
-            return self.segments(events, event_bytes=turn.event_bytes)
+            return self.segments(events, event_bytes=workload.event_bytes)
 
-        known = 0 if cold else sealed(max(0, turn.history - turn.events))
-        seals = sealed(turn.history + turn.events) - sealed(turn.history)
+        events, saves, loads = workload.of_a_turn
+        known = 0 if cold else sealed(max(0, history - events))
+        seals = sealed(history + events) - sealed(history)
         return Operations(
-            reads=3 + sealed(turn.history) - known + seals,
-            writes=turn.events + turn.shared_scopes + 2 * seals,
-            class_a=2 * turn.saves + turn.loads,
-            class_b=turn.loads,
+            reads=3 + sealed(history) - known + seals,
+            writes=events + workload.shared_scopes + 2 * seals,
+            class_a=2 * saves + loads,
+            class_b=loads,
         )
 
     def create_session(self) -> Operations:
@@ -220,17 +197,18 @@ class BuiltinServices:
 
     name: ClassVar[str] = f"ADK {BUILTIN_ADK}'s own"
 
-    def turn(self, turn: Turn, *, cold: bool) -> Operations:  # noqa: ARG002  # it keeps nothing between turns
-        """Return the operations of one turn, of a *cold* process or not.
+    def turn(self, workload: Workload, history: int, *, cold: bool) -> Operations:  # noqa: ARG002  # keeps nothing
+        """Return the operations of a turn before which the session has so many events, *cold* or not.
 
         A turn reads session, user and app, and every event. An append reads the session and writes it and
         the event, and reads and writes each of app and user state that it changes.
         """
+        events, saves, loads = workload.of_a_turn
         return Operations(
-            reads=3 + max(1, turn.history) + turn.events + turn.shared_scopes,
-            writes=2 * turn.events + turn.shared_scopes,
-            class_a=2 * turn.saves + turn.loads,
-            class_b=2 * turn.loads,
+            reads=3 + max(1, history) + events + workload.shared_scopes,
+            writes=2 * events + workload.shared_scopes,
+            class_a=2 * saves + loads,
+            class_b=2 * loads,
         )
 
     def create_session(self) -> Operations:

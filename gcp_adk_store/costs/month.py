@@ -82,9 +82,9 @@ def mean_turn(services: Services, workload: Workload, turns: range) -> Operation
     """
     total = Operations()
     for number in turns:
-        turn = workload.turn(number)
+        history = number * workload.events_per_turn
         for cold, share in ((True, workload.cold_share), (False, 1 - workload.cold_share)):
-            total += services.turn(turn, cold=cold).times(share)
+            total += services.turn(workload, history, cold=cold).times(share)
     return total.times(1 / len(turns)) + mean_recall(services, workload)
 
 

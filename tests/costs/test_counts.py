@@ -5,7 +5,7 @@ import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import grpc
 import pytest
@@ -23,7 +23,7 @@ from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService
-from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Services, StoreServices, Turn
+from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Services, StoreServices, Workload
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreMeter, MeteredSession
 from tests.support.lengths import at_length
@@ -113,6 +113,30 @@ def billed(meter: FirestoreMeter) -> Operations:
     """Return what was billed since the last call."""
     figures = meter.take()
     return Operations(reads=figures.reads, writes=figures.writes, deletes=figures.deletes)
+
+
+class Turn(NamedTuple):
+    """A turn to take, and to count."""
+
+    history: int
+    events: int
+    event_bytes: int
+    scopes: frozenset[Scope] = frozenset()
+
+
+def counted(services: Services, turns: list[Turn], *, cold: bool) -> list[Operations]:
+    """Return what the model says of *turns*."""
+    found = []
+    for turn in turns:
+        used = Workload(
+            turns_per_day=1,
+            events_per_turn=turn.events,
+            history=0,
+            event_bytes=turn.event_bytes,
+            scopes=turn.scopes,
+        )
+        found.append(services.turn(used, turn.history, cold=cold))
+    return found
 
 
 async def take_turn(service: BaseSessionService, session_id: str, turn: Turn) -> None:
@@ -232,7 +256,7 @@ async def test_turns_of_the_store_cost_what_the_model_says(
     """
     turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
 
-    assert [StoreServices().turn(turn, cold=True) for turn in turns] == await measured_cold(
+    assert counted(StoreServices(), turns, cold=True) == await measured_cold(
         store_service, conversations, meter, turns
     )
 
@@ -245,9 +269,7 @@ async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_say
     """It reads the segments that were sealed since; of 100 or 17 events, some sealed in the turn itself."""
     turns = conversation(events=events, size=size, scopes=frozenset({"session", "user", "app"}))
 
-    assert [StoreServices().turn(turn, cold=False) for turn in turns] == await measured_warm(
-        ours, meter, turns
-    )
+    assert counted(StoreServices(), turns, cold=False) == await measured_warm(ours, meter, turns)
 
 
 @pytest.mark.sample(1)
@@ -259,7 +281,7 @@ async def test_turns_of_adks_services_cost_what_the_model_says(
     """Every event is read again, whoever read it before."""
     turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
 
-    assert [BuiltinServices().turn(turn, cold=True) for turn in turns] == await measured_cold(
+    assert counted(BuiltinServices(), turns, cold=True) == await measured_cold(
         adk_service, conversations, meter, turns
     )
 
@@ -268,9 +290,7 @@ async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, m
     """A process that took it reads as much as another."""
     turns = conversation(events=6, size=660, scopes=frozenset())[:3]
 
-    assert [BuiltinServices().turn(turn, cold=False) for turn in turns] == await measured_warm(
-        builtin, meter, turns
-    )
+    assert counted(BuiltinServices(), turns, cold=False) == await measured_warm(builtin, meter, turns)
 
 
 @pytest.mark.sample(3)
@@ -321,7 +341,7 @@ async def test_artifacts_cost_what_the_model_says(
     for _ in range(loads):
         assert await newcomer().load_artifact(**USER, session_id="s", filename="loaded") is not None
     figures = http.take()
-    turn = Turn(history=0, events=0, event_bytes=600, saves=saves, loads=loads)
-    counted = model.turn(turn, cold=True)
+    used: dict[str, Any] = {"artifacts_per_turn": saves, "artifact_loads_per_turn": loads}
+    told = model.turn(Workload(turns_per_day=1, events_per_turn=1, history=0, **used), 0, cold=True)
 
-    assert (counted.class_a, counted.class_b) == (figures.class_a, figures.class_b)
+    assert (told.class_a, told.class_b) == (figures.class_a, figures.class_b)

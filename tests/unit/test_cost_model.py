@@ -16,7 +16,6 @@ from gcp_adk_store.costs.counts import (
     Operations,
     Services,
     StoreServices,
-    Turn,
     Workload,
 )
 from gcp_adk_store.costs.month import (
@@ -47,10 +46,8 @@ def total(services: Services, workload: Workload) -> float:
 
 def test_a_first_turn_finds_no_events() -> None:
     """A query that finds nothing is billed as one read; this store makes none."""
-    turn = Turn(history=0, events=2, event_bytes=600)
-
-    assert Operations(reads=3, writes=2) == OURS.turn(turn, cold=True) == OURS.turn(turn, cold=False)
-    assert Operations(reads=3 + 1 + 2, writes=4) == BUILTIN.turn(turn, cold=True)
+    assert Operations(reads=3, writes=2) == OURS.turn(SMALL, 0, cold=True) == OURS.turn(SMALL, 0, cold=False)
+    assert Operations(reads=3 + 1 + 2, writes=4) == BUILTIN.turn(SMALL, 0, cold=True)
 
 
 @pytest.mark.parametrize(
@@ -64,10 +61,10 @@ def test_a_segment_is_sealed_once_the_tail_has_64_kib(event_bytes: int, events: 
 
 def test_a_warm_process_reads_a_segment_once() -> None:
     """In the turn after the one that sealed it."""
-    turns = [Turn(history=history, events=10, event_bytes=660) for history in (90, 100, 110)]
+    turns, histories = replace(SMALL, events_per_turn=10, event_bytes=660), (90, 100, 110)
 
-    assert [3 + 1, 3 + 1, 3] == [OURS.turn(turn, cold=False).reads for turn in turns]
-    assert [3 + 1, 3 + 1, 3 + 1] == [OURS.turn(turn, cold=True).reads for turn in turns]
+    assert [3 + 1, 3 + 1, 3] == [OURS.turn(turns, history, cold=False).reads for history in histories]
+    assert [3 + 1, 3 + 1, 3 + 1] == [OURS.turn(turns, history, cold=True).reads for history in histories]
 
 
 def test_a_month_adds_turns_sessions_and_their_ends() -> None:
@@ -111,7 +108,7 @@ def test_a_conversation_has_the_history_on_average() -> None:
 
     assert 68 == workload.conversation_turns
     assert 10 == workload.new_sessions
-    assert 201 == sum(workload.turn(number).history for number in range(68)) / 68
+    assert 201 == sum(number * workload.events_per_turn for number in range(68)) / 68
 
 
 @pytest.mark.parametrize("name", BOUNDS)
@@ -206,11 +203,11 @@ def test_a_turn_of_this_store_is_flat_but_for_sealed_segments(
     history: int, events: int, event_bytes: int, *, cold: bool
 ) -> None:
     """What it takes beyond a first turn's is one read a segment that is not known, and three a seal."""
-    of_first = Turn(history=0, events=events, event_bytes=event_bytes)
+    workload = replace(SMALL, events_per_turn=events, event_bytes=event_bytes)
     sealed = OURS.segments(history, event_bytes=event_bytes)
     seals = OURS.segments(history + events, event_bytes=event_bytes) - sealed
-    first = 3 + of_first.events
-    turn = OURS.turn(replace(of_first, history=history), cold=cold).documents
+    first = 3 + events
+    turn = OURS.turn(workload, history, cold=cold).documents
 
     assert first + 3 * seals <= turn <= first + 3 * seals + sealed
     assert not cold or turn == first + 3 * seals + sealed
