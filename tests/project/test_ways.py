@@ -13,7 +13,7 @@ BUDGETS = {
     "save": [12, 5],
     "remember": [16, 7],
     "search": [13, 12],
-    "erase": [19, 8],
+    "erase": [18, 8],
 }
 
 
