@@ -301,11 +301,12 @@ class ArtifactVersions:
 
     async def _listed_latest(self, key: ArtifactKey) -> StoredObject | None:
         look = self._latest.look(key)
-        prefix = version_prefix(key)
-        stored = await self._objects.greatest(prefix, lambda name: parse_version(name, prefix), delimiter="/")
-        if stored is not None:
-            self._latest.learn(key, version_of(stored.name), look)
-        return stored
+        infos = await self.infos(key, hashes=True)
+        if not infos:
+            return None
+        latest = max(infos)
+        self._latest.learn(key, latest, look)
+        return infos[latest]
 
     async def _known_latest(
         self, key: ArtifactKey, read: Callable[[str], Coroutine[Any, Any, T | None]]

@@ -111,11 +111,6 @@ class PacedDocuments(PacedReads[Documents], DocumentsAround):
         await self._spend("written", len(writes))
         return await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port."""
-        await self._spend("written", len(writes))
-        await super().commit_all(writes)
-
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port."""

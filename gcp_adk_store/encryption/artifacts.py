@@ -180,13 +180,6 @@ class SealedArtifactObjects(SealedObjects):
         found = await self._objects.infos(prefix, delimiter=delimiter, hashes=hashes)
         return [self._plain(each) for each in found]
 
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """As the port."""
-        found = await self._objects.greatest(prefix, order, delimiter=delimiter)
-        return found and self._plain(found)
-
     async def info(self, name: str) -> StoredObject | None:
         """As the port."""
         found = await self._objects.info(name)

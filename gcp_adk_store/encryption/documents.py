@@ -139,14 +139,6 @@ class SealedDocuments(SealedReads[Documents], DocumentsAround):
                     ready[number] = await _sealed(item, place, keys[place.scope])
         return await super().commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
 
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port."""
-        if all(isinstance(item, Delete) for item in writes):
-            await super().commit_all(writes)
-            return
-        for start in range(0, len(writes), 500):
-            await self.commit(writes[start : start + 500], repeatable_when_unanswered=True)
-
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port; keys are read as they are now."""

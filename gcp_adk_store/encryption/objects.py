@@ -1,6 +1,6 @@
 """Encrypt payloads around another backend's objects."""
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -146,13 +146,6 @@ class SealedPayloadObjects(SealedObjects):
         """As the port; checksums are those of the stored bytes."""
         found = await self._objects.infos(prefix, delimiter=delimiter, hashes=hashes)
         return [replace(each, size=each.size - _added(each.metadata)) for each in found]
-
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """As the port; checksums are those of the stored bytes."""
-        found = await self._objects.greatest(prefix, order, delimiter=delimiter)
-        return found and replace(found, size=found.size - _added(found.metadata))
 
     async def info(self, name: str) -> StoredObject | None:
         """As the port; checksums are those of the stored bytes."""

@@ -57,10 +57,6 @@ class DocumentsAround(ReadsAround[Documents]):
         """As the port."""
         return await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port."""
-        await self.inner.commit_all(writes)
-
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
         """As the port."""
         return self.inner.snapshot()

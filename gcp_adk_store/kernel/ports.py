@@ -147,14 +147,6 @@ class Documents(Reads, Protocol):
         """
         ...
 
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
-
-        Raises:
-            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
-        """
-        ...
-
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
         """Return reads that all find the documents as they are at the time of the first one.
 
@@ -254,15 +246,6 @@ class Objects(Protocol):
 
     async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
         """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
-        ...
-
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
-
-        ``None`` if *order* returns ``None`` for all.
-        """
         ...
 
     async def info(self, name: str) -> StoredObject | None:

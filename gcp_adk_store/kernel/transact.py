@@ -208,9 +208,23 @@ async def transact(
 
 async def _commit(documents: Documents, writes: Writes, *, in_parts: bool) -> Sequence[Written]:
     if in_parts:
-        await documents.commit_all(writes)
+        await commit_all(documents, writes)
         return ()
     return await documents.commit(writes, repeatable_when_unanswered=True)
+
+
+_WRITES_PER_COMMIT: Final = 500
+"""Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
+
+
+async def commit_all(documents: Documents, writes: Writes) -> None:
+    """Commit small *writes* that are harmless when repeated, in order, 500 at a time.
+
+    Raises:
+        RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`Documents.commit`.
+    """
+    for start in range(0, len(writes), _WRITES_PER_COMMIT):
+        await documents.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
 
 async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written] | None:

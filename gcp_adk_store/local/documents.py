@@ -23,7 +23,6 @@ from gcp_adk_store.settings import SessionLimits
 
 T = TypeVar("T")
 
-_WRITES_PER_COMMIT: Final = 500
 _MICROS: Final = 1_000_000
 _NAME: Final = "__name__"
 
@@ -148,11 +147,6 @@ class LocalDocuments(LocalReads):
         return await self._call(
             self._database.read, partial(split_points, collection=collection, most=most), len(collection)
         )
-
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port, with 500 writes a commit."""
-        for start in range(0, len(writes), _WRITES_PER_COMMIT):
-            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[LocalReads]:

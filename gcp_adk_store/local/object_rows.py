@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
@@ -172,19 +172,6 @@ def find_names(connection: sqlite3.Connection, prefix: str, *, delimiter: str | 
         _listed(prefix, delimiter),
     )
     return [name.decode() for (name,) in found]
-
-
-def greatest(
-    connection: sqlite3.Connection,
-    prefix: str,
-    order: Callable[[str], int | None],
-    *,
-    delimiter: str | None,
-) -> Row | None:
-    """Return the object of :func:`find_names` with the greatest *order*, if it is not ``None`` for all."""
-    names = find_names(connection, prefix, delimiter=delimiter)
-    placed = [(number, name) for name in names if (number := order(name)) is not None]
-    return find(connection, max(placed)[1]) if placed else None
 
 
 def insert(connection: sqlite3.Connection, name: str, fields: ObjectFields, content: Content) -> None:

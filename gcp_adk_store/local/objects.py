@@ -153,15 +153,6 @@ class LocalObjects:
             ]
         )
 
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """As the port."""
-        found = await self._read(
-            lambda connection: object_rows.greatest(connection, prefix, order, delimiter=delimiter)
-        )
-        return None if found is None else found.stored()
-
     async def info(self, name: str) -> StoredObject | None:
         """As the port."""
         found = await self._find(name)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
-from gcp_adk_store.kernel.transact import Writes
+from gcp_adk_store.kernel.transact import Writes, commit_all
 from gcp_adk_store.tasks.format import erase, read_config
 from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
@@ -87,7 +87,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         for note in notes:
             parent = self._layout.noted_configs(note.path)
             found = await self._documents.query(parent, self._layout.configs_collection, fields=("format",))
-            await self._documents.commit_all([Delete(path=config.path) for config in found])
+            await commit_all(self._documents, [Delete(path=config.path) for config in found])
             # A config that was set meanwhile changed the note too.
             yield [Delete(path=note.path, must=note.update_time)]
 
@@ -121,7 +121,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
             parent = self._layout.configs(owner, task_id)
             found = await self._documents.query(parent, self._layout.configs_collection, fields=("__name__",))
             paths = [document.path for document in found]
-        await self._documents.commit_all([Delete(path=path) for path in paths])
+        await commit_all(self._documents, [Delete(path=path) for path in paths])
 
 
 def _config_of(document: Document) -> TaskPushNotificationConfig | None:

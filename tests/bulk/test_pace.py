@@ -7,6 +7,7 @@ import pytest
 
 from gcp_adk_store.bulk.reading import PacedDocuments, Ramp
 from gcp_adk_store.codec.writes import Page, Write
+from gcp_adk_store.kernel.transact import commit_all
 from tests.fsck.corpus import WHO, sealed
 
 
@@ -98,7 +99,7 @@ async def test_every_document_is_counted_before_a_write_and_after_a_query(
     async with documents.snapshot() as reads:
         await reads.get([found[0].path])
     await documents.commit([Write(path="a/b", fields={})], repeatable_when_unanswered=True)
-    await documents.commit_all([Write(path="a/b", fields={})] * 2)
+    await commit_all(documents, [Write(path="a/b", fields={})] * 2)
 
     assert [("read", 2), ("read", 1), ("read", 1), ("read", 1), ("written", 1), ("written", 2)] == told
     assert [1, 2, 3, 4, 5, 7] == [round(seconds) for seconds in waited]

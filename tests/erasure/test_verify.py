@@ -10,6 +10,7 @@ import pytest
 from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.kernel.transact import commit_all
 from gcp_adk_store.model.history import digests_of
 from tests.erasure.conftest import LIMITS, said
 
@@ -157,7 +158,7 @@ async def test_a_missing_segment_is_named(store: Store) -> None:
     """With the number of the first event that it held."""
     first, second, *_ = await segments(store)
     count = (await document(store, first))["count"]
-    await store.sessions.storage.documents.commit_all([Delete(path=second)])
+    await commit_all(store.sessions.storage.documents, [Delete(path=second)])
 
     broken = (await store.sessions.verify_session(**WHO)).broken
 

@@ -22,7 +22,6 @@ from tests.support.lengths import at_length
 _LIMITS: Final = SessionLimits(seal_tail_bytes=2000)
 _WRITES: Final = {
     "commit",
-    "commit_all",
     "create",
     "copy",
     "keep_until",

@@ -44,9 +44,6 @@ from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.settings import SessionLimits
 
-_WRITES_PER_COMMIT: Final = 500
-"""Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
-
 _SNAPSHOT_S: Final = 3600
 """Firestore answers reads at a time within the last hour."""
 
@@ -240,11 +237,6 @@ class Documents(Reads):
                 raise
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
-
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port, with 500 writes a commit."""
-        for start in range(0, len(writes), _WRITES_PER_COMMIT):
-            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:

@@ -1,7 +1,6 @@
 """Objects of a bucket, as the port of objects says."""
 
-import operator
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
@@ -208,14 +207,6 @@ class Objects:
         """As the port, in the requests of :meth:`names`."""
         fields = _INFOS_WITH_HASHES if hashes else _INFOS
         return [stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields)]
-
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """As the port, in the requests of :meth:`names`."""
-        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES)
-        placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
-        return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
 
     async def info(self, name: str) -> StoredObject | None:
         """As the port, in one request."""

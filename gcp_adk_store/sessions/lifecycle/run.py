@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
-from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turns
@@ -104,7 +104,7 @@ class SessionLifecycle:
                 owner = layout.session_payloads(key, deletion.epoch)
                 for place in deletion.spilled:
                     await self.storage.payloads.at(place).remove_all(owner)
-                await self.storage.documents.commit_all(layout.finish_deletion(key, deletion))
+                await commit_all(self.storage.documents, layout.finish_deletion(key, deletion))
             await self.storage.payloads.remove_interrupted()
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(

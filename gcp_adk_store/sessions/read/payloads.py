@@ -29,7 +29,7 @@ from gcp_adk_store.kernel.ports import (
     Reads,
     remove_interrupted,
 )
-from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_once, transact
+from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_all, commit_once, transact
 from gcp_adk_store.model.payloads import (
     Payload,
     PayloadOwner,
@@ -256,7 +256,7 @@ class ChunkPayloads:
     async def remove_all(self, owner: PayloadOwner) -> None:
         """As in a bucket, in commits of several chunks."""
         chunks = await self._chunks(owner, "__name__")
-        await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks])
+        await commit_all(self._documents, [Delete(path=chunk.path) for chunk in chunks])
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """As in a bucket, by the paths of the chunks alone."""

@@ -21,7 +21,7 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.kernel.concurrency import offload
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
@@ -131,7 +131,7 @@ class Redactor:
         for start in range(0, len(planned.windows), _WINDOWS_AT_ONCE):
             found = await documents.get(planned.windows[start : start + _WINDOWS_AT_ONCE])
             there = [one for one in found if one is not None and "window" in one.fields]
-            await documents.commit_all([without_window(one.path, must=one.update_time) for one in there])
+            await commit_all(documents, [without_window(one.path, must=one.update_time) for one in there])
         return planned.writes
 
     async def _read(self, key: SessionKey) -> tuple[StoredSession | None, str | None, list[Document]]:
@@ -334,7 +334,7 @@ class Redactor:
             for note in read_restores(notes):
                 numbers = [number for run in note.segments for number in run]
                 paths = layout.segments(key, note.epoch, numbers)
-                await documents.commit_all([Delete(path=path) for path in paths])
+                await commit_all(documents, [Delete(path=path) for path in paths])
             await self._storage.payloads.scrub()
             await documents.scrub()
         except StoreError as exc:

@@ -15,7 +15,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
-from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
@@ -171,7 +171,7 @@ class Restorer:
                 now = await self._reader.header(key)
                 if now is not None and now.epoch == one.epoch:
                     await put_back(key, one, one.artifacts)
-            await self._storage.documents.commit_all(finish_restore(self._storage.layout, key, one))
+            await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
 
     async def _plan(
         self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool

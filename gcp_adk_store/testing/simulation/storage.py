@@ -23,7 +23,6 @@ from gcp_adk_store.testing.simulation.network import Link
 
 T = TypeVar("T")
 
-_WRITES_PER_COMMIT: Final = 500
 _AGAIN_S: Final = (0.025, 0.05)
 """The pause before a stream that broke is opened again."""
 
@@ -124,11 +123,6 @@ class SimulatedDocuments(SimulatedReads):
             unanswered=OutcomeUnknownError,
             repeatable_when_unanswered=repeatable_when_unanswered,
         )
-
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """As the port."""
-        for start in range(0, len(writes), _WRITES_PER_COMMIT):
-            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
     async def split_points(self, collection: str, *, most: int) -> list[str] | None:
         """As the port."""
@@ -286,14 +280,6 @@ class SimulatedObjects:
         """As the port."""
         return await self.read_request(
             "list objects", lambda: self._served.infos(prefix, delimiter=delimiter, hashes=hashes), prefix
-        )
-
-    async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
-    ) -> StoredObject | None:
-        """As the port."""
-        return await self.read_request(
-            "list objects", lambda: self._served.greatest(prefix, order, delimiter=delimiter), prefix
         )
 
     async def info(self, name: str) -> StoredObject | None:

@@ -301,18 +301,6 @@ class TestObjects:
         hashed = await kept.objects.infos(prefix, delimiter=delimiter, hashes=True)
         assert hashed == [await kept.objects.info(name) for name in expected]
 
-    async def test_the_greatest_object_is_that_of_the_greatest_number(self, kept: Kept) -> None:
-        await put(kept, "a/2", "a/10", "a/x", "a/9/100")
-
-        def order(name: str) -> int | None:
-            number = name.rpartition("/")[2]
-            return int(number) if number.isdecimal() else None
-
-        assert await kept.objects.info("a/10") == await kept.objects.greatest("a/", order, delimiter="/")
-        assert await kept.objects.info("a/9/100") == await kept.objects.greatest("a/", order, delimiter=None)
-        assert await kept.objects.greatest("a/", lambda _: None, delimiter="/") is None
-        assert await kept.objects.greatest("b/", order, delimiter="/") is None
-
     @pytest.mark.parametrize(
         ("part", "expected"),
         [((0, 0), b""), ((0, 4), b"data"), ((1, 3), b"at"), ((3, 4), b"a"), ((4, 4), b"")],

@@ -166,16 +166,6 @@ class ObjectsMachine(RuleBasedStateMachine):
         self.both(lambda side, _: side.objects.names(prefix, delimiter=delimiter))
         self.both(lambda side, _: side.objects.infos(prefix, delimiter=delimiter, hashes=hashes))
 
-    @rule(prefix=PREFIXES, delimiter=DELIMITERS)
-    def greatest(self, prefix: str, delimiter: str | None) -> None:
-        prefix = f"{self.folder}{prefix}"
-
-        def order(name: str) -> int | None:
-            # The length makes numbers differ.
-            return ord(name[-1]) * 10_000 + len(name) if name[-1] != "a" else None
-
-        self.both(lambda side, _: side.objects.greatest(prefix, order, delimiter=delimiter))
-
     @rule(which=CHOICE, start=st.integers(0, 20), length=st.none() | st.integers(1, 20), pinned=st.booleans())
     def read(self, which: int, start: int, length: int | None, *, pinned: bool) -> None:
         if not self.stored:
