@@ -24,7 +24,6 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import (
     MAX_HOLDER,
     MAX_TTL_S,
-    Cut,
     Expiry,
     Turn,
     Turns,
@@ -132,9 +131,17 @@ class _Body(DocumentFields):
     body: bytes
 
 
-class _Segment(_Body):
-    formats = (FORMAT,)
+class _OfSession(DocumentFields):
+    formats: ClassVar[tuple[int, ...]] = (FORMAT,)
 
+
+class _Initial(_OfSession):
+    initial: dict[str, Any] | None = None
+    initial_payload: dict[str, Any] | None = None
+
+
+class _Segment(_Initial):
+    body: bytes
     count: Count
     running_max: Number
     chain_begin: Head
@@ -154,35 +161,14 @@ class _State(DocumentFields):
     state: Annotated[dict[str, Any], Field(default_factory=dict)]
 
 
-class PartFields(DocumentFields):
+class PartFields(_OfSession):
     """What tells the parts of a session: segments and payloads."""
-
-    formats: ClassVar[tuple[int, ...]] = (FORMAT,)
 
     epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
         frozenset()
     )
-
-
-class _Header(PartFields):
-    app: str
-    user: str
-    id: str
-    rev: Count
-    last_update_time: Number
-    sealed_max: Number | None
-
-
-class _HeaderWithState(_Header):
-    state: dict[str, Any]
-
-
-class _Session(_HeaderWithState):
-    create_time: Number
-    tail: list[str]
-    tail_bytes: Count
 
 
 class RunFields(DocumentFields):
@@ -194,42 +180,34 @@ class RunFields(DocumentFields):
     to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
 
 
-class _Head(DocumentFields):
-    formats = (FORMAT,)
+class _TurnMap(BaseModel):
+    model_config = ConfigDict(strict=True)
 
+    fence: Count
+    holder: Annotated[str, Field(max_length=MAX_HOLDER)] = ""
+    until: Annotated[datetime, Field(ge=_EPOCH)] | None = None
+    abort: bool = False
+
+
+class _Header(PartFields):
+    app: str
+    user: str
+    id: str
+    rev: Count
+    last_update_time: Number
+    sealed_max: Number | None
     chain: Head
     restores: Count = 0
     redactions: Count = 0
     cut: Annotated[list[RunFields], Field(default_factory=list)]
-
-    @property
-    def runs(self) -> Cut:
-        return tuple(range(run.start, run.to + 1) for run in self.cut)
-
-
-class _TailDigests(DocumentFields):
-    formats = (FORMAT,)
-
-    digests: Annotated[list[Digest], Field(default_factory=list)]
+    turns: Count = 0
+    last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
+    turn: _TurnMap | None = None
+    inbox: list[str] = Field(default_factory=list)
 
 
-class _SealedHead(_TailDigests):
-    chain_sealed: Head
-    restore_id: str | None = None
-
-
-class _Turns(DocumentFields):
-    formats = (FORMAT,)
-
-    turns: Count
-    last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
-
-
-class _Initial(DocumentFields):
-    formats = (FORMAT,)
-
-    initial: dict[str, Any] | None = None
-    initial_payload: dict[str, Any] | None = None
+class _HeaderWithState(_Header):
+    state: dict[str, Any]
 
 
 class _OriginFields(BaseModel):
@@ -242,34 +220,23 @@ class _OriginFields(BaseModel):
     position: Count
 
 
-class _Origin(DocumentFields):
-    formats = (FORMAT,)
-
-    origin: _OriginFields
+class _TailDigests(_OfSession):
+    digests: Annotated[list[Digest], Field(default_factory=list)]
 
 
-class _Expiry(DocumentFields):
-    formats = (FORMAT,)
+class _Session(_HeaderWithState, _TailDigests, _Initial):
+    create_time: Number
+    tail: list[str]
+    tail_bytes: Count
+    chain_sealed: Head
+    restore_id: str | None = None
+    origin: _OriginFields | None = None
 
+
+class _Expiry(_OfSession):
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
     expire_at: Annotated[datetime, Field(ge=_EPOCH)]
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
-
-
-class _TurnMap(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    fence: Count
-    holder: Annotated[str, Field(max_length=MAX_HOLDER)] = ""
-    until: Annotated[datetime, Field(ge=_EPOCH)] | None = None
-    abort: bool = False
-
-
-class _Turn(DocumentFields):
-    formats = (FORMAT,)
-
-    turn: _TurnMap | None = None
-    inbox: list[str] = Field(default_factory=list)
 
 
 def read_session(document: Document) -> StoredSession:
@@ -280,18 +247,17 @@ def read_session(document: Document) -> StoredSession:
         raise wrong(document, "tail_bytes")
     if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
         raise wrong(document, "rev")
-    heads = read_fields(_SealedHead, document)
-    if not fields.tail and heads.chain_sealed != stored.chain:
+    if not fields.tail and fields.chain_sealed != stored.chain:
         raise wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
-        digests=tuple(heads.digests),
-        chain_sealed=heads.chain_sealed,
-        restore_id=heads.restore_id,
-        initial=_initial(document),
+        digests=tuple(fields.digests),
+        chain_sealed=fields.chain_sealed,
+        restore_id=fields.restore_id,
+        initial=_initial(document, fields),
         create_time=fields.create_time,
-        origin=_origin(document),
+        origin=None if fields.origin is None else Origin(**fields.origin.model_dump()),
     )
 
 
@@ -330,7 +296,7 @@ def read_segment(document: Document) -> Segment:
         running_max=fields.running_max,
         chain_begin=fields.chain_begin,
         chain_end=fields.chain_end,
-        initial=_initial(document),
+        initial=_initial(document, fields),
         digests=fields.each_digest,
         window=fields.window,
     )
@@ -342,10 +308,7 @@ def read_chunk(document: Document) -> bytes:
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    head = read_fields(_Head, document)
-    cut = head.runs
-    has_turn = "turn" in document.fields or "inbox" in document.fields
-    turns = read_fields(_Turn, document) if has_turn else _Turn()
+    cut = tuple(range(run.start, run.to + 1) for run in fields.cut)
     if not are_runs(cut, sealed=fields.sealed):
         raise wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
@@ -363,13 +326,13 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
-        chain=head.chain,
-        restores=head.restores,
-        redactions=head.redactions,
+        chain=fields.chain,
+        restores=fields.restores,
+        redactions=fields.redactions,
         cut=cut,
-        turns=_turns(document, fields.rev),
-        turn=None if turns.turn is None else _turn(turns.turn),
-        inbox=tuple(turns.inbox),
+        turns=_turns(document, fields),
+        turn=None if fields.turn is None else _turn(fields.turn),
+        inbox=tuple(fields.inbox),
     )
 
 
@@ -378,19 +341,19 @@ def _turn(fields: _TurnMap) -> Turn:
     return Turn(fence=fields.fence, holder=fields.holder, until=until, abort=fields.abort)
 
 
-def _turns(document: Document, revision: int) -> Turns | None:
+def _turns(document: Document, fields: _Header) -> Turns | None:
     """Return a session's turns; ``None`` if it had events before the store counted turns."""
-    if "turns" not in document.fields:
-        return None if revision else Turns()
-    fields = read_fields(_Turns, document)
-    if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
+    if "turns" not in fields.model_fields_set:
+        return None if fields.rev else Turns()
+    if "last_turn" not in fields.model_fields_set:
+        raise StoredDataError(f"{document.path} lacks last_turn")
+    if fields.turns > fields.rev or bool(fields.turns) != bool(fields.last_turn):
         raise wrong(document, "turns")
     return Turns(count=fields.turns, last=fields.last_turn)
 
 
-def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
+def _initial(document: Document, fields: _Initial) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    fields = read_fields(_Initial, document)
     if fields.initial is not None and fields.initial_payload is not None:
         raise wrong(document, "initial_payload")
     if fields.initial_payload is None:
@@ -399,13 +362,6 @@ def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
         return decode_ref(fields.initial_payload, what="initial_payload")
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from None
-
-
-def _origin(document: Document) -> Origin | None:
-    """Return the session that this one was forked from; ``None`` if it was created."""
-    if "origin" not in document.fields:
-        return None
-    return Origin(**read_fields(_Origin, document).origin.model_dump())
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:
