@@ -15,7 +15,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import Delete, Document, NameRange, Page, Write, Written, in_order_of_names
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.kernel.around import Around, Inner
 from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import Digest, canonical_event
@@ -62,7 +62,7 @@ class Ramp:
             return max(0.0, self._paid_at - now - _AHEAD_S)
 
 
-class PacedReads(ReadsAround[Inner]):
+class PacedReads(Around[Inner]):
     """Reads that wait as a ramp says; the documents of a query are spent after it."""
 
     def __init__(self, inner: Inner, ramp: Ramp | None, on_documents: OnDocuments) -> None:
@@ -76,7 +76,7 @@ class PacedReads(ReadsAround[Inner]):
     ) -> list[Document | None]:
         """As the port."""
         await self._spend("read", len(paths))
-        return await super().get(paths, fields=fields)
+        return await self.inner.get(paths, fields=fields)
 
     async def query(
         self,
@@ -88,7 +88,7 @@ class PacedReads(ReadsAround[Inner]):
         page: Page | None = None,
     ) -> list[Document]:
         """As the port."""
-        found = await super().query(
+        found = await self.inner.query(
             parent, collection, fields=fields, all_descendants=all_descendants, page=page
         )
         await self._spend("read", max(1, len(found)))
@@ -101,7 +101,7 @@ class PacedReads(ReadsAround[Inner]):
             await asyncio.sleep(wait_s)
 
 
-class PacedDocuments(PacedReads[Documents], DocumentsAround):
+class PacedDocuments(PacedReads[Documents]):
     """Documents that wait as a ramp says, before each write, too."""
 
     async def commit(
@@ -109,12 +109,12 @@ class PacedDocuments(PacedReads[Documents], DocumentsAround):
     ) -> list[Written]:
         """As the port."""
         await self._spend("written", len(writes))
-        return await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port."""
-        async with super().snapshot() as reads:
+        async with self.inner.snapshot() as reads:
             yield PacedReads(reads, self._ramp, self._on_documents)
 
 

@@ -2,7 +2,7 @@
 
 import base64
 import binascii
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, NoReturn
@@ -144,14 +144,14 @@ class SealedArtifactObjects(SealedObjects):
     ) -> None:
         """As the port; the artifact's user is the one whose key encrypts."""
         if is_upload_name(name):  # a file that a browser may read and write
-            await self._objects.create(name, upload, marks=marks)
+            await self.inner.create(name, upload, marks=marks)
             return
         stream = await self._uploads.begin(name)
         data = await offload(
             lambda: stream.header + stream.seal(upload.data, first=0, ends=True),
             light=len(upload.data) <= LIGHT_BYTES,
         )
-        await self._objects.create(name, replace(sealed_fields(upload, stream), data=data), marks=marks)
+        await self.inner.create(name, replace(sealed_fields(upload, stream), data=data), marks=marks)
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         """As the port, but read and written again: ciphertext is bound to its name and its user.
@@ -175,16 +175,6 @@ class SealedArtifactObjects(SealedObjects):
             raise ObjectGoneError
         await self.create(name, replace(fields, data=read[0]))
 
-    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """As the port."""
-        found = await self._objects.infos(prefix, delimiter=delimiter, hashes=hashes)
-        return [self._plain(each) for each in found]
-
-    async def info(self, name: str) -> StoredObject | None:
-        """As the port."""
-        found = await self._objects.info(name)
-        return found and self._plain(found)
-
     async def read(
         self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
     ) -> tuple[bytes, int] | None:
@@ -196,7 +186,7 @@ class SealedArtifactObjects(SealedObjects):
         """
         if part is not None:
             return await self._read_part(name, generation, part)
-        found = await self._objects.read(name, generation=generation)
+        found = await self.inner.read(name, generation=generation)
         if found is None:
             return None
         stored, generation = found
@@ -213,13 +203,13 @@ class SealedArtifactObjects(SealedObjects):
         """Read the frames that *part* lies in."""
         seen = None if generation is None else self._known.get((name, generation))
         if seen is None:
-            found = await self._objects.info(name)
+            found = await self.inner.info(name)
             if found is None or generation not in {None, found.generation}:
                 return None
             seen = _seen(found)
         if seen.header is None:
             self._require_plaintext_accepted(name)
-            return await self._objects.read(name, generation=seen.generation, part=part)
+            return await self.inner.read(name, generation=seen.generation, part=part)
         start, end = part
         size = content_size(seen.size)
         if not 0 <= start <= end <= size:
@@ -230,7 +220,7 @@ class SealedArtifactObjects(SealedObjects):
         first = min(start // FRAME_BYTES, last)
         after = max(first + 1, -(-end // FRAME_BYTES))
         frames = HEADER_BYTES + first * STORED_FRAME_BYTES, HEADER_BYTES + after * STORED_FRAME_BYTES
-        read = await self._objects.read(
+        read = await self.inner.read(
             name, generation=seen.generation, part=(frames[0], min(frames[1], seen.size))
         )
         if read is None:
@@ -250,7 +240,7 @@ class SealedArtifactObjects(SealedObjects):
                 lambda: stream.open(frames, first=first, ends=ends), light=len(frames) <= LIGHT_BYTES
             )
 
-    def _plain(self, stored: StoredObject) -> StoredObject:
+    def plain(self, stored: StoredObject) -> StoredObject:
         """Return an object as it would be in the clear, and remember how it is stored."""
         seen = _seen(stored)
         self._known.put((stored.name, stored.generation), seen)
@@ -259,15 +249,9 @@ class SealedArtifactObjects(SealedObjects):
         metadata = {key: text for key, text in stored.metadata.items() if key != ENCRYPTED}
         return replace(stored, size=content_size(stored.size), metadata=metadata, crc32c=None, md5=None)
 
-    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
-        """As the port."""
-        async for page in self._objects.scan(prefix):
-            yield [
-                replace(each, size=content_size(each.size))
-                if _header(each.metadata, each.size) is not None
-                else each
-                for each in page
-            ]
+    def plain_size(self, stored: StoredObject | ScannedObject) -> int:
+        """Return the bytes of its content, if its metadata call it encrypted."""
+        return stored.size if _header(stored.metadata, stored.size) is None else content_size(stored.size)
 
 
 class SealedArtifactSigner:

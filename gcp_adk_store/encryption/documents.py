@@ -8,7 +8,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey
-from gcp_adk_store.kernel.around import DocumentsAround, Inner, ReadsAround
+from gcp_adk_store.kernel.around import Around, Inner
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.ports import Documents, Reads
 
@@ -18,7 +18,7 @@ _LIGHT_BYTES: Final = 256 * 1024
 """AES-GCM takes 0.05 ms for so much."""
 
 
-class SealedReads(ReadsAround[Inner]):
+class SealedReads(Around[Inner]):
     """Reads that decrypt what *inner* finds."""
 
     def __init__(
@@ -34,7 +34,7 @@ class SealedReads(ReadsAround[Inner]):
     ) -> list[Document | None]:
         """As the port; takes 1 read and 1 operation of the wrapping key for each unknown data key."""
         asked = self._asked({self._places.collection(path) for path in paths}, fields)
-        found = await super().get(paths, fields=asked)
+        found = await self.inner.get(paths, fields=asked)
         documents = iter(await self._opened([each for each in found if each is not None], fields, asked))
         return [None if each is None else next(documents) for each in found]
 
@@ -49,7 +49,7 @@ class SealedReads(ReadsAround[Inner]):
     ) -> list[Document]:
         """As the port, at the price of :meth:`get`; filters and orders see what is stored."""
         asked = self._asked({self._places.collection(f"{collection}/")}, fields)
-        found = await super().query(
+        found = await self.inner.query(
             parent, collection, fields=asked, all_descendants=all_descendants, page=page
         )
         return await self._opened(found, fields, asked)
@@ -112,7 +112,7 @@ class SealedReads(ReadsAround[Inner]):
         return place if any(fields.get(name) not in (None, {}, []) for name in place.forms) else None
 
 
-class SealedDocuments(SealedReads[Documents], DocumentsAround):
+class SealedDocuments(SealedReads[Documents]):
     """The documents of *inner*, whose content is encrypted there and plain here."""
 
     async def commit(
@@ -137,17 +137,17 @@ class SealedDocuments(SealedReads[Documents], DocumentsAround):
                 item = writes[number]
                 if isinstance(item, Write):
                     ready[number] = await _sealed(item, place, keys[place.scope])
-        return await super().commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await self.inner.commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
         """As the port; keys are read as they are now."""
-        async with super().snapshot() as inner:
+        async with self.inner.snapshot() as inner:
             yield SealedReads(inner, self._places, self._keys, accept_plaintext=self._accept_plaintext)
 
     async def watch(self, path: str) -> AsyncGenerator[Document | None]:
         """As the port."""
-        async with aclosing(super().watch(path)) as documents:
+        async with aclosing(self.inner.watch(path)) as documents:
             async for document in documents:
                 if document is None:
                     yield None
@@ -157,12 +157,12 @@ class SealedDocuments(SealedReads[Documents], DocumentsAround):
 
     async def scrub(self) -> None:
         """As the port, and of the removed keys too."""
-        await super().scrub()
+        await self.inner.scrub()
         await self._keys.scrub()
 
     async def close(self) -> None:
         """As the port."""
-        await super().close()
+        await self.inner.close()
         await self._keys.close()
 
 

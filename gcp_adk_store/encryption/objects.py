@@ -1,9 +1,9 @@
 """Encrypt payloads around another backend's objects."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from typing import Final
 
 from gcp_adk_store.codec.documents import OWNER
@@ -12,9 +12,9 @@ from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
+from gcp_adk_store.kernel.around import Around
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.ports import ObjectGoneError, Objects
-from gcp_adk_store.model.payloads import LeftFile
 
 _MAGIC: Final = b"adk-sealed/1\n"
 
@@ -22,60 +22,37 @@ LIGHT_BYTES: Final = 256 * 1024
 """AES-GCM takes 0.05 ms for so much."""
 
 
-class SealedObjects:
+class SealedObjects(Around[Objects], ABC):
     """What objects whose bytes are encrypted have in common: all but their bytes are those of *inner*."""
 
     def __init__(self, inner: Objects, places: Places, keys: Keyring, *, accept_plaintext: bool) -> None:
-        self._objects = inner
+        super().__init__(inner)
         self._places = places
         self._keys = keys
         self._accept_plaintext = accept_plaintext
 
-    @property
-    def bucket(self) -> str:
-        """As the port."""
-        return self._objects.bucket
+    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
+        """As the port; checksums, if any, are those of the stored bytes."""
+        found = await self.inner.infos(prefix, delimiter=delimiter, hashes=hashes)
+        return [self.plain(each) for each in found]
 
-    @property
-    def kms_key_name(self) -> str | None:
-        """As the port."""
-        return self._objects.kms_key_name
+    async def info(self, name: str) -> StoredObject | None:
+        """As the port; checksums, if any, are those of the stored bytes."""
+        found = await self.inner.info(name)
+        return found and self.plain(found)
 
-    def uri_of(self, name: str) -> str:
+    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
         """As the port."""
-        return self._objects.uri_of(name)
+        async for page in self.inner.scan(prefix):
+            yield [replace(each, size=self.plain_size(each)) for each in page]
 
-    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
-        """As the port."""
-        return await self._objects.names(prefix, delimiter=delimiter)
+    def plain(self, stored: StoredObject) -> StoredObject:
+        """Return an object as it would be in the clear."""
+        return replace(stored, size=self.plain_size(stored))
 
-    async def keep_until(self, prefix: str, time: datetime) -> None:
-        """As the port."""
-        await self._objects.keep_until(prefix, time)
-
-    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """As the port."""
-        return await self._objects.mark(name, metadata)
-
-    async def delete_unchanged(self, name: str, version: str) -> bool:
-        """As the port."""
-        return await self._objects.delete_unchanged(name, version)
-
-    async def delete(self, name: str, *, generation: int | None) -> None:
-        """As the port."""
-        await self._objects.delete(name, generation=generation)
-
-    async def left(self, *, every: bool) -> list[LeftFile]:
-        """As the port."""
-        return await self._objects.left(every=every)
-
-    async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:
-        """As the port."""
-        return await self._objects.remove_left(files)
-
-    async def close(self) -> None:
-        """As the port."""
-        await self._objects.close()
+    @abstractmethod
+    def plain_size(self, stored: StoredObject | ScannedObject) -> int:
+        """Return the bytes of the content of an object."""
 
     def _require_plaintext_accepted(self, name: str) -> None:
         """Refuse to read plaintext.
@@ -133,7 +110,7 @@ class SealedPayloadObjects(SealedObjects):
         )
         added = {SEALED: f"{len(sealed) - len(upload.data)}"}
         upload = replace(upload, data=sealed, metadata={**upload.metadata, **added})
-        await self._objects.create(name, upload, marks=None if marks is None else {**marks, **added})
+        await self.inner.create(name, upload, marks=None if marks is None else {**marks, **added})
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         """As the port, but read and written again: ciphertext is bound to its name."""
@@ -141,16 +118,6 @@ class SealedPayloadObjects(SealedObjects):
         if read is None:
             raise ObjectGoneError
         await self.create(name, replace(fields, data=read[0]))
-
-    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """As the port; checksums are those of the stored bytes."""
-        found = await self._objects.infos(prefix, delimiter=delimiter, hashes=hashes)
-        return [replace(each, size=each.size - _added(each.metadata)) for each in found]
-
-    async def info(self, name: str) -> StoredObject | None:
-        """As the port; checksums are those of the stored bytes."""
-        found = await self._objects.info(name)
-        return found and replace(found, size=found.size - _added(found.metadata))
 
     async def read(
         self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
@@ -161,7 +128,7 @@ class SealedPayloadObjects(SealedObjects):
             StoredDataError: the object is not encrypted, or was made for another name.
             KeyDestroyedError: its key does not exist any more.
         """
-        found = await self._objects.read(name, generation=generation)
+        found = await self.inner.read(name, generation=generation)
         if found is None:
             return None
         data = await self._opened(name, found[0])
@@ -180,19 +147,14 @@ class SealedPayloadObjects(SealedObjects):
         with opening(name):
             return await offload(lambda: key.open(sealed, name.encode()), light=len(sealed) <= LIGHT_BYTES)
 
-    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
-        """As the port."""
-        async for page in self._objects.scan(prefix):
-            yield [replace(each, size=each.size - _added(each.metadata)) for each in page]
+    def plain_size(self, stored: StoredObject | ScannedObject) -> int:
+        """Return its size without the bytes that encryption added, as its metadata tells them."""
+        text = stored.metadata.get(SEALED, "")
+        return stored.size - (int(text) if text.isdecimal() and len(text) <= len("999999") else 0)
 
 
 def _header(scope: Scope) -> bytes:
     return _MAGIC + scope.path.encode() + b"\n"
-
-
-def _added(metadata: Mapping[str, str]) -> int:
-    text = metadata.get(SEALED, "")
-    return int(text) if text.isdecimal() and len(text) <= len("999999") else 0
 
 
 def _destroyed(name: str) -> str:

@@ -24,7 +24,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.kernel.around import DocumentsAround
+from gcp_adk_store.kernel.around import Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys
 from gcp_adk_store.settings import SessionLimits
@@ -115,7 +115,7 @@ class Counting:
         self.commits += step == "commit"
 
 
-class Faulty(DocumentsAround):
+class Faulty(Around[Documents]):
     """Documents before and after whose calls *meet* is awaited; it may raise."""
 
     def __init__(self, inner: Documents, meet: Any) -> None:
@@ -126,13 +126,13 @@ class Faulty(DocumentsAround):
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         await self._meet("get")
-        return await super().get(paths, fields=fields)
+        return await self.inner.get(paths, fields=fields)
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
         await self._meet("commit")
-        written = await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        written = await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
         await self._meet("answer")
         return written
 

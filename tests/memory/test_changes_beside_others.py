@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
-from gcp_adk_store.kernel.around import DocumentsAround
+from gcp_adk_store.kernel.around import Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.memory.searches import iter_entries
 from gcp_adk_store.memory.service import MemoryService
@@ -24,7 +24,7 @@ LARGE = types.Part(inline_data=types.Blob(data=b"x" * 10_000, mime_type="image/p
 """A payload of its own."""
 
 
-class Held(DocumentsAround):
+class Held(Around[Documents]):
     """The documents of a process that stops before its first commit, or before its second read."""
 
     def __init__(self, inner: Documents, hold: Hold, *, at: str) -> None:
@@ -39,13 +39,13 @@ class Held(DocumentsAround):
         """Wait, then commit."""
         if self._at == "commit":
             await self._wait()
-        return await super().commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
+        return await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         """Read; the first read is followed by a wait."""
-        found = await super().get(paths, fields=fields)
+        found = await self.inner.get(paths, fields=fields)
         self._reads += 1
         if self._at == "read" and self._reads == 1:
             await self._wait()
