@@ -9,7 +9,8 @@ Inner = TypeVar("Inner", bound=Reads)
 _AnyPort: Any = object
 
 
-class Around(Generic[Port], _AnyPort):  # type: ignore[misc]  # so that it passes for what it stands around
+# Any type for a checker, so that it passes for what it stands around; at run time, object comes last.
+class Around(Generic[Port], _AnyPort):  # type: ignore[misc]  # noqa: PYI059
     """What a subclass does not have is that of *inner*."""
 
     def __init__(self, inner: Port) -> None:

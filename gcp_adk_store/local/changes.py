@@ -1,8 +1,7 @@
 """Weigh and apply the writes of a commit."""
 
-import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.indexes import TTL_FIELDS
@@ -10,7 +9,8 @@ from gcp_adk_store.codec.names import MAX_NAME_BYTES
 from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
 from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.encoding import Encoded, field_path, micros
+from gcp_adk_store.local.encoding import RESERVED, Encoded, field_path, micros
+from gcp_adk_store.local.queries import ABSENT, order_of, value_at
 
 MAX_COMMIT_BYTES: Final = 10 * 1024 * 1024
 """Of one commit (Firestore's quota page, as all limits here)."""
@@ -20,7 +20,6 @@ _MAX_VALUE_BYTES: Final = 1_048_487
 
 _MAX_DEPTH: Final = 20
 _INT64: Final = range(-(2**63), 2**63)
-_RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
 _NUMBER: Final = 8
 _OF_A_DOCUMENT: Final = 32
 _OF_A_NAME: Final = 16
@@ -118,7 +117,7 @@ def _weigh_list(values: Sequence[Any], path: tuple[str, ...], depth: int) -> int
 
 def _weigh_name(name: str, path: tuple[str, ...]) -> int:
     size = _weigh_text(name, path)
-    if not size or _RESERVED.fullmatch(name):
+    if not size or RESERVED.fullmatch(name):
         raise InvalidInputError(f"{_shown(path)} is a name that Firestore reserves")
     if size + sum(len(above.encode()) + 1 for above in path[:-1]) > MAX_NAME_BYTES:
         raise InvalidInputError(
@@ -146,11 +145,6 @@ def _within(size: int, path: tuple[str, ...]) -> int:
 
 def _shown(path: tuple[str, ...]) -> str:
     return f"field {ascii('.'.join(path))[:80]}"
-
-
-_ABSENT: Final = object()
-_MIN_INT64: Final = -(2**63)
-_MAX_INT64: Final = 2**63 - 1
 
 
 def require_consistent(writes: Sequence[Write | Delete]) -> None:
@@ -185,26 +179,17 @@ def written(write: Write, stored: dict[str, Any] | None) -> tuple[dict[str, Any]
     else:
         fields = stored or {}
         for path in write.mask:
-            _put(fields, path, _find(write.fields, path))
+            _put(fields, path, value_at(write.fields, path))
     for name, values in write.union.items():
         path = field_path(name)
-        _put_apart(fields, path, _union(_find(fields, path), values))
+        _put_apart(fields, path, _union(value_at(fields, path), values))
     incremented = {}
     for name, amount in write.increment.items():
         path = field_path(name)
-        number = _add(_find(fields, path), amount)
+        number = _add(value_at(fields, path), amount)
         _put_apart(fields, path, number)
         incremented[name] = number if isinstance(number, int) else 0
     return fields, incremented
-
-
-def _find(fields: Mapping[str, Any], path: FieldPath) -> Any:
-    found: Any = fields
-    for name in path:
-        if not isinstance(found, Mapping) or name not in found:
-            return _ABSENT
-        found = found[name]
-    return found
 
 
 def _put(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
@@ -213,11 +198,11 @@ def _put(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
     for step in above:
         inner = fields.get(step)
         if not isinstance(inner, dict):
-            if value is _ABSENT:
+            if value is ABSENT:
                 return
             inner = fields[step] = {}
         fields = inner
-    if value is _ABSENT:
+    if value is ABSENT:
         fields.pop(name, None)
     else:
         fields[name] = value
@@ -238,41 +223,16 @@ def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
         if type(value) in (str, bytes):  # equal to their like alone, so that most arrays are compared at once
             if value not in found:
                 found.append(value)
-        elif not any(_are_equal(value, other) for other in found):
+        elif order_of(value) not in map(order_of, found):
             found.append(value)
     return found
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    """Compare as Firestore does: numbers by value, integers and floats alike; not-a-number equals itself."""
-    if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
-        return one is other
-    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
-        return one == other or (_is_nan(one) and _is_nan(other))
-    if isinstance(one, datetime) and isinstance(other, datetime):
-        return _aware(one) == _aware(other)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_are_equal, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _are_equal(value, other[name]) for name, value in one.items()
-        )
-    return type(one) is type(other) and bool(one == other)
-
-
-def _is_nan(number: float) -> bool:
-    return number != number  # noqa: PLR0124  # an integer may exceed what math.isnan takes
-
-
-def _aware(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _add(stored: Any, amount: int) -> int | float:
     if isinstance(stored, float):
         return stored + amount
     if isinstance(stored, int) and not isinstance(stored, bool):
-        return min(max(stored + amount, _MIN_INT64), _MAX_INT64)
+        return min(max(stored + amount, _INT64.start), _INT64.stop - 1)
     return amount
 
 

@@ -16,7 +16,7 @@ from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local import changes, encoding, queries
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.encoding import Encoded, document_key, field_path, parent_of, path_of, split_points
-from gcp_adk_store.local.queries import Candidate, Query
+from gcp_adk_store.local.queries import Candidate
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.local.threads import Reading, Watchers
 from gcp_adk_store.settings import SessionLimits
@@ -356,19 +356,21 @@ def _if_changed(
     return time, None if time == seen else reader.at(sql, key)
 
 
-def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
+def _found(
+    sql: sqlite3.Connection, *, query: tuple[str, tuple[Any, ...]], page: Page | None, reader: _Reader
+) -> list[Document]:
     # All at once: a statement that an error leaves halfway holds its snapshot as long as the error lives.
-    rows = sql.execute(query.sql, query.parameters).fetchall()
+    rows = sql.execute(*query).fetchall()
     if page is None or (page.field is None and not page.filters):
         return [reader.document(sql, row) for row in rows]
-    names = (page.field, *(each.field for each in page.filters))
-    wanted = [field_path(name) for name in names if name is not None]
+    ordered_by = None if page.field is None else field_path(page.field)
+    wanted = [field_path(each.field) for each in page.filters] + ([ordered_by] if ordered_by else [])
     candidates = []
     for row_id, key, _, fields, pieces in rows:
         values = _read(sql, row_id, Encoded(fields, pieces, None), wanted, path_of(key))
         if queries.meets(page, values):
-            order = None if page.field is None else queries.order_of(queries.value_at(values, page.field))
-            candidates.append(Candidate(row_id, key, order))
+            order = None if ordered_by is None else queries.order_of(queries.value_at(values, ordered_by))
+            candidates.append(Candidate(key, order))
     chosen = [reader.at(sql, one.key) for one in queries.ordered(candidates, page)]
     return [document for document in chosen if document is not None]
 

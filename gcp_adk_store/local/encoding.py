@@ -18,7 +18,9 @@ from gcp_adk_store.codec.names import MAX_NAME_BYTES
 from gcp_adk_store.codec.writes import FieldPath
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 
-_RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
+RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
+"""Names that Firestore keeps for itself."""
+
 _END: Final = b"\0\0"  # of a segment: sorts before every character that continues it
 _ZERO: Final = b"\0\xff"
 _MAX_SEGMENTS: Final = 200
@@ -103,7 +105,7 @@ def _key(segments: list[str], shown: str) -> bytes:
             raise InvalidInputError(
                 f"{shown[:80]!r} has a part of {len(name)} bytes; Firestore takes 1 to {MAX_NAME_BYTES}"
             )
-        if segment in (".", "..") or _RESERVED.fullmatch(segment):
+        if segment in (".", "..") or RESERVED.fullmatch(segment):
             raise InvalidInputError(f"{shown[:80]!r} has a part {segment[:40]!r}, which Firestore reserves")
         encoded.append(name.replace(b"\0", _ZERO))
     return _END.join(encoded)

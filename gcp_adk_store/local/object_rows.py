@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from google.adk.platform import time as platform_time
@@ -13,10 +12,9 @@ from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local.contents import Content
+from gcp_adk_store.local.encoding import micros
 
 _FORBIDDEN_PREFIX: Final = ".well-known/acme-challenge/"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +122,6 @@ def metadata_text(metadata: Mapping[str, str]) -> str:
             f"the object's metadata has {size} bytes, the limit is {MAX_METADATA_BYTES}; shorten it"
         )
     return json.dumps(dict(metadata))
-
-
-def micros(moment: datetime) -> int:
-    """Return a time with a zone as Unix time in microseconds."""
-    return (moment - _EPOCH) // _MICROSECOND
 
 
 def find(connection: sqlite3.Connection, name: str) -> Row | None:

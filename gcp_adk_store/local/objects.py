@@ -15,6 +15,7 @@ from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError, ObjectGon
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Content, Contents, FileContents
 from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.encoding import micros
 from gcp_adk_store.local.object_rows import Row
 from gcp_adk_store.local.sweep import Leftovers, Sweeper
 from gcp_adk_store.model.payloads import LeftFile
@@ -192,7 +193,7 @@ class LocalObjects:
 
     async def keep_until(self, prefix: str, time: datetime) -> None:
         """As the port, for objects that have a custom time."""
-        moment = object_rows.micros(time)
+        moment = micros(time)
         await self._write(lambda connection: object_rows.keep_until(connection, prefix, moment))
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:

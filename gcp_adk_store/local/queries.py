@@ -5,31 +5,26 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from gcp_adk_store.codec.writes import Filter, Operator, Page
+from gcp_adk_store.codec.writes import FieldPath, Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.encoding import below, collection_key, document_key, field_path
 
 _SELECT: Final = "SELECT id, key, update_time, fields, pieces FROM documents WHERE "
-_ABSENT: Final = object()
-
-
-class Query(NamedTuple):
-    """A statement that returns the candidates of a query, in the order of their names."""
-
-    sql: str
-    parameters: tuple[Any, ...]
+ABSENT: Final = object()
+"""Stands for a field that a document lacks."""
 
 
 class Candidate(NamedTuple):
-    """A document that a query may return: its row's number, its key, and the value it is ordered by."""
+    """A document that a query may return, and the value it is ordered by."""
 
-    id: int
     key: bytes
     order: Any
 
 
-def compile_query(parent: str, collection: str, *, all_descendants: bool, page: Page | None) -> Query:
-    """Return the statement for a query.
+def compile_query(
+    parent: str, collection: str, *, all_descendants: bool, page: Page | None
+) -> tuple[str, tuple[Any, ...]]:
+    """Return the statement for the candidates of a query, in the order of their names, and its parameters.
 
     Raises:
         InvalidInputError: a name or the number of documents is invalid.
@@ -60,15 +55,15 @@ def compile_query(parent: str, collection: str, *, all_descendants: bool, page: 
     direction = "DESC" if page is not None and page.descending else "ASC"
     sql = f"{_SELECT}{' AND '.join(conditions)} ORDER BY key {direction}"
     if page is not None and page.field is None and not page.filters:
-        return Query(f"{sql} LIMIT ?", (*parameters, page.limit))
-    return Query(sql, tuple(parameters))
+        return f"{sql} LIMIT ?", (*parameters, page.limit)
+    return sql, tuple(parameters)
 
 
 def meets(page: Page, fields: Mapping[str, Any]) -> bool:
     """Return whether a document has the field of the page's order, and meets the filters."""
-    if not all(_holds(each, value_at(fields, each.field)) for each in page.filters):
+    if not all(_holds(each, value_at(fields, field_path(each.field))) for each in page.filters):
         return False
-    return page.field is None or value_at(fields, page.field) is not _ABSENT
+    return page.field is None or value_at(fields, field_path(page.field)) is not ABSENT
 
 
 def _holds(condition: Filter, found: Any) -> bool:
@@ -76,22 +71,22 @@ def _holds(condition: Filter, found: Any) -> bool:
         return isinstance(found, list) and any(_is_same(condition.value, item) for item in found)
     if condition.operator is Operator.EQUAL:
         return _is_same(condition.value, found)
-    if found is _ABSENT:
+    if found is ABSENT:
         return False
     least, value = order_of(condition.value), order_of(found)
     return bool(value[:1] == least[:1] and value > least)
 
 
 def _is_same(wanted: str | float, found: Any) -> bool:
-    return found is not _ABSENT and order_of(wanted) == order_of(found)
+    return found is not ABSENT and order_of(wanted) == order_of(found)
 
 
-def value_at(fields: Mapping[str, Any], path: str) -> Any:
+def value_at(fields: Mapping[str, Any], path: FieldPath) -> Any:
     """Return a field's value, or a value that equals no other if the document lacks it."""
     found: Any = fields
-    for name in field_path(path):
+    for name in path:
         if not isinstance(found, Mapping) or name not in found:
-            return _ABSENT
+            return ABSENT
         found = found[name]
     return found
 
