@@ -4,8 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 from gcp_adk_store.codec.names import is_upload_name
 from gcp_adk_store.codec.objects import ENCRYPTED, ObjectFields, ScannedObject, StoredObject, checked_metadata
@@ -26,7 +25,7 @@ from gcp_adk_store.encryption.sealing import (
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, UnavailableError
 from gcp_adk_store.kernel.concurrency import Lru, offload
-from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectGoneError, Objects, ReadAt, Uploads
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, NoUrls, ObjectGoneError, Objects, ReadAt, Uploads
 
 _KNOWN: Final = 10_000
 """Objects whose size and header a process remembers, of about 300 bytes each, for reads of their parts."""
@@ -254,37 +253,12 @@ class SealedArtifactObjects(SealedObjects):
         return stored.size if _header(stored.metadata, stored.size) is None else content_size(stored.size)
 
 
-class SealedArtifactSigner:
-    """Refuses to sign: a browser can neither read nor write ciphertext."""
-
-    def require_urls(self) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        raise InvalidInputError(
-            "this store encrypts artifacts, so a browser cannot read or write them by a URL; read with "
-            "load_artifact or load_artifact_to, write with save_artifact or save_artifact_file, or keep what "
-            "browsers need in a store without KmsEnvelope(artifacts=True)"
-        )
-
-    async def sign(
-        self,
-        name: str,
-        *,
-        method: str,
-        expiration: datetime | timedelta | int,
-        headers: Mapping[str, str] | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        del name, method, expiration, headers, options
-        self.require_urls()
+NO_URLS: Final = NoUrls(
+    "this store encrypts artifacts, so a browser cannot read or write them by a URL; read with "
+    "load_artifact or load_artifact_to, write with save_artifact or save_artifact_file, or keep what "
+    "browsers need in a store without KmsEnvelope(artifacts=True)"
+)
+"""Refuses to sign: a browser can neither read nor write ciphertext."""
 
 
 def sealed_fields(fields: ObjectFields, stream: Stream) -> ObjectFields:

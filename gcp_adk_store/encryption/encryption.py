@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 
 from gcp_adk_store.encryption.artifacts import (
+    NO_URLS,
     SealedArtifactObjects,
-    SealedArtifactSigner,
     SealedArtifactUploads,
 )
 from gcp_adk_store.encryption.documents import SealedDocuments
 from gcp_adk_store.encryption.fields import Places
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
-from gcp_adk_store.kernel.ports import Documents, Objects, Uploads
+from gcp_adk_store.kernel.ports import Documents, NoUrls, Objects, Uploads
 from gcp_adk_store.settings.envelope import KeyWrapper, KmsEnvelope
 
 
@@ -43,10 +43,10 @@ class Encryption:
 
     def artifacts(
         self, inner: Objects, uploads: Uploads
-    ) -> tuple[SealedArtifactObjects, SealedArtifactUploads, SealedArtifactSigner]:
+    ) -> tuple[SealedArtifactObjects, SealedArtifactUploads, NoUrls]:
         """Return the objects of *inner* with artifacts, which are encrypted there, and their companions."""
         sealed = SealedArtifactUploads(uploads, self.places, self.keys)
         objects = SealedArtifactObjects(
             inner, self.places, self.keys, sealed, accept_plaintext=self.envelope.accept_plaintext
         )
-        return objects, sealed, SealedArtifactSigner()
+        return objects, sealed, NO_URLS

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, NoReturn, Protocol, TypeAlias
 
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import LeftFile
 
 
@@ -378,6 +379,25 @@ class Signer(Protocol):
             AccessDeniedError: the credentials cannot sign, or IAM refuses.
         """
         ...
+
+
+class NoUrls:
+    """Refuses to sign, in a store whose objects no URL can show."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def require_urls(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            InvalidInputError: always; the message names the way out.
+        """
+        raise InvalidInputError(self._why)
+
+    async def sign(self, name: str, **how: Any) -> NoReturn:  # noqa: ARG002  # of the port
+        """Refuse as :meth:`require_urls`."""
+        self.require_urls()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.contents import Contents, FileContents, MemoryContents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
+from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 
@@ -36,7 +36,7 @@ def open_backend(path: str, session_limits: SessionLimits, artifact_limits: Arti
         documents=LocalDocuments(database, session_limits, sweeper=sweeper),
         objects=objects,
         uploads=LocalUploads(objects, contents),
-        signer=LocalSigner(),
+        signer=local_signer(),
     )
 
 

@@ -2,8 +2,8 @@
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Final, NoReturn, TypeVar
+from datetime import datetime
+from typing import Final, NoReturn, TypeVar
 from urllib.parse import quote
 
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
@@ -11,7 +11,7 @@ from gcp_adk_store.codec.packing import RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
-from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError, ObjectGoneError, ReadAt
+from gcp_adk_store.kernel.ports import CHUNK_BYTES, NoUrls, ObjectExistsError, ObjectGoneError, ReadAt
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Content, Contents, FileContents
 from gcp_adk_store.local.database import Database
@@ -320,35 +320,9 @@ class LocalUploads:
             await self._objects.insert(name, fields, await draft.finish())
 
 
-class LocalSigner:
-    """Refuses to sign: a store on this machine has no URLs."""
-
-    def require_urls(self) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        raise InvalidInputError(
-            f"a store on this machine has no URLs, because no server answers for it; {_WAY_OUT}"
-        )
-
-    async def sign(
-        self,
-        name: str,
-        *,
-        method: str,
-        expiration: datetime | timedelta | int,
-        headers: Mapping[str, str] | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> NoReturn:
-        """Refuse.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        del name, method, expiration, headers, options
-        self.require_urls()
+def local_signer() -> NoUrls:
+    """Return what refuses to sign: a store on this machine has no URLs."""
+    return NoUrls(f"a store on this machine has no URLs, because no server answers for it; {_WAY_OUT}")
 
 
 def check(name: str, fields: ObjectFields) -> None:

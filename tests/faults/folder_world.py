@@ -23,7 +23,7 @@ from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import DATABASE, contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
+from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from gcp_adk_store.local.sweep import sweep_objects
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -71,7 +71,7 @@ class FolderWorld(World):
             documents=LocalDocuments(database, limits or SessionLimits()),
             objects=objects,
             uploads=LocalUploads(objects, contents),
-            signer=LocalSigner(),
+            signer=local_signer(),
         )
 
     def _open_sessions(

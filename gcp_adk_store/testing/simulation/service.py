@@ -8,7 +8,7 @@ from gcp_adk_store.kernel.ports import Backend
 from gcp_adk_store.local.backend import contents_of, open_keys
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
+from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from gcp_adk_store.local.sweep import sweep_documents, sweep_objects
 from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 from gcp_adk_store.settings.options import StoreOptions
@@ -36,7 +36,7 @@ class Service:
             documents=LocalDocuments(self._database, SessionLimits()),
             objects=objects,
             uploads=LocalUploads(objects, self._contents),
-            signer=LocalSigner(),
+            signer=local_signer(),
         )
         self.network = Network(world, world.process("service"))
         self._keys = open_keys(MEMORY, SessionLimits())

@@ -14,7 +14,7 @@ from google.genai import types
 from gcp_adk_store import ArtifactLimits, ArtifactService, InvalidInputError, StoredDataError
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.codec.objects import encode_artifact
-from gcp_adk_store.local.objects import LocalSigner
+from gcp_adk_store.local.objects import local_signer
 from gcp_adk_store.model.keys import ArtifactKey
 from tests.local.objects.conftest import Kept
 
@@ -24,7 +24,7 @@ WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id"
 @pytest.fixture
 async def artifact_service(kept: Kept) -> AsyncIterator[ArtifactService]:
     """The service over a new store of each kind."""
-    service = ArtifactService(kept.objects, kept.uploads, LocalSigner(), ArtifactLimits())
+    service = ArtifactService(kept.objects, kept.uploads, local_signer(), ArtifactLimits())
     yield service
     await service.close()
 
@@ -65,7 +65,7 @@ class TestFilesOfArtifacts:
     async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
         self, on_disk: Kept, folder: Path
     ) -> None:
-        service = ArtifactService(on_disk.objects, on_disk.uploads, LocalSigner(), ArtifactLimits())
+        service = ArtifactService(on_disk.objects, on_disk.uploads, local_signer(), ArtifactLimits())
         await service.save_artifact_file(**WHO, source=io.BytesIO(bytes(20 * 1024 * 1024)))
         (path,) = [path for path in (folder / "objects").rglob("*") if path.is_file()]
         with path.open("r+b") as file:

@@ -18,7 +18,7 @@ from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError, ObjectGoneError
 from gcp_adk_store.local import object_rows
-from gcp_adk_store.local.objects import LocalSigner
+from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})
@@ -514,7 +514,7 @@ class TestObjects:
 
     async def test_a_signature_is_refused_with_the_way_out(self) -> None:
         with pytest.raises(InvalidInputError, match="load_artifact"):
-            await LocalSigner().sign("a", method="GET", expiration=60)
+            await local_signer().sign("a", method="GET", expiration=60)
 
     async def test_the_store_has_no_bucket_and_no_key(self, kept: Kept) -> None:
         assert kept.objects.kms_key_name is None
