@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace
 
 _SHOWN: Final = 40  # characters of a cursor in an error
@@ -22,93 +21,49 @@ def encode_cursor(place: Sequence[str | int | float]) -> str:
     return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
 
-def encode_page_cursor(listing: str, time: float, key: SessionKey) -> str:
-    """Encode the place after the session *key*, last updated at *time*, in *listing*.
-
-    The time of a damaged session may be infinite, or no number.
-    """
-    return encode_cursor((_named(listing), time, key.user, key.session))
-
-
-def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, SessionKey]:
-    """Return the last update and the key of the last session on a page of *listing*.
-
-    Raises:
-        InvalidInputError: *text* belongs to another listing, where it would skip sessions.
-    """
-    name, time, user, session = _decoded(text, str, float, str, str)
-    if name != _named(listing):
-        raise InvalidInputError(
-            f"cursor {text[:_SHOWN]!r} is of pages of another app, user, order or filter; "
-            "leave it out to start anew"
-        )
-    return time, SessionKey(app=app, user=user, session=session)
-
-
-def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
-    """Return the epoch of a session and a place in its history."""
-    epoch, segment, offset = _decoded(text, str, int, int)
-    if segment < 0 or offset < 0:
-        raise _refused(text)
-    return epoch, EventPlace(segment=segment, offset=offset)
-
-
-def encode_user_event_cursor(
-    listing: str, time: float, session: str, *, epoch: str, place: EventPlace
-) -> str:
-    """Encode a place in the history of *session*, last updated at *time*, in *listing*."""
-    return encode_cursor((_named(listing), time, session, epoch, place.segment, place.offset))
-
-
-def decode_user_event_cursor(text: str, *, listing: str) -> tuple[float, str, str, EventPlace]:
-    """Return the last update of a session, its id, its epoch and a place in its history.
-
-    Raises:
-        InvalidInputError: *text* belongs to another listing, where it would skip events.
-    """
-    name, time, session, epoch, segment, offset = _decoded(text, str, float, str, str, int, int)
-    if not math.isfinite(time) or segment < 0 or offset < 0:
-        raise _refused(text)
-    if name != _named(listing):
-        raise InvalidInputError(
-            f"cursor {text[:_SHOWN]!r} is of events of another app, user or time; leave it out to start anew"
-        )
-    return time, session, epoch, EventPlace(segment=segment, offset=offset)
-
-
-def encode_memory_cursor(listing: str, time: float, memory_id: str) -> str:
-    """Encode the place after a memory in *listing*."""
-    return encode_cursor((_named(listing), time, memory_id))
-
-
-def decode_memory_cursor(text: str, *, listing: str) -> tuple[float, str]:
-    """Return the time and the id of the last memory on a page of *listing*.
-
-    Raises:
-        InvalidInputError: *text* belongs to another listing, where it would skip memories.
-    """
-    name, time, memory_id = _decoded(text, str, float, str)
-    if not math.isfinite(time):
-        raise _refused(text)
-    if name != _named(listing):
-        raise InvalidInputError(
-            f"cursor {text[:_SHOWN]!r} is of memories of another user or filter; leave it out to start anew"
-        )
-    return time, memory_id
-
-
-def _named(listing: str) -> str:
-    return hashlib.sha256(listing.encode()).hexdigest()[:16]
-
-
-def _decoded(text: str, *kinds: type) -> list[Any]:
+def decode_cursor(text: str, *kinds: type) -> list[Any]:
+    """Return the place that :func:`encode_cursor` encoded: values of *kinds*, finite, numbers from 0 on."""
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(text.encode()))
     except (AttributeError, ValueError, RecursionError) as exc:
         raise _refused(text) from exc
-    if not isinstance(place, list) or tuple(map(type, place)) != kinds:
+    if not isinstance(place, list) or tuple(map(type, place)) != kinds or not all(map(_can_be, place)):
         raise _refused(text)
     return place
+
+
+def encode_place_in(listing: str, *place: str | float) -> str:
+    """Return *place* in *listing*, whose app, user, order and filters it names, as an opaque text."""
+    return encode_cursor((_named(listing), *place))
+
+
+def decode_place_in(listing: str, text: str, *kinds: type, of: str) -> list[Any]:
+    """Return the place that :func:`encode_place_in` encoded for the same *listing*.
+
+    Raises:
+        InvalidInputError: it is of another listing; the message says by *of* in what it may differ.
+    """
+    name, *place = decode_cursor(text, str, *kinds)
+    if name != _named(listing):
+        raise InvalidInputError(f"cursor {text[:_SHOWN]!r} is of {of}; leave it out to start anew")
+    return place
+
+
+def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
+    """Return the epoch of a session and a place in its history."""
+    epoch, segment, offset = decode_cursor(text, str, int, int)
+    return epoch, EventPlace(segment=segment, offset=offset)
+
+
+def _can_be(value: Any) -> bool:
+    """Return whether *value* can be a part of a place: no time is infinite, no number is below 0."""
+    if isinstance(value, str):
+        return True
+    return math.isfinite(value) if isinstance(value, float) else bool(value >= 0)
+
+
+def _named(listing: str) -> str:
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
 def _refused(text: object) -> InvalidInputError:

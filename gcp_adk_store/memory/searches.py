@@ -6,7 +6,7 @@ from typing import Final
 
 from google.adk.memory.memory_entry import MemoryEntry
 
-from gcp_adk_store.codec.cursors import decode_memory_cursor, encode_memory_cursor
+from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
 from gcp_adk_store.kernel.concurrency import gather, yielding
@@ -77,7 +77,9 @@ async def list_page(
     if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
         raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
     listing = f"{key} {accepts}"
-    last = None if cursor is None else decode_memory_cursor(cursor, listing=listing)
+    last = None
+    if cursor is not None:
+        last = tuple(decode_place_in(listing, cursor, float, str, of="memories of another user or filter"))
 
     async def listed() -> MemoryPage:
         snapshot = await keeper.reader.read(key)
@@ -91,7 +93,7 @@ async def list_page(
         contents = await gather(keeper.payloads.content(key, text) for _, text in page)
         return MemoryPage(
             memories=[entry_of(memory, content) for (memory, _), content in zip(page, contents, strict=True)],
-            next_cursor=encode_memory_cursor(listing, page[-1][0].time, page[-1][0].id)
+            next_cursor=encode_place_in(listing, page[-1][0].time, page[-1][0].id)
             if len(rest) > page_size
             else None,
         )

@@ -60,7 +60,7 @@ async def store() -> AsyncIterator[Store]:
 def bucket_of(store: Store) -> Any:
     """Return the objects as they are stored."""
     objects: Any = store.artifacts._objects
-    return objects._objects
+    return objects.inner
 
 
 async def put(store: Store, name: str, data: bytes, metadata: dict[str, str]) -> None:

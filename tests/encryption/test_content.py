@@ -202,7 +202,7 @@ async def test_every_payload_is_refused_under_every_other_name(store: Store) -> 
     assert in_bucket is not None
     sealing: Any = in_bucket._objects
     names = await sealing.names("adk-payloads/", delimiter=None)
-    data = {name: (await sealing._objects.read(name, generation=None))[0] for name in names}
+    data = {name: (await sealing.inner.read(name, generation=None))[0] for name in names}
 
     assert len(names) >= 8
     for name in names:

@@ -10,7 +10,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor
+from gcp_adk_store.codec.cursors import decode_event_cursor, decode_place_in
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, decode_file
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 from gcp_adk_store.model.artifacts import ArtifactReference
@@ -121,7 +121,7 @@ CURSORS: st.SearchStrategy[Any] = (
 
 @pytest.mark.parametrize(
     "decode",
-    [lambda text: decode_page_cursor(text, listing="l", app="shop"), decode_event_cursor],
+    [lambda text: decode_place_in("l", text, float, str, str, of="pages"), decode_event_cursor],
     ids=["page", "event"],
 )
 @given(cursor=CURSORS)

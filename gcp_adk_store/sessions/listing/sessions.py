@@ -11,8 +11,8 @@ from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import ListSessionsResponse
 
 from gcp_adk_store.codec.cursors import (
-    decode_page_cursor,
-    encode_page_cursor,
+    decode_place_in,
+    encode_place_in,
 )
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.indexes import page_index
@@ -171,10 +171,7 @@ class Listings:
             filters.append(Filter(field=BY_UPDATE, operator=Operator.OVER, value=updated_after))
         if filters:
             listing += f" {sorted((labels or {}).items())} {updated_after}"
-        after = None
-        if cursor is not None:
-            time, key = decode_page_cursor(cursor, listing=listing, app=app)
-            after = time, self._storage.layout.session(key)
+        after = None if cursor is None else self._after(app, listing, cursor)
         page = Page(
             field=BY_UPDATE, descending=order == "newest", limit=page_size, after=after, filters=filters
         )
@@ -199,7 +196,7 @@ class Listings:
         wanted = set((labels or {}).items())
         chosen = [one for one in stored if wanted <= infos[one.key].labels.items()]
         sessions = await self._complete(chosen, states, left_out)
-        next_cursor = None if place is None else encode_page_cursor(listing, *place)
+        next_cursor = None if place is None else encode_place_in(listing, *place)
         return SessionPage(
             sessions=await yielding(to_session(one) for one in sessions),
             infos=[infos[one.stored.key] for one in sessions],
@@ -242,7 +239,13 @@ class Listings:
                 await pauses.take()
         return found
 
-    def _place(self, document: Document) -> tuple[float, SessionKey] | None:
+    def _after(self, app: str, listing: str, cursor: str) -> tuple[float, str]:
+        """Return the last update and the path of the last session on the page that *cursor* ends."""
+        of = "pages of another app, user, order or filter"
+        time, user, session = decode_place_in(listing, cursor, float, str, str, of=of)
+        return time, self._storage.layout.session(SessionKey(app=app, user=user, session=session))
+
+    def _place(self, document: Document) -> tuple[float, str, str] | None:
         """Return what a cursor says of the last session of a page; ``None`` if it can say nothing."""
         time, path = place_by_update(document)
         try:
@@ -251,7 +254,7 @@ class Listings:
             key = None
         if key is None or isinstance(time, bool) or not isinstance(time, (int, float)):
             return None
-        return float(time), key
+        return float(time), key.user, key.session
 
     async def _query(
         self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
+from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Page
@@ -271,7 +271,11 @@ class UserEvents:
         came_to = Lru[str, tuple[str, EventPlace]](_KNOWN_SESSIONS)
         place = None
         if cursor is not None:
-            time, session_id, epoch, reached = decode_user_event_cursor(cursor, listing=listing)
+            of = "events of another app, user or time"
+            time, session_id, epoch, segment, offset = decode_place_in(
+                listing, cursor, float, str, str, int, int, of=of
+            )
+            reached = EventPlace(segment=segment, offset=offset)
             place = time, SessionKey(app=user.app, user=user.user, session=session_id), epoch
             came_to.put(session_id, (epoch, reached))
         count = 0
@@ -285,8 +289,8 @@ class UserEvents:
             try:
                 async for reached, event in self._later_events(stored, start, after):
                     came_to.put(session_id, (epoch, reached))
-                    next_cursor = encode_user_event_cursor(
-                        listing, last_update, session_id, epoch=epoch, place=reached
+                    next_cursor = encode_place_in(
+                        listing, last_update, session_id, epoch, reached.segment, reached.offset
                     )
                     yield UserEvent(session_id=session_id, event=event, cursor=next_cursor)
                     count += 1
