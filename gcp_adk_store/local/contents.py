@@ -3,10 +3,8 @@
 import base64
 import hashlib
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -16,21 +14,12 @@ from gcp_adk_store.codec.packing import RunningChecksum
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel.ports import RefusedError
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.file_names import PART, FileNames, FoundFile, synchronise, translated
+from gcp_adk_store.local.file_names import PART, FileNames, translated
+from gcp_adk_store.local.object_rows import Content, unowned
+from gcp_adk_store.local.opening import synchronise
 from gcp_adk_store.local.threads import Threads
+from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """Bytes that are kept, durable."""
-
-    id: str
-    size: int
-    crc32c: str
-    """Base64 of the big-endian checksum."""
-    md5: str
-    """Base64."""
 
 
 class Draft(Protocol):
@@ -110,35 +99,29 @@ class Summing:
 
 
 class MemoryContents:
-    """Contents in pieces in a database, for one that is in memory."""
+    """Contents in memory, beside a database that is in memory."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._kept: dict[str, bytearray] = {}
 
     @asynccontextmanager
     async def draft(self) -> AsyncIterator["MemoryDraft"]:
-        """Write pieces within a block; see :meth:`Contents.draft`."""
-        draft = MemoryDraft(self._database)
+        """Collect bytes within a block; see :meth:`Contents.draft`."""
+        name = machine.random_bytes(16).hex()
+        self._kept[name] = bytearray()
         try:
-            yield draft
+            yield MemoryDraft(name, self._kept[name])
         except GeneratorExit:
             raise  # the event loop has ended, and with it soon the process
         except BaseException:
-            await self.remove([draft.id])
+            await self.remove([name])
             raise
 
     async def read(self, content: str, start: int, end: int) -> bytes | None:
-        """Return parts of the pieces, joined; see :meth:`Contents.read`."""
-
-        def work(connection: sqlite3.Connection) -> list[tuple[int, bytes]]:
-            return connection.execute(
-                "SELECT start, bytes FROM pieces WHERE content = ? AND start <= ? ORDER BY start",
-                (content, end),
-            ).fetchall()
-
-        found = await self._database.read(work)
-        pieces = [data[max(0, start - first) : max(0, end - first)] for first, data in found]
-        return b"".join(pieces) if found else None
+        """Return a part of a content; see :meth:`Contents.read`."""
+        kept = self._kept.get(content)
+        return None if kept is None else bytes(kept[start:end])
 
     def require(self, content: str) -> None:
         """Accept any: nobody else removes them."""
@@ -147,47 +130,32 @@ class MemoryContents:
         """Note nothing: they end with the process."""
 
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove pieces that no object has; see :meth:`Contents.remove`."""
-
-        def work(connection: sqlite3.Connection) -> None:
-            for content in contents:
-                # A cancelled call may have recorded an object that has them.
-                connection.execute(
-                    "DELETE FROM pieces WHERE content = :it"
-                    " AND NOT EXISTS (SELECT 1 FROM objects WHERE content = :it)",
-                    {"it": content},
-                )
-
+        """Remove contents that no object has; see :meth:`Contents.remove`."""
         if contents:
-            await self._database.write(work)
+            # A cancelled call may have recorded an object that has them.
+            for content in await self._database.read(lambda connection: unowned(connection, contents)):
+                self._kept.pop(content, None)
 
     async def close(self) -> None:
-        """Keep all: the database has it."""
+        """Keep all, as the database does."""
 
 
 class MemoryDraft:
-    """Pieces that are being written."""
+    """Bytes that are being collected."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, name: str, kept: bytearray) -> None:
+        self._name = name
+        self._kept = kept
         self._sums = Summing()
-        self.id = machine.random_bytes(16).hex()
 
     async def write(self, data: bytes) -> None:
-        """Append *data* as one piece."""
-        start = self._sums.size
-        await self._database.write(
-            lambda connection: connection.execute(
-                # An empty piece leaves its place to the next one.
-                "INSERT OR REPLACE INTO pieces VALUES (?, ?, ?)",
-                (self.id, start, data),
-            )
-        )
+        """Append *data*."""
+        self._kept += data
         self._sums.update(data)
 
     async def finish(self) -> Content:
-        """Return the description of all pieces."""
-        return self._sums.content(self.id)
+        """Return the description of all bytes."""
+        return self._sums.content(self._name)
 
 
 T = TypeVar("T")
@@ -259,7 +227,7 @@ class FileContents:
         if contents:
             await self._threads.run(work)
 
-    async def pending(self, *, now: float) -> list[FoundFile]:
+    async def pending(self, *, now: float) -> list[LeftFile]:
         """Return the files that marks name."""
         return await self._run(lambda: list(self._names.pending(now=now)))
 
@@ -267,7 +235,7 @@ class FileContents:
         """Return the numbers of the folders that have had a file, at most 256."""
         return await self._run(self._names.folders)
 
-    async def listed(self, number: int) -> list[FoundFile]:
+    async def listed(self, number: int) -> list[LeftFile]:
         """Return all files of a folder, temporary ones too."""
         return await self._run(lambda: list(self._names.listed(number)))
 

@@ -4,13 +4,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.local import opening
+from gcp_adk_store.local.opening import of_system, synchronise
+from gcp_adk_store.model.payloads import LeftFile
 
 try:
     import fcntl
@@ -27,19 +27,6 @@ PART: Final = ".part"
 _NEW, _WRITING, _REMOVAL = ".new", ".write", ".remove"
 _NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
 _MARK: Final = re.compile(r"[0-9a-f]{32}\.(new|write|remove)")
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file as a look finds it."""
-
-    content: str
-    name: str
-    """Its path below the folder of the store."""
-    size: int
-    time: float
-    """Unix time of its last write, in seconds; of its mark if only that is there."""
-    is_there: bool = True
 
 
 class FileNames:
@@ -113,7 +100,7 @@ class FileNames:
         paths = (*marks, self.path(content, PART), self.path(content))
         return any(map(_is_locked, paths))
 
-    def pending(self, *, now: float) -> Iterator[FoundFile]:
+    def pending(self, *, now: float) -> Iterator[LeftFile]:
         """Yield the files that marks name, each once, also those that are gone: their marks are left."""
         seen = set()
         for entry in _entries(self._marks):
@@ -133,7 +120,7 @@ class FileNames:
         there = {entry.name for entry in _entries(self.folder)}
         return [number for number in range(FOLDERS) if f"{number:02x}" in there]
 
-    def listed(self, number: int) -> Iterator[FoundFile]:
+    def listed(self, number: int) -> Iterator[LeftFile]:
         """Yield the files of the folder *number*."""
         for entry in _entries(self.folder / f"{number:02x}"):
             # A name of another folder is not that of an object's file: nothing here would remove it.
@@ -152,16 +139,16 @@ class FileNames:
     def _mark(self, content: str, why: str) -> Path:
         return self._marks / f"{content}{why}"
 
-    def _found(self, content: str, marked_at: float) -> FoundFile:
+    def _found(self, content: str, marked_at: float) -> LeftFile:
         for suffix in ("", PART):
             with suppress(FileNotFoundError):
                 path = self.path(content, suffix)
                 return self._described(content, path, path.stat())
-        return FoundFile(content, "", 0, marked_at, is_there=False)
+        return LeftFile(content=content, name="", size=0, since=marked_at, is_there=False)
 
-    def _described(self, content: str, path: Path, found: os.stat_result) -> FoundFile:
+    def _described(self, content: str, path: Path, found: os.stat_result) -> LeftFile:
         name = path.relative_to(self.folder.parent).as_posix()
-        return FoundFile(content, name, found.st_size, found.st_mtime)
+        return LeftFile(content=content, name=name, size=found.st_size, since=found.st_mtime)
 
 
 @contextmanager
@@ -176,18 +163,7 @@ def translated(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise opening.of_system(exc, folder) from exc
-
-
-def synchronise(folder: Path) -> None:
-    """Make the names in *folder* durable."""
-    if os.name == "nt":
-        return  # Windows opens no folders
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        raise of_system(exc, folder) from exc
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

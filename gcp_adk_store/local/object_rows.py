@@ -11,10 +11,21 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.local.contents import Content
 from gcp_adk_store.local.encoding import micros
 
 _FORBIDDEN_PREFIX: Final = ".well-known/acme-challenge/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes that are kept, durable."""
+
+    id: str
+    size: int
+    crc32c: str
+    """Base64 of the big-endian checksum."""
+    md5: str
+    """Base64."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, NoUrls, ObjectExistsError, ObjectGoneError, ReadAt
 from gcp_adk_store.local import object_rows
-from gcp_adk_store.local.contents import Content, Contents, FileContents
+from gcp_adk_store.local.contents import Contents, FileContents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.encoding import micros
-from gcp_adk_store.local.object_rows import Row
+from gcp_adk_store.local.object_rows import Content, Row
 from gcp_adk_store.local.sweep import Leftovers, Sweeper
 from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings

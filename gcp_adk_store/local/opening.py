@@ -63,7 +63,7 @@ _OBJECTS: Final = (
     "CREATE INDEX objects_custom_time ON objects (custom_time) WHERE custom_time IS NOT NULL",
     "CREATE TABLE generations (last INTEGER NOT NULL)",
     "INSERT INTO generations VALUES (0)",
-    # The bytes of objects where they are in memory.
+    # Nothing is in it any more; files of every release have it.
     "CREATE TABLE pieces (content TEXT, start INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (content, start))",
 )
 
@@ -117,25 +117,6 @@ _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def is_locked(exc: sqlite3.Error) -> bool:
     """Return whether another connection holds the file for now, so that a repetition may succeed."""
     return _kind(exc) in _LOCKED
-
-
-def is_new(path: Path | None, *, application_id: int, version: int, tables: int) -> bool:
-    """Return whether a SQLite file is empty, so that the tables are to be created.
-
-    Raises:
-        InvalidInputError: it belongs to another program.
-        StoredDataError: it has the format of another release.
-    """
-    if application_id == APPLICATION_ID:
-        if version != FORMAT:
-            raise StoredDataError(
-                f"{path} has format {version}, and this release reads format {FORMAT}; "
-                "install the release of gcp-adk-store that wrote it, or a newer one"
-            )
-        return False
-    if application_id or version or tables:
-        raise InvalidInputError(f"{path} is not a store, but another program's database; {_ANOTHER}")
-    return True
 
 
 def of_sqlite(exc: sqlite3.Error, path: Path | None, *, committing: bool) -> Exception:
@@ -238,12 +219,27 @@ def _create(sql: sqlite3.Connection, path: Path | None) -> None:
 
 
 def _is_new(sql: sqlite3.Connection, path: Path | None) -> bool:
+    """Return whether a SQLite file is empty, so that the tables are to be created.
+
+    Raises:
+        InvalidInputError: it belongs to another program.
+        StoredDataError: it has the format of another release.
+    """
     # One statement, so one snapshot.
     application_id, version, tables = sql.execute(
         "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
         " FROM pragma_application_id, pragma_user_version"
     ).fetchone()
-    return is_new(path, application_id=application_id, version=version, tables=tables)
+    if application_id == APPLICATION_ID:
+        if version != FORMAT:
+            raise StoredDataError(
+                f"{path} has format {version}, and this release reads format {FORMAT}; "
+                "install the release of gcp-adk-store that wrote it, or a newer one"
+            )
+        return False
+    if application_id or version or tables:
+        raise InvalidInputError(f"{path} is not a store, but another program's database; {_ANOTHER}")
+    return True
 
 
 def _make_folder(folder: Path) -> None:
@@ -252,7 +248,7 @@ def _make_folder(folder: Path) -> None:
         missing = [above for above in (folder, *folder.parents) if not above.is_dir()]
         for new in reversed(missing):
             new.mkdir(mode=0o700, exist_ok=True)
-            _store_names(new.parent)
+            synchronise(new.parent)
     except OSError as exc:
         raise of_system(exc, folder) from exc
 
@@ -266,7 +262,7 @@ def _make_file(path: Path) -> None:
             raise of_system(exc, path) from exc
 
 
-def _store_names(folder: Path) -> None:
+def synchronise(folder: Path) -> None:
     """Make the names in *folder* durable; Windows has no call for it."""
     if hasattr(os, "O_DIRECTORY"):
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -22,7 +22,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Contents, FileContents
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.file_names import ABANDONED_AGE_S, FoundFile
+from gcp_adk_store.local.file_names import ABANDONED_AGE_S
 from gcp_adk_store.model.payloads import LeftFile
 
 _FILES_AT_ONCE: Final = 500
@@ -48,10 +48,7 @@ class Leftovers:
         for number in await self._contents.folders() if every else ():
             listed = await self._contents.listed(number)
             found |= {each.content: each for each in await self.unowned(listed)}
-        return [
-            LeftFile(content=each.content, name=each.name, size=each.size, since=each.time)
-            for each in found.values()
-        ]
+        return [*found.values()]
 
     async def remove(self, files: Sequence[LeftFile]) -> list[LeftFile]:
         """Remove *files* that still no object has; return those that a writer holds.
@@ -78,7 +75,7 @@ class Leftovers:
             held += await self._database.write(lambda connection, some=some: work(connection, some))  # type: ignore[misc]
         return held
 
-    async def unowned(self, files: Sequence[FoundFile]) -> list[FoundFile]:
+    async def unowned(self, files: Sequence[LeftFile]) -> list[LeftFile]:
         """Return those of *files* that no object has."""
         # In this order: the files were listed before, so one without an object now has lost it, or never had
         # one, or is being written.
@@ -223,7 +220,7 @@ async def _remove_left(left: Leftovers, contents: FileContents, now: float) -> i
     # In random order, so that each file is reached some day if one sweep cannot look at all.
     for number in sorted(await contents.folders(), key=lambda _: machine.random_bytes(8)):
         listed = await contents.listed(number)
-        old = [each for each in listed if each.time < now - ABANDONED_AGE_S]
+        old = [each for each in listed if each.since < now - ABANDONED_AGE_S]
         unowned = [each.content for each in await left.unowned(old)]
         removed += len(unowned) - len(await left.settle(unowned))
         looked_at += len(listed)

@@ -141,7 +141,8 @@ class LeftFile:
     size: int
     """Bytes."""
     since: float
-    """Unix time of its last write, in seconds."""
+    """Unix time of its last write, in seconds; of the mark that names it if only that is there."""
+    is_there: bool = True
 
 
 def require_age(older_than_s: float) -> None:

@@ -11,7 +11,8 @@ import pytest
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.kernel.ports import ObjectExistsError
-from gcp_adk_store.local.contents import Content, Contents, FileContents
+from gcp_adk_store.local.contents import Contents, FileContents
+from gcp_adk_store.local.object_rows import Content
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept, kept_at
 
@@ -69,20 +70,20 @@ class TestContents:
 
     @pytest.mark.parametrize("pieces", [0, 1])
     async def test_a_failed_block_leaves_no_bytes(self, kept: Kept, folder: Path, pieces: int) -> None:
+        kept_ids: list[str] = []
+
         async def fail() -> None:
             async with kept.contents.draft() as draft:
                 for _ in range(pieces):
                     await draft.write(b"x" * 1000)
-                await draft.finish()
+                kept_ids.append((await draft.finish()).id)
                 raise ObjectExistsError(None)
 
         with pytest.raises(ObjectExistsError):
             await fail()
         assert not files(folder)
         assert not marks(folder)
-        assert 0 == await kept.database.read(
-            lambda connection: connection.execute("SELECT count(*) FROM pieces").fetchone()[0]
-        )
+        assert await kept.contents.read(kept_ids[0], 0, 1) is None
 
     @pytest.mark.parametrize(
         "failure", [OutcomeUnknownError("no answer"), RuntimeError(), KeyboardInterrupt()]

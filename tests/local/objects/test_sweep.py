@@ -12,10 +12,11 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
 from gcp_adk_store.local import sweep
-from gcp_adk_store.local.contents import Content
-from gcp_adk_store.local.file_names import FileNames, FoundFile
+from gcp_adk_store.local.file_names import FileNames
+from gcp_adk_store.local.object_rows import Content
 from gcp_adk_store.local.objects import LocalObjects
 from gcp_adk_store.local.sweep import Sweeper, sweep_objects
+from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept
 from tests.support.logs import of_ours
@@ -99,7 +100,7 @@ class TestOrphans:
         listed = FileNames.listed
         numbers = []
 
-        def note(names: FileNames, number: int) -> Iterator[FoundFile]:
+        def note(names: FileNames, number: int) -> Iterator[LeftFile]:
             numbers.append(f"{number:02x}")
             return listed(names, number)
 
