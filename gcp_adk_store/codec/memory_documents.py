@@ -30,8 +30,7 @@ from gcp_adk_store.model.memories import (
     FULL_BYTES,
     Memory,
     MemoryHead,
-    Shard,
-    VectorPart,
+    Part,
     Vectors,
     end_of,
 )
@@ -43,19 +42,26 @@ from gcp_adk_store.model.session_fields import PARTS_GRACE_S
 class NewVectors:
     """A document of vectors to be written."""
 
-    part: VectorPart
+    part: Part
     body: bytes
 
 
-class Part(BaseModel):
-    """What the stored head says of a document of vectors."""
-
+class _Part(BaseModel):
     model_config = ConfigDict(strict=True)
 
     n: Count
     count: Count
     bytes: Count
+    packed: Count = 0
     until: float | None = None
+
+    @property
+    def part(self) -> Part:
+        return Part(number=self.n, count=self.count, size=self.bytes, packed=self.packed, until=self.until)
+
+
+class _Shard(_Part):
+    packed: Count
 
 
 class _Rows(DocumentFields):
@@ -66,7 +72,7 @@ class _Rows(DocumentFields):
 def new_vectors(number: int, rows: Sequence[bytes], *, until: float | None) -> NewVectors:
     """Return the document of *rows*, whose memories end at *until*."""
     body = b"".join(rows)
-    return NewVectors(part=VectorPart(number=number, count=len(rows), size=len(body), until=until), body=body)
+    return NewVectors(part=Part(number=number, count=len(rows), size=len(body), until=until), body=body)
 
 
 def rows_in(body: bytes, dimensions: int) -> list[bytes]:
@@ -87,45 +93,13 @@ def read_vectors(document: Document, *, dimensions: int) -> bytes:
     return fields.body
 
 
-def vectors_in(
-    document: Document, embedder: str, dimensions: int, fresh: Sequence[bytes], parts: Sequence[Part]
-) -> Vectors:
-    """Return what the head in *document* says of vectors, in these fields.
-
-    Raises:
-        StoredDataError: a row has another size.
-    """
-    size = DIGEST_BYTES + dimensions
-    if any(len(row) != size for row in fresh):
-        raise wrong(document, "fresh")
-    return Vectors(
-        embedder=embedder,
-        dimensions=dimensions,
-        fresh=tuple(fresh),
-        parts=tuple(
-            VectorPart(number=each.n, count=each.count, size=each.bytes, until=each.until) for each in parts
-        ),
-    )
-
-
-def of_vectors(vectors: Vectors) -> dict[str, FieldValue]:
-    """Return the fields of the head that describe *vectors*; without an embedder, nothing."""
-    if not vectors.embedder:
-        return {}
-    return {
-        "embedder": vectors.embedder,
-        "dimensions": vectors.dimensions,
-        "fresh": list(vectors.fresh),
-        "vectors": [of_part(part) for part in vectors.parts],
-    }
-
-
-def of_part(part: VectorPart) -> dict[str, FieldValue]:
+def of_part(part: Part) -> dict[str, FieldValue]:
     """Return how the head encodes *part*."""
     return {
         "n": part.number,
         "count": part.count,
         "bytes": part.size,
+        **({"packed": part.packed} if part.packed else {}),
         **({} if part.until is None else {"until": part.until}),
     }
 
@@ -161,19 +135,9 @@ class ShardContent:
 class NewShard:
     """A shard to be written."""
 
-    shard: Shard
+    shard: Part
     content: ShardContent
     body: bytes
-
-
-class _Shard(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    n: Count
-    count: Count
-    bytes: Count
-    packed: Count
-    until: float | None = None
 
 
 class _Head(DocumentFields):
@@ -191,7 +155,7 @@ class _Head(DocumentFields):
     embedder: str = ""
     dimensions: Count = 0
     fresh: list[bytes] = Field(default_factory=list)
-    vectors: list[Part] = Field(default_factory=list)
+    vectors: list[_Part] = Field(default_factory=list)
 
 
 class _Body(DocumentFields):
@@ -243,37 +207,23 @@ class MemoryLayout:
         *embedded* are new documents of vectors. Documents that *after* does not name are removed.
         """
         path = self.head(key)
-        kept = {shard.number for shard in after.shards}
-        parts = {part.number for part in after.vectors.parts}
-        return [
-            self._head(key, before, after),
-            *(
-                Write(
-                    path=self.shard(path, after.epoch, new.shard.number),
-                    fields=_shard_fields(new),
-                    must=Must.BE_ABSENT,
-                )
-                for new in added
-            ),
-            *(
-                Write(
-                    path=self.vectors(path, after.epoch, new.part.number),
-                    fields=rows_fields(new, after.vectors.dimensions),
-                    must=Must.BE_ABSENT,
-                )
-                for new in embedded
-            ),
-            *(
-                Delete(path=self.vectors(path, before.epoch, part.number))
-                for part in (before.vectors.parts if before else ())
-                if before and not (part.number in parts and before.epoch == after.epoch)
-            ),
-            *(
-                Delete(path=self.shard(path, before.epoch, shard.number))
-                for shard in (before.shards if before else ())
-                if before and not (shard.number in kept and before.epoch == after.epoch)
-            ),
-        ]
+        writes: list[Write | Delete] = [self._head(key, before, after)]
+        for shard in added:
+            name = self.shard(path, after.epoch, shard.shard.number)
+            writes.append(Write(path=name, fields=_shard_fields(shard), must=Must.BE_ABSENT))
+        for rows in embedded:
+            name = self.vectors(path, after.epoch, rows.part.number)
+            fields = rows_fields(rows, after.vectors.dimensions)
+            writes.append(Write(path=name, fields=fields, must=Must.BE_ABSENT))
+        if before is not None:
+            is_same = before.epoch == after.epoch
+            parts = {part.number for part in after.vectors.parts if is_same}
+            shards = {part.number for part in after.shards if is_same}
+            gone = [part for part in before.vectors.parts if part.number not in parts]
+            writes += [Delete(path=self.vectors(path, before.epoch, part.number)) for part in gone]
+            gone = [part for part in before.shards if part.number not in shards]
+            writes += [Delete(path=self.shard(path, before.epoch, part.number)) for part in gone]
+        return writes
 
     def remove(self, key: UserKey, head: MemoryHead) -> list[Write | Delete]:
         """Return the deletes of a head, which they require as it is, and of its shards and vectors."""
@@ -293,12 +243,16 @@ class MemoryLayout:
             "tail": list(after.tail),
             "gone": after.gone,
             "next": after.next_number,
-            "shards": [of_shard(shard) for shard in after.shards],
+            "shards": [of_part(shard) for shard in after.shards],
             "spilled": after.spilled,
             "until": after.until,
             "ending": after.is_ending,
-            **of_vectors(after.vectors),
         }
+        if after.vectors.embedder:
+            fields["embedder"] = after.vectors.embedder
+            fields["dimensions"] = after.vectors.dimensions
+            fields["fresh"] = list(after.vectors.fresh)
+            fields["vectors"] = [of_part(part) for part in after.vectors.parts]
         if after.until is not None:
             fields["expire_at"] = time_after(after.until)
         if before is None:
@@ -338,10 +292,10 @@ def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[
     return NewShard(shard=shard_of(number, content, len(body), memories), content=content, body=body)
 
 
-def shard_of(number: int, content: ShardContent, packed: int, memories: Sequence[Memory]) -> Shard:
+def shard_of(number: int, content: ShardContent, packed: int, memories: Sequence[Memory]) -> Part:
     """Return what the head says of a shard with *memories*, whose body takes *packed* bytes."""
     texts, ids = content.texts, content.ids
-    return Shard(
+    return Part(
         number=number,
         count=len(texts),
         size=sum(len(text.encode()) for text in texts),
@@ -362,20 +316,24 @@ def read_memory_head(document: Document) -> MemoryHead:
         raise wrong(document, "app or user")
     if len(fields.gone) % DIGEST_BYTES:
         raise wrong(document, "gone")
+    if any(len(row) != DIGEST_BYTES + fields.dimensions for row in fields.fresh):
+        raise wrong(document, "fresh")
     return MemoryHead(
         epoch=fields.epoch,
         revision=fields.rev,
         tail=tuple(fields.tail),
         gone=fields.gone,
         next_number=fields.next,
-        shards=tuple(
-            Shard(number=each.n, count=each.count, size=each.bytes, packed=each.packed, until=each.until)
-            for each in fields.shards
-        ),
+        shards=tuple(each.part for each in fields.shards),
         spilled=fields.spilled,
         until=fields.until,
         is_ending=fields.ending,
-        vectors=vectors_in(document, fields.embedder, fields.dimensions, fields.fresh, fields.vectors),
+        vectors=Vectors(
+            embedder=fields.embedder,
+            dimensions=fields.dimensions,
+            fresh=tuple(fields.fresh),
+            parts=tuple(each.part for each in fields.vectors),
+        ),
         update_time=document.update_time,
         read_time=document.read_time,
     )
@@ -405,15 +363,4 @@ def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
         "count": new.shard.count,
         "ids": new.content.ids,
         **({} if new.shard.until is None else {"expire_at": time_after(new.shard.until)}),
-    }
-
-
-def of_shard(shard: Shard) -> dict[str, FieldValue]:
-    """Return how the head encodes *shard*."""
-    return {
-        "n": shard.number,
-        "count": shard.count,
-        "bytes": shard.size,
-        "packed": shard.packed,
-        **({} if shard.until is None else {"until": shard.until}),
     }

@@ -13,7 +13,7 @@ from gcp_adk_store.model.memories import (
     SEAL_BYTES,
     Memory,
     MemoryHead,
-    Shard,
+    Part,
     digests_in,
     end_of_all,
     merged_with,
@@ -117,7 +117,7 @@ def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
     if before.is_empty:
         return None
     head = before.head
-    shards: list[Shard] = []
+    shards: list[Part] = []
     added: list[NewShard] = []
     number, size, is_all = head.next_number, 0, True
     for shard in head.living:

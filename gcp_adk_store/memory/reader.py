@@ -18,7 +18,7 @@ from gcp_adk_store.kernel.concurrency import Lru, gather, offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.contents import Contents, Snapshot
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import MemoryHead, VectorPart
+from gcp_adk_store.model.memories import MemoryHead, Part
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -227,7 +227,7 @@ class MemoryReader:
         )
 
     async def _bodies(
-        self, head: MemoryHead, parts: Sequence[VectorPart], found: Sequence[Document | None]
+        self, head: MemoryHead, parts: Sequence[Part], found: Sequence[Document | None]
     ) -> dict[int, bytes]:
         """Return the rows of *parts*; of those that are gone or damaged, none."""
         bodies: dict[int, bytes] = {}
@@ -242,7 +242,7 @@ class MemoryReader:
                 logger.warning("%s: the document %d of %s is gone", LOST, part.number, head.epoch)
         return bodies
 
-    def _of_part(self, path: str, head: MemoryHead, part: VectorPart) -> str:
+    def _of_part(self, path: str, head: MemoryHead, part: Part) -> str:
         return self._layout.vectors(path, head.epoch, part.number)
 
 

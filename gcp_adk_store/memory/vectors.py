@@ -8,7 +8,7 @@ from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_documents import NewVectors, new_vectors, rows_in
 from gcp_adk_store.memory.changes import Change
 from gcp_adk_store.memory.contents import Snapshot
-from gcp_adk_store.model.memories import DIGEST_BYTES, VectorPart, Vectors, end_of, row_key
+from gcp_adk_store.model.memories import DIGEST_BYTES, Part, Vectors, end_of, row_key
 
 FRESH_BYTES: Final = 64 * 1024
 """Bytes of rows that the head holds before they go into a document."""
@@ -35,7 +35,7 @@ def parts_to_read(before: Snapshot | None, change: Change, embedded: Embedded | 
     if before is None or change.head.epoch != before.head.epoch:
         return []
     vectors = change.head.vectors
-    parts: Iterable[VectorPart] = ()
+    parts: Iterable[Part] = ()
     if _removes(before, change):
         parts = vectors.parts
     elif (size := _size(vectors.fresh) + _size(_rows_of(change, before, embedded))) > FRESH_BYTES:
@@ -138,7 +138,7 @@ def _removes(before: Snapshot, change: Change) -> bool:
 
 def _pruned(before: Snapshot, vectors: Vectors, kept: set[bytes], number: int) -> tuple[_Next, bool]:
     """Return *vectors* without rows of other texts than *kept*, and whether that is all."""
-    parts: list[VectorPart] = []
+    parts: list[Part] = []
     added: list[NewVectors] = []
     is_all = True
     for part in vectors.parts:
@@ -188,12 +188,12 @@ def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
     return _Next(vectors=replace(vectors, fresh=(), parts=tuple(parts)), next_number=number, added=added)
 
 
-def _merged(parts: Sequence[VectorPart], size: int, now: float) -> list[VectorPart]:
+def _merged(parts: Sequence[Part], size: int, now: float) -> list[Part]:
     """Return the newest of *parts* that are written again with new rows of *size* bytes.
 
     Each is no larger than what the ones after it have together, as with shards, and not full.
     """
-    taken: list[VectorPart] = []
+    taken: list[Part] = []
     for part in reversed([part for part in parts if not part.has_ended(now)]):
         if part.size > min(size, _FULL_BYTES) or size + part.size > _REWRITTEN_BYTES:
             break

@@ -56,27 +56,16 @@ class Memory(_Ending):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shard(_Ending):
-    """What the head says of a shard."""
+class Part(_Ending):
+    """What the head says of a shard, or of a document of vectors."""
 
     number: int
     count: int
+    """Memories in it, or rows."""
     size: int
-    """UTF-8 bytes of its texts."""
-    packed: int
-    """Bytes of its body and its ids."""
-    until: float | None
-    """When the last of its memories ends; ``None`` if one is kept."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VectorPart(_Ending):
-    """What the head says of a document of vectors."""
-
-    number: int
-    count: int
-    size: int
-    """Bytes of its rows."""
+    """UTF-8 bytes of its texts, or bytes of its rows."""
+    packed: int = 0
+    """Bytes of a shard's body and its ids; 0 for vectors."""
     until: float | None
     """When the last of its memories ends; ``None`` if one is kept."""
 
@@ -93,7 +82,7 @@ class Vectors:
     dimensions: int = 0
     fresh: tuple[bytes, ...] = ()
     """The newest rows."""
-    parts: tuple[VectorPart, ...] = ()
+    parts: tuple[Part, ...] = ()
     """From the oldest to the newest."""
 
     @property
@@ -117,7 +106,7 @@ class MemoryHead:
     gone: bytes = b""
     """Digests of the ids that were removed from the tail."""
     next_number: int = 0
-    shards: tuple[Shard, ...] = ()
+    shards: tuple[Part, ...] = ()
     """From the oldest to the newest."""
     spilled: bool = False
     """Whether a memory has, or had, payloads."""
@@ -136,7 +125,7 @@ class MemoryHead:
         return sum(len(text.encode()) for text in self.tail)
 
     @property
-    def living(self) -> list[Shard]:
+    def living(self) -> list[Part]:
         """The shards with a memory that has not ended."""
         return [shard for shard in self.shards if not shard.has_ended(self.read_time)]
 
@@ -188,7 +177,7 @@ def row_key(text: str) -> bytes:
     return digest_of(text)
 
 
-def merged_with(shards: Sequence[Shard], *, size: int, packed: int) -> int:
+def merged_with(shards: Sequence[Part], *, size: int, packed: int) -> int:
     """Return how many of the newest *shards* a new one of *size* and *packed* bytes takes in.
 
     It takes in a neighbour that is no larger than all it has already. So their number stays below the
@@ -204,7 +193,7 @@ def merged_with(shards: Sequence[Shard], *, size: int, packed: int) -> int:
     return taken
 
 
-def end_of_all(tail: Sequence[Memory], shards: Sequence[Shard], gone: bytes) -> float | None:
+def end_of_all(tail: Sequence[Memory], shards: Sequence[Part], gone: bytes) -> float | None:
     """Return when the last memory of a user ends; ``None`` if one is kept, or the ids of removed ones are."""
     if gone or not (tail or shards):
         return None

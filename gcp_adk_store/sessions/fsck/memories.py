@@ -9,7 +9,6 @@ from datetime import datetime
 from gcp_adk_store.codec.memories import decode_memory
 from gcp_adk_store.codec.memory_documents import (
     of_part,
-    of_shard,
     read_memory_head,
     read_shard,
     read_vectors,
@@ -24,8 +23,7 @@ from gcp_adk_store.model.memories import (
     DIGEST_BYTES,
     Memory,
     MemoryHead,
-    Shard,
-    VectorPart,
+    Part,
     digests_in,
     end_of_all,
     last_end,
@@ -43,8 +41,8 @@ class MemoryCheck:
     faults: list[Fault] = field(default_factory=list)
     texts: list[tuple[str, Memory, str]] = field(default_factory=list)
     """Path of the document, the memory and its text."""
-    _shards: list[Shard] = field(default_factory=list)
-    _parts: list[VectorPart] = field(default_factory=list)
+    _shards: list[Part] = field(default_factory=list)
+    _parts: list[Part] = field(default_factory=list)
     _rows: dict[int, tuple[Document, AbstractSet[bytes]]] = field(default_factory=dict)
     """Number of a document of vectors -> the document, and what stands there for the texts of memories."""
     _is_whole: bool = True
@@ -60,7 +58,7 @@ class MemoryCheck:
             return Fault(code="FSCK601", path=document.path, says=str(exc))
         return check
 
-    def take_shard(self, shard: Shard, path: str, document: Document | None) -> None:
+    def take_shard(self, shard: Part, path: str, document: Document | None) -> None:
         """Check the *document* of a shard."""
         if document is None:
             self._missing(f"shard {shard.number}", path, shard.until)
@@ -82,7 +80,7 @@ class MemoryCheck:
             says = f"lacks {len(unknown)} of the {len(memories)} memories, which could be added again"
             self._add("FSCK607", "ids", says, path=path)
 
-    def take_vectors(self, part: VectorPart, path: str, document: Document | None) -> None:
+    def take_vectors(self, part: Part, path: str, document: Document | None) -> None:
         """Check the *document* of vectors."""
         if document is None:
             self._missing(f"vectors {part.number}", path, part.until)
@@ -116,7 +114,7 @@ class MemoryCheck:
         if not self._is_whole:
             return self.faults
         self._parts = [self._lasting(part) for part in self._parts]
-        shards = [of_shard(each) for each in self._shards]
+        shards = [of_part(each) for each in self._shards]
         for was, now in zip(head.shards, self._shards, strict=True):
             self._counts(f"shard {was.number}", was, now, "memories", {"shards": shards})
         parts = [of_part(each) for each in self._parts]
@@ -132,14 +130,7 @@ class MemoryCheck:
             self._expires(self.document, until)
         return self.faults
 
-    def _counts(
-        self,
-        item: str,
-        was: Shard | VectorPart,
-        now: Shard | VectorPart,
-        what: str,
-        fields: Mapping[str, FieldValue],
-    ) -> None:
+    def _counts(self, item: str, was: Part, now: Part, what: str, fields: Mapping[str, FieldValue]) -> None:
         """Check what the head says of one document of shards or vectors."""
         if was != now:
             says = (
@@ -148,7 +139,7 @@ class MemoryCheck:
             )
             self._add("FSCK604", item, says, fields)
 
-    def _lasting(self, part: VectorPart) -> VectorPart:
+    def _lasting(self, part: Part) -> Part:
         """Return *part* as its document says; it lasts at least as long as the memories that are known."""
         if part.number not in self._rows:
             return part
