@@ -21,6 +21,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
+from gcp_adk_store.kernel.threads import ended
 
 logger = logging.getLogger(__name__)
 
@@ -285,12 +286,7 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
 
 async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
     """Run blocking *work* on a thread; also a cancelled call ends after it."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
+    return await ended(asyncio.ensure_future(asyncio.to_thread(work, *arguments)))
 
 
 class FileUpload:

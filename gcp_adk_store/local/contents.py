@@ -13,11 +13,11 @@ from gcp_adk_store import machine
 from gcp_adk_store.codec.packing import RunningChecksum
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.kernel.ports import RefusedError
+from gcp_adk_store.kernel.threads import Threads
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.file_names import PART, FileNames, translated
 from gcp_adk_store.local.object_rows import Content, unowned
 from gcp_adk_store.local.opening import synchronise
-from gcp_adk_store.local.threads import Threads
 from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -172,7 +172,7 @@ class FileContents:
 
     def __init__(self, folder: Path, limits: ArtifactLimits) -> None:
         self._names = FileNames(folder)
-        self._threads = Threads(limits)
+        self._threads = Threads("adk-store-files", limits)
 
     @asynccontextmanager
     async def draft(self) -> AsyncIterator["FileDraft"]:

@@ -186,7 +186,7 @@ def leftovers(place: Place, passing: PassingTime) -> tuple[int, int]:
     limiters = [
         sessions._appender.permits,
         sessions._bounds._limiter,
-        cast("Objects", artifacts._objects)._calls._limiter,
+        cast("Objects", artifacts._objects)._calls._threads._limiter,
         artifacts._versions._limiter,
     ]
     return sum(len(one._queues) for one in limiters if one is not None), len(sessions._appender._under_way)

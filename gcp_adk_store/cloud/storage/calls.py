@@ -5,11 +5,10 @@ after a failed condition it differs from what the condition requires.
 """
 
 import asyncio
-import contextvars
 import enum
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, TypeVar
 
@@ -19,7 +18,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
-from gcp_adk_store import machine, settings
+from gcp_adk_store import settings
 from gcp_adk_store.cloud import borrowed, retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.errors import (
@@ -32,9 +31,9 @@ from gcp_adk_store.cloud.errors import (
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import at_most, part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, ObjectExistsError, RefusedError
+from gcp_adk_store.kernel.threads import Threads
 from gcp_adk_store.kernel.transact import resolving
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -87,14 +86,10 @@ class StorageCalls:
         self._credentials = StoreCredentials.of(credentials)
         self._limits = limits
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
-        # As many permits as threads: a call never waits in the executor, where its state is unknown.
-        self._limiter = Limiter(
-            at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
-        )
+        self._threads = Threads("adk-store-gcs", limits)
         self._lent = client
         self._seen = False  # whether the bucket has answered before
         self._opening = threading.Lock()
-        self._threads: Executor | None = None
         self._own: _Own | None = None
 
     @property
@@ -152,10 +147,8 @@ class StorageCalls:
     async def close(self) -> None:
         """Let running requests finish, then close own connections; a later call opens them again."""
         with self._opening:
-            threads, self._threads = self._threads, None
             own, self._own = self._own, None
-        if threads is not None:
-            await asyncio.to_thread(threads.shutdown)
+        await self._threads.close()
         if own is not None:
             own.client.close()
 
@@ -185,11 +178,7 @@ class StorageCalls:
             return self._send(work, permission, error, timeout_s)
 
         async def attempt(timeout_s: float) -> T:
-            async with self._limiter.permit():
-                # With the caller's context, so that the thread's counts and spans belong to its operation.
-                in_context = contextvars.copy_context().run
-                loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)
+            return await self._threads.run(partial(begin, timeout_s), to_its_end=False)
 
         with part_of(self.deadline_s):
             if needs_token and not self.is_borrowed and settings.storage_emulator_url() is None:
@@ -225,12 +214,6 @@ class StorageCalls:
             result = work(self.client().bucket(self.bucket), Once(timeout=timeout_s, retry=None))
         self._seen = self._seen or result is not None
         return result
-
-    def _executor(self) -> Executor:
-        with self._opening:
-            if self._threads is None:
-                self._threads = machine.threads(self._limits.max_workers, "adk-store-gcs")
-            return self._threads
 
     def _opened(self) -> "_Own":
         with self._opening:
