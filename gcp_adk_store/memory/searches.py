@@ -109,35 +109,28 @@ async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator
     keeper = MemoryKeeper(storage, cache_bytes=0, at_most=0)
     found = await keeper.reader.read(owner)
     now = keeper.now()
-    for text in () if found is None else found.texts:
-        if not decode_memory(text).has_ended(now):
-            look = _Entry(keeper, owner, text).look
+    for stored in () if found is None else found.texts:
+        text = stored
+
+        async def look() -> MemoryEntry | Changed | None:
+            """Return the memory with its content, as it became meanwhile; ``None`` if it is gone."""
+            nonlocal text
+            memory = decode_memory(text)
+            try:
+                return entry_of(memory, await keeper.payloads.content(owner, text))
+            except PayloadMissingError:
+                newer = await keeper.text_of(owner, memory.id)
+                if newer == text:
+                    raise
+            if newer is None:
+                return None
+            text = newer
+            return CHANGED
+
+        if not decode_memory(stored).has_ended(now):
             entry = await read_whole(storage.documents.deadline_s, look)
             if entry is not None:
                 yield entry
-
-
-class _Entry:
-    """The memory with this stored *text*, or what it became meanwhile."""
-
-    def __init__(self, keeper: MemoryKeeper, owner: UserKey, text: str) -> None:
-        self._keeper = keeper
-        self._owner = owner
-        self._text = text
-
-    async def look(self) -> MemoryEntry | Changed | None:
-        """Return the memory with its content; ``None`` if it is gone."""
-        memory = decode_memory(self._text)
-        try:
-            return entry_of(memory, await self._keeper.payloads.content(self._owner, self._text))
-        except PayloadMissingError:
-            newer = await self._keeper.text_of(self._owner, memory.id)
-            if newer == self._text:
-                raise
-        if newer is None:
-            return None
-        self._text = newer
-        return CHANGED
 
 
 _AT_ONCE: Final = 500
