@@ -61,6 +61,10 @@ class Permission(enum.Enum):
     UPDATE = "storage.objects.update"
 
 
+_TRIES_TO_MAKE: Final = 2
+"""Between a refusal and the check another writer may remove its object, but hardly twice in a row."""
+
+
 class StorageCalls:
     """Calls to one bucket.
 
@@ -143,6 +147,64 @@ class StorageCalls:
 
         if not self._seen:
             await self.read(look, Permission.LIST)
+
+    async def make(self, write: Callable[[], Awaitable[T]], look: Callable[[], Awaitable[object]]) -> T:
+        """Run *write*, which requires that the object is absent; *look* returns a true value if it exists.
+
+        Raises:
+            ObjectExistsError: the object exists.
+            AccessDeniedError: the object is absent, and *write* is refused nevertheless.
+            OutcomeUnknownError: the same, but an earlier attempt of *write* was not answered.
+        """
+        unsure = False
+        tries_left = _TRIES_TO_MAKE
+        while True:
+            tries_left -= 1
+            try:
+                return await write()
+            except RefusedError as exc:
+                refused = exc
+                unsure = refused.maybe_applied = unsure or refused.maybe_applied
+                if not isinstance(refused, ConditionFailedError):
+                    raise
+            with resolving(refused.maybe_applied):
+                found = await look()
+            if found:
+                exists = ObjectExistsError(found)
+                exists.maybe_applied = unsure
+                raise exists from refused
+            if not tries_left:
+                raise unexplained(refused, self.bucket) from refused
+
+    async def explained(
+        self, refused: ConditionFailedError, name: str, generation: int | None, metageneration: int | None
+    ) -> Any:
+        """Return the object whose version differs from that of a *refused* write; ``None`` if it is gone.
+
+        Raises:
+            AccessDeniedError: it has the required version, where ``None`` stands for any.
+            OutcomeUnknownError: the same, but an earlier attempt of the write was not answered.
+        """
+        with resolving(refused.maybe_applied):
+            found = await self.find(name)
+        if (
+            found is not None
+            and generation in (None, found.generation)
+            and metageneration in (None, found.metageneration)
+        ):
+            raise unexplained(refused, self.bucket) from refused
+        return found
+
+    async def find(self, name: str) -> Any:
+        """Return the client's handle of the object *name* with its metadata; ``None`` if it is missing."""
+
+        def stat(bucket: Any, once: Once) -> Any:
+            return bucket.get_blob(name, **once)
+
+        found = await self.read(stat, Permission.GET)
+        if found is None:
+            await self.require_bucket()
+        return found
 
     async def close(self) -> None:
         """Let running requests finish, then close own connections; a later call opens them again."""
@@ -273,72 +335,3 @@ def _is_complete(method: str, body: bytes) -> bool:
 def _where(bucket: str) -> str:
     url = settings.storage_emulator_url()
     return f"bucket {bucket!r}" + (f" on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else "")
-
-
-_TRIES_TO_MAKE: Final = 2
-"""Between a refusal and the check another writer may remove its object, but hardly twice in a row."""
-
-
-class Conditions:
-    """Conditional writes of the objects of one bucket."""
-
-    def __init__(self, calls: StorageCalls) -> None:
-        self._calls = calls
-
-    async def make(self, write: Callable[[], Awaitable[T]], look: Callable[[], Awaitable[object]]) -> T:
-        """Run *write*, which requires that the object is absent; *look* returns a true value if it exists.
-
-        Raises:
-            ObjectExistsError: the object exists.
-            AccessDeniedError: the object is absent, and *write* is refused nevertheless.
-            OutcomeUnknownError: the same, but an earlier attempt of *write* was not answered.
-        """
-        unsure = False
-        tries_left = _TRIES_TO_MAKE
-        while True:
-            tries_left -= 1
-            try:
-                return await write()
-            except RefusedError as exc:
-                refused = exc
-                unsure = refused.maybe_applied = unsure or refused.maybe_applied
-                if not isinstance(refused, ConditionFailedError):
-                    raise
-            with resolving(refused.maybe_applied):
-                found = await look()
-            if found:
-                exists = ObjectExistsError(found)
-                exists.maybe_applied = unsure
-                raise exists from refused
-            if not tries_left:
-                raise unexplained(refused, self._calls.bucket) from refused
-
-    async def explained(
-        self, refused: ConditionFailedError, name: str, generation: int | None, metageneration: int | None
-    ) -> Any:
-        """Return the object whose version differs from that of a *refused* write; ``None`` if it is gone.
-
-        Raises:
-            AccessDeniedError: it has the required version, where ``None`` stands for any.
-            OutcomeUnknownError: the same, but an earlier attempt of the write was not answered.
-        """
-        with resolving(refused.maybe_applied):
-            found = await self.find(name)
-        if (
-            found is not None
-            and generation in (None, found.generation)
-            and metageneration in (None, found.metageneration)
-        ):
-            raise unexplained(refused, self._calls.bucket) from refused
-        return found
-
-    async def find(self, name: str) -> Any:
-        """Return the client's handle of the object *name* with its metadata; ``None`` if it is missing."""
-
-        def stat(bucket: Any, once: Once) -> Any:
-            return bucket.get_blob(name, **once)
-
-        found = await self._calls.read(stat, Permission.GET)
-        if found is None:
-            await self._calls.require_bucket()
-        return found

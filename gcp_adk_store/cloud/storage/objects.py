@@ -9,7 +9,7 @@ import requests
 from google.api_core import exceptions as api
 from google.cloud.storage.exceptions import DataCorruption
 
-from gcp_adk_store.cloud.storage.calls import Conditions, Once, Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.codec.packing import CHANGED_BYTES
 from gcp_adk_store.errors import (
@@ -91,7 +91,6 @@ class Objects:
         self.bucket = calls.bucket
         self.kms_key_name = kms_key_name
         self._calls = calls
-        self._conditions = Conditions(calls)
 
     def uri_of(self, name: str) -> str:
         """As the port: ``gs://BUCKET/NAME``."""
@@ -117,9 +116,7 @@ class Objects:
             return await self.mark(name, marks)
 
         try:
-            await self._conditions.make(
-                lambda: self._calls.write(send, Permission.CREATE, conditional=True), look
-            )
+            await self._calls.make(lambda: self._calls.write(send, Permission.CREATE, conditional=True), look)
         except (AccessDeniedError, InvalidInputError) as refused:
             is_answer_to_bytes = isinstance(refused, InvalidInputError) or isinstance(
                 refused.__cause__, ConditionFailedError
@@ -165,7 +162,7 @@ class Objects:
         Raises:
             UnavailableError: also if 5 requests in a row copy nothing.
         """
-        await self._conditions.make(lambda: self._copy(source, name, fields), lambda: self.info(name))
+        await self._calls.make(lambda: self._copy(source, name, fields), lambda: self.info(name))
 
     async def _copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         token: str | None = None
@@ -210,7 +207,7 @@ class Objects:
 
     async def info(self, name: str) -> StoredObject | None:
         """As the port, in one request."""
-        blob = await self._conditions.find(name)
+        blob = await self._calls.find(name)
         return None if blob is None else stored(blob)
 
     async def read(
@@ -325,7 +322,7 @@ class Objects:
             return await self._calls.write(remove, Permission.DELETE, conditional=generation is not None)
         except ConditionFailedError as refused:
             # The generation is gone if the existing object is newer.
-            found = await self._conditions.explained(refused, name, generation, metageneration)
+            found = await self._calls.explained(refused, name, generation, metageneration)
             return found is None
 
     async def left(self, *, every: bool) -> list[LeftFile]:  # noqa: ARG002  # of the port
@@ -361,7 +358,7 @@ class Objects:
             await self._calls.write(patch, Permission.UPDATE, conditional=True)
         except ConditionFailedError as refused:
             # Moved by another call, or by an unanswered attempt of this one.
-            await self._conditions.explained(refused, seen.name, seen.generation, seen.metageneration)
+            await self._calls.explained(refused, seen.name, seen.generation, seen.metageneration)
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str) -> list[Any]:
         def pages(bucket: Any, once: Once) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.cloud.storage.exceptions import InvalidResponse
 
-from gcp_adk_store.cloud.storage.calls import Conditions, Once, Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, OTHER_BYTES, Objects
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import RunningChecksum
@@ -24,7 +24,6 @@ class ResumableUploads:
     def __init__(self, calls: StorageCalls, objects: Objects) -> None:
         self._calls = calls
         self._objects = objects
-        self._conditions = Conditions(calls)
 
     async def create(
         self,
@@ -36,7 +35,7 @@ class ResumableUploads:
         on_progress: Callable[[int], None],
     ) -> None:
         """As the port, in one request to begin and one for each piece."""
-        done, crc32c = await self._conditions.make(
+        done, crc32c = await self._calls.make(
             lambda: self._send(name, fields, size, read_at, on_progress),
             lambda: self._objects.info(name),
         )
