@@ -1,21 +1,13 @@
-"""Use a database in a process of its own, as the arguments say; tell the result as JSON."""
+"""Use a database in a process of its own."""
 
 import asyncio
-import json
 import os
-import resource
 import sqlite3
-import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from gcp_adk_store import ForkedProcessError, StoreError
+from gcp_adk_store import ForkedProcessError
 from gcp_adk_store.local.database import Database
-
-NOBODY = 65_534
 
 
 def add(sql: sqlite3.Connection, name: str, body: bytes) -> None:
@@ -37,81 +29,6 @@ def step(sql: sqlite3.Connection) -> None:
     """Add one to a number that is read first."""
     ((time,),) = sql.execute("SELECT time FROM commits").fetchall()
     sql.execute("UPDATE commits SET time = ?", (time + 1,))
-
-
-async def _outcome(call: Awaitable[object]) -> list[str]:
-    try:
-        await call
-    except StoreError as exc:
-        return [type(exc).__name__, str(exc)]
-    return ["done", ""]
-
-
-async def count_up(path: str, times: int) -> None:
-    """Add one to a number, again and again, two at a time."""
-    database = Database(Path(path))
-
-    async def go_on() -> None:
-        for _ in range(times // 2):
-            await database.write(step)
-
-    await asyncio.gather(go_on(), go_on())
-    await database.close()
-
-
-async def write_pairs(path: str) -> None:
-    """Write two rows in each transaction until the process is killed; tell each that is stored."""
-    database = Database(Path(path))
-
-    def pair(sql: sqlite3.Connection, number: int) -> None:
-        add(sql, f"{number}-a", os.urandom(50_000))
-        add(sql, f"{number}-b", os.urandom(50_000))
-
-    number = await database.read(count)
-    while True:
-        await database.write(partial(pair, number=number))
-        print(number, flush=True)  # noqa: T201  # the process is killed; its last word is what it stored
-        number += 2
-
-
-async def write_on_a_full_disk(path: str) -> list[Any]:
-    """Write until files may grow no more; tell the failure, and what is stored after it."""
-    database = Database(Path(path))
-    await database.write(partial(add, name="small", body=b"1"))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, resource.RLIM_INFINITY))
-    refused = await _outcome(database.write(partial(add, name="large", body=os.urandom(2_000_000))))
-    before = await database.read(count)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    await database.write(partial(add, name="next", body=b"2"))
-    found = [refused, before, await database.read(count)]
-    await database.close()
-    return found
-
-
-async def as_nobody(path: str) -> list[list[str]]:
-    """Tell how a user without rights reads and writes."""
-    if os.getuid() == 0:
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    database = Database(Path(path))
-    found = [
-        await _outcome(database.read(count)),
-        await _outcome(database.write(partial(add, name="one", body=b""))),
-    ]
-    await database.close()
-    return found
-
-
-async def hold(path: str) -> None:
-    """Hold the file as a writer until the standard input ends."""
-    database = Database(Path(path))
-
-    def wait(sql: sqlite3.Connection) -> None:
-        add(sql, "held", b"")
-        print("held", flush=True)  # noqa: T201  # the other process waits for it
-        sys.stdin.read()
-
-    await database.write(wait)
-    await database.close()
 
 
 async def fork_amid_writes(path: str, times: int) -> list[int]:
@@ -143,12 +60,3 @@ async def fork_amid_writes(path: str, times: int) -> list[int]:
         thread.join()
     await database.close()
     return statuses
-
-
-_CALLS: dict[str, Callable[..., Coroutine[Any, Any, Any]]] = {
-    call.__name__: call
-    for call in (count_up, write_pairs, write_on_a_full_disk, as_nobody, hold, fork_amid_writes)
-}
-
-if __name__ == "__main__":
-    print(json.dumps(asyncio.run(_CALLS[sys.argv[1]](*json.loads(sys.argv[2])))))  # noqa: T201

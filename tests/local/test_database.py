@@ -2,12 +2,9 @@
 
 import asyncio
 import gc
-import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -22,13 +19,14 @@ from gcp_adk_store import (
     StoredDataError,
     UnavailableError,
 )
-from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.opening import APPLICATION_ID, FORMAT
-from tests.local.conftest import LONGEST_S, ROOT, Elsewhere
-from tests.local.database_process import add, count, step
+from tests.local.database_process import add, count, fork_amid_writes, step
+from tests.support.lengths import at_length
+from tests.support.ready_processes import elsewhere
 
-HERE = (sys.executable, "-m", "tests.local.database_process")
+LONGEST_S = 60
+FORKS = at_length(8, 40)
 
 
 def number(sql: sqlite3.Connection) -> int:
@@ -38,24 +36,11 @@ def number(sql: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def another(path: Path, name: str) -> Iterator[subprocess.Popen[str]]:
-    """Run a function in another process until the block ends; the process tells what it does."""
-    process = subprocess.Popen(
-        [*HERE, name, json.dumps([str(path)])],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdin
-        assert process.stdout
-        process.stdin.close()
-        process.stdout.close()
+def held(path: Path) -> Iterator[sqlite3.Connection]:
+    """Hold the file as another writer does, until it commits or the block ends."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN IMMEDIATE")
+        yield holder
 
 
 async def test_nothing_exists_before_the_first_call(path: Path) -> None:
@@ -214,61 +199,22 @@ async def test_threads_and_loops_share_one_object(database: Database) -> None:
     assert 100 == await database.read(number)
 
 
-async def test_processes_share_one_file(database: Database, elsewhere: Elsewhere) -> None:
-    """Created at the same time by four; no step is lost."""
-    await asyncio.gather(*(elsewhere("count_up", 100) for _ in range(4)))
-    assert 400 == await database.read(number)
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("committed", [1, 7, 30])
-async def test_a_killed_process_leaves_whole_commits(path: Path, database: Database, committed: int) -> None:
-    """All that it told, perhaps one more, and never half of a commit."""
-    with another(path, "write_pairs") as writer:
-        assert writer.stdout
-        for _ in range(committed):
-            told = int(writer.stdout.readline())
-        writer.kill()
-        told = int((writer.stdout.read().split() or [str(told)])[-1])
-
-    found = await database.read(count)
-    assert found in (told + 2, told + 4)
-    assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
-    await database.write(partial(add, name="next", body=b""))
-
-
 async def test_a_held_file_is_waited_for(path: Path, database: Database) -> None:
-    """Until the other process has written; reads need not wait."""
-    with another(path, "hold") as holder:
-        assert holder.stdout
-        assert holder.stdin
-        assert "held\n" == holder.stdout.readline()
+    """Until the other one has written; reads need not wait."""
+    await database.read(count)
+    with held(path) as holder:
         writing = asyncio.create_task(database.write(partial(add, name="one", body=b"")))
         assert 0 == await database.read(count)
         assert not writing.done()
-        holder.stdin.close()
+        holder.execute("COMMIT")
         await writing
-    assert 2 == await database.read(count)
-
-
-@pytest.mark.usefixtures("passing")
-async def test_a_file_that_stays_held_is_unavailable_at_the_deadline(path: Path, database: Database) -> None:
-    """The error names the file and what happened; nothing was written."""
-    with another(path, "hold") as holder:
-        assert holder.stdout
-        assert "held\n" == holder.stdout.readline()
-        with pytest.raises(UnavailableError, match="held the file") as caught, part_of(10):
-            await database.write(partial(add, name="one", body=b""))
-    assert str(path) in str(caught.value)
-    assert 1 < caught.value.attempts
-    assert 0 == await database.read(count)
+    assert 1 == await database.read(count)
 
 
 async def test_a_cancelled_call_that_waits_writes_nothing(path: Path, database: Database) -> None:
     """And the calls behind it go on."""
-    with another(path, "hold") as holder:
-        assert holder.stdout
-        assert "held\n" == holder.stdout.readline()
+    await database.read(count)
+    with held(path):
         first = asyncio.create_task(database.write(partial(add, name="one", body=b"")))
         second = asyncio.create_task(database.write(partial(add, name="two", body=b"")))
         assert 0 == await database.read(count)
@@ -332,25 +278,11 @@ async def test_a_removed_folder_is_made_again(path: Path, database: Database) ->
 
 
 @pytest.mark.linux
-async def test_a_fork_amid_writes_harms_neither_side(
-    path: Path, database: Database, elsewhere: Elsewhere
-) -> None:
+async def test_a_fork_amid_writes_harms_neither_side(path: Path, database: Database) -> None:
     """The children raise at their first call, whatever the threads did at the fork."""
-    assert [0] * 40 == await elsewhere("fork_amid_writes", 40)
+    assert [0] * FORKS == await asyncio.to_thread(elsewhere, fork_amid_writes, f"{path}", FORKS)
     assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
     assert path.exists()
-
-
-async def test_a_full_disk_is_named_and_nothing_of_the_write_remains(
-    path: Path, database: Database, elsewhere: Elsewhere
-) -> None:
-    """The next write succeeds when files may grow again."""
-    (refused, text), before, after = await elsewhere("write_on_a_full_disk")
-
-    assert "UnavailableError" == refused
-    assert str(path) in text
-    assert "free some space" in text
-    assert [1, 2, 2] == [before, after, await database.read(count)]
 
 
 async def test_a_file_of_its_greatest_size_is_full(path: Path, database: Database) -> None:
@@ -366,36 +298,6 @@ async def test_a_file_of_its_greatest_size_is_full(path: Path, database: Databas
     assert 0 == await database.read(count)
 
 
-async def test_a_folder_of_another_user_is_denied(tmp_path: Path, path: Path, elsewhere: Elsewhere) -> None:
-    """For reads and writes, whether the store exists or not."""
-    tmp_path.chmod(0o555)
-    denied = await elsewhere("as_nobody")
-    tmp_path.chmod(0o755)
-    database = Database(path)
-    await database.write(partial(add, name="one", body=b""))
-    path.parent.chmod(0o755)
-    path.chmod(0o644)
-    denied += await elsewhere("as_nobody")
-    await database.close()
-    denied += await elsewhere("as_nobody")
-
-    for kind, text in denied:
-        assert "AccessDeniedError" == kind
-        assert str(path.parent) in text
-        assert "another path" in text
-
-
-@pytest.mark.parametrize("content", [b"no database" * 100, b"short"])
-async def test_a_file_that_is_no_database_is_refused(path: Path, database: Database, content: bytes) -> None:
-    """And stays as it is."""
-    path.parent.mkdir()
-    path.write_bytes(content)
-    with pytest.raises(InvalidInputError, match="neither a store") as caught:
-        await database.write(partial(add, name="one", body=b""))
-    assert str(path) in str(caught.value)
-    assert content == path.read_bytes()
-
-
 async def test_the_database_of_another_program_is_refused(path: Path, database: Database) -> None:
     """And stays as it is."""
     path.parent.mkdir()
@@ -405,17 +307,6 @@ async def test_the_database_of_another_program_is_refused(path: Path, database: 
     with pytest.raises(InvalidInputError, match="another program"):
         await database.read(count)
     assert before == path.read_bytes()
-
-
-async def test_a_store_of_a_newer_format_is_refused(path: Path, database: Database) -> None:
-    """The error names both formats, and the release as the way out."""
-    await database.read(count)
-    await database.close()
-    with closing(sqlite3.connect(path)) as sql:
-        sql.execute(f"PRAGMA user_version = {FORMAT + 1}")
-    with pytest.raises(StoredDataError, match=rf"format {FORMAT + 1}.*format {FORMAT}.*release") as caught:
-        await database.read(count)
-    assert str(path) in str(caught.value)
 
 
 async def test_an_empty_file_becomes_a_store(path: Path, database: Database) -> None:

@@ -93,23 +93,6 @@ def test_the_example_of_the_specification_resolves() -> None:
     )
 
 
-def test_values_are_put_in_as_their_text() -> None:
-    """An input need be no text."""
-    assert "3, 0.5, True, [1], é" == resolve_template(
-        "{a}, {b}, {c}, {d}, {e}", {"a": 3, "b": 0.5, "c": True, "d": [1], "e": "é"}
-    )
-
-
-def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
-    """Neither one of a variable that comes later nor of one that came before."""
-    assert "{b} {a}" == resolve_template("{a} {b}", {"a": "{b}", "b": "{a}"})
-
-
-def test_a_value_that_holds_escaped_braces_keeps_them() -> None:
-    """Only the template's own are an escape."""
-    assert "{{b}} {b}" == resolve_template("{a} {{b}}", {"a": "{{b}}", "b": "Y"})
-
-
 def test_a_value_that_holds_the_sentinel_of_the_specification_stays() -> None:
     """Its algorithm would make ``{x}`` of it; nothing is marked within the text here."""
     sentinel = "__AGENTENSEMBLE_ESCAPED_x__"
@@ -142,12 +125,6 @@ def test_odd_numbers_of_braces_are_read_from_the_left(template: str, expected: s
 def test_what_is_no_variable_stays(template: str) -> None:
     """A variable is one or more of ``A-Z a-z 0-9 _``, without blanks."""
     assert template == resolve_template(template, {"a": "X", "b": "Y"})
-
-
-@pytest.mark.parametrize("value", [r"\1", r"\g<0>", "$1", "%s", "{0}", "\\"])
-def test_signs_of_other_template_languages_in_a_value_stay(value: str) -> None:
-    """A value is text, whatever a regular expression or a format would make of it."""
-    assert f"<{value}>" == resolve_template("<{a}>", {"a": value})
 
 
 def test_the_error_says_what_is_missing_and_shows_the_template() -> None:

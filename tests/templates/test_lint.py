@@ -147,11 +147,6 @@ def test_json_in_doubled_braces_is_pointed_out() -> None:
     assert [('{{"a": 1}}', "json")] == kinds('{{"a": 1}}')
 
 
-def test_literal_text_in_several_braces_is_found_whole() -> None:
-    """With all the braces it is written with, at the first of them."""
-    assert [(1, "{{{a-b}}}")] == [(found.column, found.text) for found in lint_template("{{{a-b}}}")]
-
-
 @settings(deadline=None, print_blob=True)
 @given(TEMPLATES)
 def test_every_finding_stands_where_it_says(template: str) -> None:

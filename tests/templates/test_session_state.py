@@ -59,71 +59,6 @@ def blob(data: bytes, mime_type: str | None) -> types.Part:
     return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type))
 
 
-async def test_the_example_of_the_java_documentation_is_filled() -> None:
-    """A key of the user, an artifact, and an optional artifact that there is not."""
-    template = (
-        "You are {user:name}'s assistant. Answer questions based on your knowledge. Your knowledge: "
-        "{artifact.knowledge.txt}. Your extra knowledge: {artifact.missing_artifact.txt?}"
-    )
-    service = await artifacts(knowledge_txt="Origins of the universe: At first, there was-")
-
-    assert (
-        "You are Alice's assistant. Answer questions based on your knowledge. Your knowledge: "
-        "Origins of the universe: At first, there was-. Your extra knowledge: "
-    ) == await inject_session_state(template, invocation(session(user__name="Alice"), service))
-
-
-async def test_the_example_of_the_guide_is_filled() -> None:
-    """The theme of the cat's story."""
-    assert (
-        "Write a short story about a cat, focusing on the theme: friendship."
-        == await inject_session_state(
-            "Write a short story about a cat, focusing on the theme: {topic}.", session(topic="friendship")
-        )
-    )
-
-
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        ("{key}", "K"),
-        ("{app:key}", "A"),
-        ("{user:key}", "U"),
-        ("{temp:key}", "T"),
-        ("{key?}", "K"),
-        ("{{key}}", "K"),
-        ("{{{{key}}}}", "K"),
-        ("{{key}", "K"),
-        ("{key}}", "K"),
-        ("{ key }", "K"),
-        ("{{\n\tuser:key?\n}}", "U"),
-        ("a {key}, {key} and {app:key}{user:key}.", "a K, K and AU."),
-    ],
-)
-async def test_a_placeholder_is_filled_from_state(template: str, expected: str) -> None:
-    """Of every scope, in any number of braces, with blanks trimmed."""
-    state = session(key="K", app__key="A", user__key="U", temp__key="T")
-
-    assert expected == await inject_session_state(template, state)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("text", "text"),
-        ("", ""),
-        (None, ""),
-        (0, "0"),
-        (False, "False"),
-        (1.5, "1.5"),
-        ([1, "a"], "[1, 'a']"),
-    ],
-)
-async def test_a_value_is_shown_as_its_text(value: object, expected: str) -> None:
-    """``None`` is a value, and shown as nothing."""
-    assert f"<{expected}>" == await inject_session_state("<{key}>", session(key=value))
-
-
 async def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
     """State that users write cannot reach other state."""
     state = session(a="{b} {artifact.x}", b="secret")
@@ -131,44 +66,10 @@ async def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
     assert "{b} {artifact.x} secret" == await inject_session_state("{a} {b}", state)
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{}",
-        "{1key}",
-        "{key name}",
-        "{key-name}",
-        "{other:key}",
-        "{App:key}",
-        "{app:user:key}",
-        "{key.part}",
-        "{key|default}",
-        '{"key": 1}',
-        "${key}",
-        r"\{key}",
-        r"\{{key}}",
-        "{key",
-        "key}",
-    ],
-)
-async def test_what_is_no_placeholder_stays(template: str) -> None:
-    """Invalid names are left as they are, and so is what a dollar or a backslash is before."""
-    assert template == await inject_session_state(template, session(key="K", name="N"))
-
-
 @pytest.mark.parametrize("template", ["", "no placeholders", "a } b", "{not one}"])
 async def test_a_template_without_placeholders_is_the_same_string(template: str) -> None:
     """The very object, not a copy."""
     assert template is await inject_session_state(template, session())
-
-
-async def test_an_optional_key_that_is_missing_is_empty() -> None:
-    """In any scope, behind any number of braces, and for artifacts too."""
-    assert "<>" == await inject_session_state(
-        "<{topic?}{app:a?}{{user:b?}}{artifact.c.txt?}{{artifact.d?}}>",
-        session(),
-        artifact_service=await artifacts(),
-    )
 
 
 async def test_a_missing_key_is_an_error_that_names_key_place_and_neighbours() -> None:
@@ -323,36 +224,6 @@ async def test_the_latest_version_of_an_artifact_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "mime_type",
-    [
-        "text/plain",
-        "text/markdown",
-        "text/plain; charset=utf-8",
-        "TEXT/CSV",
-        "application/json",
-        "application/json; charset=utf-8",
-        "application/xml",
-        "application/csv",
-        "image/svg+xml",
-    ],
-)
-async def test_an_artifact_of_text_is_shown_as_text(mime_type: str) -> None:
-    """And so is what is text by another name."""
-    service = await artifacts(a=blob("Grüße {b}".encode(), mime_type))
-
-    assert "<Grüße {b}>" == await inject_session_state(
-        "<{artifact.a}>", session(b="B"), artifact_service=service
-    )
-
-
-async def test_text_that_is_not_utf8_is_shown_with_replacements() -> None:
-    """Rather than failing the run."""
-    service = await artifacts(a=blob(b"a\xffb", "text/plain"))
-
-    assert "a\ufffdb" == await inject_session_state("{artifact.a}", session(), artifact_service=service)
-
-
-@pytest.mark.parametrize(
     ("mime_type", "shown"),
     [
         ("image/png", "[artifact a: image/png, 4 bytes]"),
@@ -404,22 +275,6 @@ async def test_several_braces_mean_what_the_settings_say(settings: TemplateSetti
     assert expected == await inject_session_state(
         "{key} {{key}} {{gone}} {{{gone}}} {{gone?}}", session(key="K"), settings=settings
     )
-
-
-async def test_a_missing_artifact_behind_several_braces_stays() -> None:
-    """As a missing key does."""
-    assert "{{artifact.a}}" == await inject_session_state(
-        "{{artifact.a}}", session(), artifact_service=await artifacts()
-    )
-
-
-@pytest.mark.parametrize("template", ["{{gone}}", "{{artifact.gone}}"])
-async def test_several_braces_without_a_value_are_an_error_when_strict(template: str) -> None:
-    """As in ADK."""
-    with pytest.raises(TemplateKeyError, match="gone"):
-        await inject_session_state(
-            template, session(), artifact_service=await artifacts(), settings=TemplateSettings(strict=True)
-        )
 
 
 async def test_literal_braces_need_no_artifact_service() -> None:

@@ -19,18 +19,15 @@ from gcp_adk_store.costs.counts import (
     Workload,
 )
 from gcp_adk_store.costs.month import (
-    POINTS,
     Bill,
     Curve,
     Line,
     Point,
     Saving,
     bill_of_a_month,
-    curve,
     operations_of_a_month,
     stored_gib,
     svg,
-    ticks,
 )
 from gcp_adk_store.costs.prices import FREE_QUOTA, US_CENTRAL1, Prices
 
@@ -222,17 +219,6 @@ def test_a_cold_process_is_the_worst_case(workload: Workload) -> None:
     assert total(OURS, workload) <= total(OURS, cold) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("history", [0, 5, 1000])
-def test_a_curve_has_twelve_points_of_a_growing_conversation(history: int) -> None:
-    """Also where the workload's conversations have fewer turns."""
-    drawn = curve(BUILTIN, replace(SMALL, history=history))
-    found = [point.history for point in drawn.points]
-
-    assert POINTS == len(found) == len(set(found))
-    assert sorted(found) == found
-    assert [point.operations for point in drawn.points] == sorted(point.operations for point in drawn.points)
-
-
 def test_an_svg_has_a_line_for_each_curve() -> None:
     """From the left end to the right, the largest value at the top; names are escaped."""
     rising = Curve(services="a <b> & c", points=[Point(0, 0), Point(10, 100)])
@@ -243,21 +229,6 @@ def test_an_svg_has_a_line_for_each_curve() -> None:
 
     assert ["64.0,304.0 616.0,48.0", "64.0,176.0 616.0,176.0"] == lines
     assert {"a <b> & c", "flat", "t", "100", "10"} <= set(words)
-
-
-@pytest.mark.parametrize(
-    ("most", "found"),
-    [
-        (405, [0, 100, 200, 300, 400]),
-        (1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
-        (0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
-        (2_345_678, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]),
-        (9.99, list(range(10))),
-    ],
-)
-def test_ticks_are_round_numbers(most: float, found: list[float]) -> None:
-    """From zero on, none beyond the largest value."""
-    assert found == pytest.approx(ticks(most))
 
 
 def test_the_axes_of_an_svg_have_round_numbers() -> None:
@@ -291,10 +262,3 @@ def test_a_saving_is_said(totals: tuple[float, float], says: str) -> None:
     ]
 
     assert says == Saving.between(*bills).says("USD")
-
-
-def test_an_svg_of_nothing_is_whole() -> None:
-    """No operation and no length divide by nothing."""
-    nothing = Curve(services="none", points=[Point(0, 0)])
-
-    assert ET.fromstring(svg([nothing], title="t")) is not None  # noqa: S314  # written by the line itself

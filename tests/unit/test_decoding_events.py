@@ -1,4 +1,4 @@
-"""Show how a run of stored events is read."""
+"""A long run of stored events is read beside other work."""
 
 import asyncio
 
@@ -6,25 +6,8 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.sessions.read.completion import decode_events
-
-SAID = Event(author="user", timestamp=1.5).model_dump_json()
-
-
-def test_a_damaged_event_is_told_by_its_place() -> None:
-    """The document, and the number within it."""
-    with pytest.raises(StoredDataError, match=r"^apps/a: event 6: "):
-        asyncio.run(decode_events([SAID, "{"], where="apps/a", first=5, pauses=Pauses()))
-
-
-def test_each_reader_has_events_of_its_own() -> None:
-    """What one of them changes is nobody else's."""
-    (first,), (second,) = (asyncio.run(decode_events([SAID], where="", pauses=Pauses())) for _ in range(2))
-    first.event.actions.state_delta["changed"] = True
-
-    assert {} == second.event.actions.state_delta
 
 
 @pytest.mark.parametrize(("count", "parts", "pauses"), [(3000, 0, 3), (6, 3000, 5)], ids=["many", "large"])

@@ -74,18 +74,6 @@ def test_a_timestamp_is_exact(timestamp: float) -> None:
     assert repr(timestamp) == repr(decode_event(text).timestamp)
 
 
-def test_encoding_leaves_the_event_alone() -> None:
-    """The caller's event keeps its own change of state while the text holds the one to store."""
-    original = event(types.Part(text="t"), actions=EventActions(state_delta={"temp:x": 1, "k": (1,)}))
-    before = original.model_copy(deep=True)
-    delta = original.actions.state_delta
-    text = encode_event(original, state_delta={"k": [1]}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
-
-    assert before == original
-    assert delta is original.actions.state_delta
-    assert {"k": [1]} == decode_event(text).event.actions.state_delta
-
-
 def test_absent_fields_take_no_room() -> None:
     """What an event does not say is not written out a dozen times a turn."""
     stored = json.loads(encode_event(event(), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
@@ -124,19 +112,6 @@ def pictures() -> Event:
     )
 
 
-def test_large_bytes_leave_an_event_and_come_back() -> None:
-    """From parts and from function responses; the caller's event keeps them."""
-    original = pictures()
-    before = original.model_copy(deep=True)
-    encoded = encode_event(
-        original, state_delta={}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, inline_bytes=99)
-    )
-
-    assert [b"a" * 100, b"b" * 200] == [payload.data for payload in encoded.payloads]
-    assert before == original == encoded.event == reread(encoded)
-    assert len(encoded.text) < 1500
-
-
 def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
     """Compressed, with its time still in the text; the bytes in it are payloads of their own."""
     original = pictures()
@@ -166,13 +141,6 @@ def test_a_piece_over_the_limit_of_a_payload_is_refused(limits: dict[str, int]) 
         InvalidInputError, match=r"event 'e1' holds \d+ bytes in one piece, .*max_payload_bytes is 150"
     ):
         encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=small)
-
-
-def test_text_that_only_looks_like_a_reference_is_text() -> None:
-    """What a user says about this library's own key changes nothing."""
-    original = event(types.Part(text='"adk_store_payloads":[{"at":[0]}]'))
-
-    assert original == reread(encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY))
 
 
 @pytest.mark.parametrize(
@@ -258,14 +226,6 @@ def test_a_lost_piece_of_a_function_response_becomes_plain_text_data() -> None:
             name="f", response={"k": None}, parts=[types.FunctionResponsePart(inline_data=note)]
         )
     ] == completed.event.get_function_responses()
-
-
-def test_an_event_that_lost_pieces_is_otherwise_itself() -> None:
-    """What is no content stays: its ids, its time, its change of state."""
-    completed = complete_event(decode_event(PIECES_LEFT.text), {}).event
-
-    assert PIECES_LEFT.event.model_copy(update={"content": completed.content}) == completed
-    assert {"k": 1} == completed.actions.state_delta
 
 
 @pytest.mark.parametrize(("author", "role"), [("user", "user"), ("agent", "model"), ("User", "model")])

@@ -170,24 +170,6 @@ def test_a_part_of_a_clock_that_is_behind_is_kept_as_long_as_the_others(
     assert expiry.of_new_part(behind) >= expiry.at + ttl_s
 
 
-@pytest.mark.parametrize(("now", "at"), [(1050.0, 1110), (1050.2, 1111), (1059.999, 1120)])
-@pytest.mark.parametrize("parts_at", [None, 1120])
-def test_an_append_moves_the_end_and_leaves_the_parts(now: float, at: int, parts_at: int | None) -> None:
-    """It lives another time to live from then on, rounded up; nothing is said of its parts."""
-    before = Expiry(ttl_s=60, at=1060, parts_at=parts_at)
-
-    assert Expiry(ttl_s=60, at=at, parts_at=parts_at) == before.refreshed(now)
-    assert Expiry(ttl_s=60, at=1060, parts_at=parts_at) == before
-
-
-@pytest.mark.parametrize("now", [0.0, 999.0, 1000.0])
-def test_a_clock_that_is_behind_moves_no_end_nearer(now: float) -> None:
-    """An append of another process has moved it further: what that one was promised holds."""
-    before = Expiry(ttl_s=60, at=1060, parts_at=1120)
-
-    assert before == before.refreshed(now)
-
-
 @given(st.integers(1, 100), st.lists(TIMES, min_size=1))
 def test_the_end_is_that_of_the_clock_furthest_ahead(ttl_s: int, clocks: list[float]) -> None:
     """In whatever order appends of different processes arrive."""
@@ -196,34 +178,6 @@ def test_the_end_is_that_of_the_clock_furthest_ahead(ttl_s: int, clocks: list[fl
         expiry = expiry.refreshed(now)
 
     assert Expiry(ttl_s=ttl_s, at=math.ceil(max(clocks)) + ttl_s) == expiry
-
-
-@pytest.mark.parametrize(("now", "until"), [(1000.0, 1120), (1000.2, 1121)])
-def test_a_part_is_reckoned_with_for_two_times_to_live(now: float, until: int) -> None:
-    """From when it is written, rounded up, whatever holds of earlier ones."""
-    expiries = Expiry(ttl_s=60, at=1060), Expiry(ttl_s=60, at=1060, parts_at=1070)
-
-    assert [until, until] == [expiry.of_new_part(now) for expiry in expiries]
-
-
-@pytest.mark.parametrize(
-    ("before", "new_part", "after"),
-    [
-        (None, None, None),
-        (1120, None, 1120),
-        (None, 1121, 1121),
-        (1120, 1121, 1120),
-        (1120, 1120, 1120),
-        (1120, 1119, 1119),
-    ],
-)
-def test_the_earliest_end_of_a_part_counts(
-    before: int | None, new_part: int | None, after: int | None
-) -> None:
-    """A part that is kept for longer changes nothing, one whose upload took its time does; none, neither."""
-    expiry = Expiry(ttl_s=60, at=1060, parts_at=before)
-
-    assert Expiry(ttl_s=60, at=1060, parts_at=after) == expiry.with_part_until(new_part)
 
 
 @given(st.lists(st.none() | st.integers(0, LAST_TIME)))
@@ -257,15 +211,6 @@ def test_a_session_outlives_parts_that_end_before_it(
     assert expected is Expiry(ttl_s=60, at=at, parts_at=parts_at).outlives_its_parts
 
 
-def test_after_a_renewal_parts_count_as_new() -> None:
-    """For as long as they were renewed; the end of the session is moved by its append alone."""
-    before = Expiry(ttl_s=60, at=1121, parts_at=1120)
-    renewed = before.renewed_until(before.of_new_part(1061.0))
-
-    assert Expiry(ttl_s=60, at=1121, parts_at=1181) == renewed
-    assert not renewed.outlives_its_parts
-
-
 @given(st.integers(1, 100), TIMES, ROUGH_STEPS)
 def test_a_renewal_is_never_in_vain(ttl_s: int, start: float, steps: list[Step]) -> None:
     """Right after it all parts outlast the session; nor does an append that needs none leave them short."""
@@ -294,14 +239,6 @@ def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
         assert parts_at is None or all(parts_at + PARTS_GRACE_S <= until for until in moment.kept)
 
 
-@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
-def test_no_session_ends_sooner_for_another_append(ttl_s: int, start: float, steps: list[Step]) -> None:
-    """Its end only ever moves away."""
-    ends = [moment.expiry.at for moment in life(ttl_s, start=start, steps=steps)]
-
-    assert sorted(ends) == ends
-
-
 @given(st.integers(1, 100), TIMES, STEPS)
 def test_parts_are_renewed_once_in_a_time_to_live(ttl_s: int, start: float, steps: list[Step]) -> None:
     """Neither with every append, nor with every part: a time to live lies between two renewals."""
@@ -310,11 +247,3 @@ def test_parts_are_renewed_once_in_a_time_to_live(ttl_s: int, start: float, step
     renewals = [moment.now for moment in moments if moment.renewed]
 
     assert all(later - earlier >= ttl_s for earlier, later in pairwise([*first_part, *renewals]))
-
-
-@pytest.mark.parametrize(("share", "renewals"), [(0.999, 49), (0.5, 33), (0.25, 19), (0.05, 4), (0.0, 0)])
-def test_the_busier_a_session_the_fewer_of_its_appends_renew(share: float, renewals: int) -> None:
-    """Of a hundred with a part each, the first beyond a time to live since the renewal before does."""
-    moments = life(1000, start=1e9, steps=[Step(after=share, has_part=True)] * 100)
-
-    assert renewals == sum(moment.renewed for moment in moments)

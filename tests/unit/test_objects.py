@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -23,13 +22,9 @@ from gcp_adk_store.codec.names import (
     version_prefix,
 )
 from gcp_adk_store.codec.objects import (
-    DEFAULT_CONTENT_TYPE,
-    ObjectFields,
     StoredObject,
-    decode_artifact,
     decode_file,
     encode_artifact,
-    encode_copy,
     encode_file,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -62,7 +57,6 @@ RESERVED = [
     "adkStoreJson",
 ]
 TEXT = types.Part(text="t")
-NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def key(filename: str, *, app: str = "shop", session: str | None = "s") -> ArtifactKey:
@@ -78,18 +72,6 @@ def blob(data: bytes | None, mime_type: str | None = None, name: str | None = No
 def file(uri: str | None, mime_type: str | None = None) -> types.Part:
     """Return a part whose content lies elsewhere."""
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
-
-
-PARTS = [
-    blob(b"\x00\xff", "image/png"),
-    blob(b"x", "text/plain", "Ü.txt"),
-    blob(b"", "application/octet-stream", "empty.bin"),
-    blob(b"x"),
-    types.Part(text="Grüße"),
-    types.Part(text=""),
-    file("gs://b/f", "image/png"),
-    file("https://x/y"),
-]
 
 
 def stored(metadata: dict[str, str], content_type: str | None = "text/plain") -> StoredObject:
@@ -222,86 +204,6 @@ def test_filenames_are_those_with_a_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "data", "content_type", "metadata"),
-    [
-        (blob(b"\x00\xff", "image/png"), b"\x00\xff", "image/png", {}),
-        (blob(b"x", "text/html", "Ü.html"), b"x", "text/html", {"adkDisplayName": "Ü.html"}),
-        (blob(b"", "application/pdf"), b"", "application/pdf", {}),
-        (blob(b"x"), b"x", "application/octet-stream", {}),
-        (types.Part(text="Grüße"), "Grüße".encode(), "text/plain", {"adkIsText": "true"}),
-        (types.Part(text=""), b"", "text/plain", {"adkIsText": "true"}),
-        (
-            file("gs://b/f", "image/png"),
-            b"",
-            "image/png",
-            {"adkFileUri": "gs://b/f", "adkFileMimeType": "image/png"},
-        ),
-        (file("gs://b/f"), b"", "application/octet-stream", {"adkFileUri": "gs://b/f"}),
-    ],
-)
-def test_a_save_uploads_the_payload_as_it_is(
-    part: types.Part, data: bytes, content_type: str, metadata: dict[str, str]
-) -> None:
-    """Bytes stay raw under their own type, with ADK's metadata and the id of this save."""
-    payload = encode_artifact(part, custom_metadata=None, save_id="id1")
-
-    assert (data, content_type, {"adkStoreSaveId": "id1", **metadata}) == (
-        payload.data,
-        payload.content_type,
-        payload.metadata,
-    )
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_save_says_how_long_and_how_its_object_is_kept(part: types.Part) -> None:
-    """Only where it is told to: by default as the bucket keeps them; nothing else changes."""
-    plain = encode_artifact(part, custom_metadata={"k": 1}, save_id="id1")
-    told = encode_artifact(
-        part, custom_metadata={"k": 1}, save_id="id1", custom_time=NEW_YEAR, storage_class="NEARLINE"
-    )
-
-    assert (None, None) == (plain.custom_time, plain.storage_class)
-    assert replace(plain, custom_time=NEW_YEAR, storage_class="NEARLINE") == told
-
-
-@pytest.mark.parametrize("mime_type", [None, "", "image/png"])
-@pytest.mark.parametrize("display_name", [None, "", "Ü.png"])
-@pytest.mark.parametrize("custom", [None, {"source": "mail", "pages": 3, "adkDisplayName": "mine"}])
-def test_a_file_becomes_what_its_bytes_would(
-    mime_type: str | None, display_name: str | None, custom: dict[str, Any] | None
-) -> None:
-    """Whether bytes come from memory or from elsewhere, the artifact is the same."""
-    inline = encode_artifact(
-        blob(b"x", mime_type, display_name),
-        custom_metadata=custom,
-        save_id="id1",
-        custom_time=NEW_YEAR,
-        storage_class="ARCHIVE",
-    )
-
-    assert ObjectFields(
-        content_type=inline.content_type,
-        metadata=inline.metadata,
-        custom_time=NEW_YEAR,
-        storage_class="ARCHIVE",
-    ) == encode_file(
-        mime_type=mime_type,
-        display_name=display_name,
-        custom_metadata=custom,
-        save_id="id1",
-        custom_time=NEW_YEAR,
-        storage_class="ARCHIVE",
-    )
-
-
-def test_a_file_of_which_nothing_is_told_has_only_its_save() -> None:
-    """No type, name or time is made up."""
-    assert ObjectFields(
-        content_type="application/octet-stream", metadata={"adkStoreSaveId": "id1"}
-    ) == encode_file(mime_type=None, display_name=None, custom_metadata=None, save_id="id1")
-
-
-@pytest.mark.parametrize(
     ("display_name", "custom", "message"),
     [
         ("\ud800", None, "a lone surrogate"),
@@ -317,92 +219,6 @@ def test_a_files_metadata_is_refused_as_that_of_bytes(
     """Before the file is sent, which may be large."""
     with pytest.raises(InvalidInputError, match=message):
         encode_file(mime_type=None, display_name=display_name, custom_metadata=custom, save_id="id1")
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_copy_is_the_same_artifact_of_another_save(part: types.Part) -> None:
-    """It comes back as the same part with the same metadata, and its writer tells it from the original."""
-    found, data = saved(part, {"source": "mail", "pages": 3})
-    fields = encode_copy(found, save_id="id2", storage_class=None)
-    copy = stored(dict(fields.metadata), fields.content_type)
-
-    assert ("id2", found.custom_metadata) == (copy.save_id, copy.custom_metadata)
-    assert (found.file_uri, decode_artifact(found, data)) == (copy.file_uri, decode_artifact(copy, data))
-    assert decode_file(found, "gs://b/f") == decode_file(copy, "gs://b/f")
-    assert "id1" == found.save_id
-
-
-@pytest.mark.parametrize("content_type", ["a/b", "", None])
-@pytest.mark.parametrize("storage_class", ["COLDLINE", None])
-def test_a_copy_of_what_adk_saved_gets_a_save(content_type: str | None, storage_class: str | None) -> None:
-    """ADK's keys are kept to the letter; the class is the copier's, and the time of the original is over."""
-    found = stored({"adkDisplayName": "n", "file_uri": "gs://b/f", "pages": "3"}, content_type)
-
-    assert ObjectFields(
-        content_type=content_type or DEFAULT_CONTENT_TYPE,
-        metadata={**found.metadata, "adkStoreSaveId": "id2"},
-        storage_class=storage_class,
-    ) == encode_copy(found, save_id="id2", storage_class=storage_class)
-
-
-def test_what_was_not_asked_for_is_not_made_up() -> None:
-    """An object has a size in every listing, checksums only where it was asked for by its name."""
-    found = stored({})
-
-    assert (9, None, None) == (found.size, found.crc32c, found.md5)
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (types.Part(), "Artifact must have either inline_data or text."),
-        (
-            types.Part(function_call=types.FunctionCall(name="f")),
-            "Artifact must have either inline_data or text.",
-        ),
-        (blob(None, "image/png"), "Artifact inline_data must contain data."),
-        (file(None), "Artifact file_data must have a file_uri."),
-        (file("", "image/png"), "Artifact file_data must have a file_uri."),
-    ],
-)
-def test_a_part_without_content_is_refused(part: types.Part, message: str) -> None:
-    """What cannot be an artifact is refused in ADK's words."""
-    with pytest.raises(InvalidInputError) as caught:
-        encode_artifact(part, custom_metadata=None, save_id="id1")
-
-    assert message == str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "part",
-    [
-        blob(b"\x00\xff", "image/png"),
-        blob(b"x", "text/plain"),
-        blob(b"", "application/pdf"),
-        blob(b"", "application/octet-stream", "empty.bin"),
-        blob(b"x", "application/octet-stream"),
-        types.Part(text="Grüße\n"),
-        types.Part(text=""),
-    ],
-)
-def test_a_part_comes_back_as_it_was(part: types.Part) -> None:
-    """Text stays text, bytes stay bytes, empty ones too."""
-    assert part == decode_artifact(*saved(part))
-
-
-def test_the_tombstone_of_a_rewind_is_absent() -> None:
-    """What ADK's rewind saves over a removed artifact loads as nothing."""
-    assert decode_artifact(*saved(blob(b"", "application/octet-stream"))) is None
-
-
-@pytest.mark.parametrize("part", [file("gs://b/f", "image/png"), file("https://x/y")])
-def test_a_file_elsewhere_comes_back_as_it_was(part: types.Part) -> None:
-    """The URI is kept to the letter, and a type that was not given is not made up."""
-    found, _ = saved(part)
-    uri = found.file_uri
-
-    assert uri is not None
-    assert part == decode_file(found, uri)
 
 
 @pytest.mark.parametrize(
@@ -422,29 +238,6 @@ def test_a_file_that_adk_saved_is_read(
 
     assert "gs://b/f" == found.file_uri
     assert file("gs://b/f", mime_type) == decode_file(found, "gs://b/f")
-
-
-@pytest.mark.parametrize(
-    ("metadata", "content_type", "part"),
-    [
-        ({"adkIsText": "true"}, "text/plain", types.Part(text="x")),
-        ({"adkIsText": "false"}, "text/plain", blob(b"x", "text/plain")),
-        ({"adkDisplayName": "n"}, "a/b", blob(b"x", "a/b", "n")),
-        ({"k": "v"}, "a/b", blob(b"x", "a/b")),
-    ],
-)
-def test_a_part_that_adk_saved_is_read(metadata: dict[str, str], content_type: str, part: types.Part) -> None:
-    """Objects without a save id of this library are artifacts like any other."""
-    found = stored(metadata, content_type)
-
-    assert (part, None, None) == (decode_artifact(found, b"x"), found.save_id, found.file_uri)
-
-
-def test_a_save_is_known_by_its_id() -> None:
-    """A writer tells its own object, whose answer was lost, from a rival's."""
-    found, _ = saved(TEXT)
-
-    assert "id1" == found.save_id
 
 
 @given(st.dictionaries(st.sampled_from(RESERVED) | st.text(max_size=4), JSON, max_size=4))
@@ -473,22 +266,6 @@ def test_a_callers_key_never_replaces_the_services_own(part: types.Part, name: s
 
     assert {name: "mine"} == found.custom_metadata
     assert dict(plain.metadata) == {k: v for k, v in found.metadata.items() if k != "adkStoreJson"}
-
-
-def test_text_metadata_is_encoded_as_adk_does() -> None:
-    """ADK's own service reads texts where it expects them; only the rest is kept apart."""
-    found, _ = saved(TEXT, {"source": "mail ü", "pages": 3, "empty": "", "ü": "x", "ok": True})
-
-    assert "mail ü" == found.metadata["source"]
-    assert {"pages": 3, "empty": "", "ü": "x", "ok": True} == json.loads(found.metadata["adkStoreJson"])
-    assert {"adkStoreSaveId", "adkIsText", "source", "adkStoreJson"} == set(found.metadata)
-
-
-def test_metadata_that_adk_saved_is_text() -> None:
-    """ADK flattens values to text; they are shown as they lie there, without its own keys."""
-    found = stored({"pages": "3", "none": "None", "adkIsText": "true", "file_uri": "gs://b/f"})
-
-    assert {"pages": "3", "none": "None"} == found.custom_metadata
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", "null", '"x"'])

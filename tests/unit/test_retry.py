@@ -140,6 +140,7 @@ async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) 
     assert attempts == last.attempts
 
 
+@pytest.mark.usefixtures("passing")
 async def test_the_time_that_the_service_asks_for_is_kept() -> None:
     """The next attempt is not made earlier."""
     busy = UnavailableError("1", retry_after_s=0.2)

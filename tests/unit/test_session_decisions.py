@@ -8,9 +8,8 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.model.history import step
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry, Turns
+from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -18,10 +17,7 @@ from gcp_adk_store.model.sessions import (
     Settlement,
     StoredSession,
     events_to_settle,
-    select_events,
     settle,
-    wants_all_events,
-    wants_events,
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
@@ -60,25 +56,6 @@ def restored(*tail: str, revision: int = 5) -> StoredSession:
 def at(*timestamps: float) -> list[Event]:
     """Return one event a timestamp, each with its place as id."""
     return [Event(id=str(n), author="a", timestamp=t) for n, t in enumerate(timestamps)]
-
-
-def test_a_marker_says_what_its_document_was() -> None:
-    """A handle remembers epoch, revision and update time of the document it saw."""
-    assert Marker(epoch="e1", revision=5, update_time="200.000000002", chain=HEAD) == stored().marker
-
-
-def test_a_marker_says_how_often_its_document_was_restored() -> None:
-    """Writes through the handle keep it."""
-    assert restored().marker.restores == 1
-    assert restored().marker.advanced(APPEND, "7.0", None).restores == 1
-    assert restored().marker.at("").restores == 1
-
-
-def test_a_marker_says_when_its_session_ends() -> None:
-    """An append knows from it how long what it writes has to be kept, without a read."""
-    session = replace(stored(), expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
-
-    assert Expiry(ttl_s=60, at=1767225600, parts_at=1767312000) == session.marker.expiry
 
 
 @pytest.mark.parametrize(
@@ -186,46 +163,6 @@ def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
     assert Marker.parse(f"{SEEN}/{expiry}") is None
 
 
-def test_a_marker_moves_with_each_write() -> None:
-    """An append counts up, another write only moves the time, and the old marker stays."""
-    chained = replace(SEEN, chain=HEAD)
-    moved = chained.advanced(replace(APPEND, texts=("x",)), "7.0", None), chained.at("8.0"), chained
-
-    assert (
-        Marker(epoch="e1", revision=5, update_time="7.0", chain=step(HEAD, "x")),
-        Marker(epoch="e1", revision=4, update_time="8.0", chain=HEAD),
-        Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD),
-    ) == moved
-
-
-def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> None:
-    """An event of the same turn does not count, and unknown turns stay unknown."""
-    first, other = replace(APPEND, turns=("a" * 16,)), replace(APPEND, turns=("b" * 16,))
-    known = replace(SEEN, turns=Turns())
-    counted = [known]
-    for append in (APPEND, first, APPEND, first, other, first):
-        counted.append(counted[-1].advanced(append, "7.000000000", None))
-
-    assert [0, 0, 1, 1, 1, 2, 3] == [one.turns.count for one in counted if one.turns]
-    assert counted == [Marker.parse(str(one)) for one in counted]
-    assert SEEN.advanced(first, "7.0", None).turns is None
-
-
-def test_a_chain_goes_on_with_the_next_append() -> None:
-    """Another write leaves it alone."""
-    moved = SEEN.advanced(replace(APPEND, texts=("x",)), "7.0", None), SEEN.at("8.0")
-
-    assert (step(HEAD, "x"), HEAD) == (moved[0].chain, moved[1].chain)
-
-
-@pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
-def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
-    """Another write leaves the end alone."""
-    moved = ENDING.advanced(replace(APPEND, texts=("x",)), "7.0", after), ENDING.at("8.0")
-
-    assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
-
-
 @pytest.mark.parametrize(
     ("expiry", "read_time", "expected"),
     [
@@ -319,36 +256,6 @@ def test_settling_looks_as_far_back_as_the_append_can_lie(revision: int, expecte
 
 
 @pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (None, True),
-        (GetSessionConfig(), True),
-        (GetSessionConfig(num_recent_events=9), False),
-        (GetSessionConfig(after_timestamp=0.0), False),
-    ],
-)
-def test_a_read_of_all_events_is_recognised(config: GetSessionConfig | None, expected: bool) -> None:  # noqa: FBT001
-    """It takes all segments at once instead of looking back step by step."""
-    assert expected is wants_all_events(config)
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (None, True),
-        (GetSessionConfig(), True),
-        (GetSessionConfig(num_recent_events=0), False),
-        (GetSessionConfig(num_recent_events=0, after_timestamp=1.0), False),
-        (GetSessionConfig(num_recent_events=1), True),
-        (GetSessionConfig(after_timestamp=1.0), True),
-    ],
-)
-def test_a_read_of_no_events_is_recognised(config: GetSessionConfig | None, expected: bool) -> None:  # noqa: FBT001
-    """Only zero recent events means none; no limit means all."""
-    assert expected is wants_events(config)
-
-
-@pytest.mark.parametrize(
     ("config", "have", "running_max", "expected"),
     [
         (None, 1000, 1.0, True),
@@ -374,40 +281,3 @@ def test_a_read_goes_back_no_further_than_needed(
 ) -> None:
     """Older segments are read while they can hold a wanted event, and not one longer."""
     assert expected is wants_older(config, have=have, running_max=running_max)
-
-
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        (None, "01234"),
-        (GetSessionConfig(), "01234"),
-        (GetSessionConfig(num_recent_events=0), ""),
-        (GetSessionConfig(num_recent_events=1), "4"),
-        (GetSessionConfig(num_recent_events=3), "234"),
-        (GetSessionConfig(num_recent_events=5), "01234"),
-        (GetSessionConfig(num_recent_events=99), "01234"),
-        (GetSessionConfig(after_timestamp=3.0), "134"),
-        (GetSessionConfig(after_timestamp=3.1), "14"),
-        (GetSessionConfig(after_timestamp=0.0), "01234"),
-        (GetSessionConfig(after_timestamp=99.0), ""),
-        (GetSessionConfig(after_timestamp=3.0, num_recent_events=2), "34"),
-        (GetSessionConfig(after_timestamp=4.0, num_recent_events=4), "14"),
-        (GetSessionConfig(after_timestamp=3.0, num_recent_events=0), ""),
-    ],
-)
-def test_a_read_returns_what_was_asked_for_in_append_order(
-    config: GetSessionConfig | None, expected: str
-) -> None:
-    """Timestamps choose event by event, then the last ones count; order is that of appending."""
-    events = at(1.0, 5.0, 2.0, 3.0, 4.0)
-    chosen = select_events(events, config)
-
-    assert expected == "".join(event.id for event in chosen)
-
-
-def test_a_read_leaves_the_events_it_chose_from_alone() -> None:
-    """The caller's list is never the one that was searched."""
-    events = at(1.0, 2.0)
-    select_events(events, None).clear()
-
-    assert ["0", "1"] == [event.id for event in events]

@@ -1,6 +1,5 @@
 """Show what a listing shows of a session's events."""
 
-import hashlib
 import json
 from typing import Any
 
@@ -8,7 +7,7 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.model.session_fields import MAX_TEXT, Summary, Turns, text_of, turns_of
+from gcp_adk_store.model.session_fields import MAX_TEXT, text_of, turns_of
 
 
 def event(*parts: types.Part | str, author: str = "user", turn: str = "e-1") -> Event:
@@ -17,23 +16,6 @@ def event(*parts: types.Part | str, author: str = "user", turn: str = "e-1") -> 
         role="user", parts=[types.Part(text=part) if isinstance(part, str) else part for part in parts]
     )
     return Event(author=author, invocation_id=turn, content=content)
-
-
-def test_a_user_event_opens_the_turn_of_its_invocation_once() -> None:
-    """Agents' events open none, nor does an event without an invocation; another turn between counts anew."""
-    events = [
-        event("a", author="agent", turn="e-0"),
-        event("b"),
-        event("c", author="agent"),
-        event("d"),
-        event("e", turn=""),
-        event("f", turn="e-2"),
-        event("g"),
-    ]
-
-    assert [0, 1, 1, 1, 1, 2, 3] == [Summary.of(events[:end]).turns.count for end in range(1, 8)]
-    assert Turns(count=3, last=hashlib.sha256(b"e-1").hexdigest()[:16]) == Summary.of(events).turns
-    assert (Turns(), "") == (Summary.of([]).turns, Summary.of([]).last_text)
 
 
 def test_an_invocation_id_of_any_text_is_told_from_others() -> None:
@@ -78,12 +60,3 @@ def test_the_text_of_an_event_is_that_of_its_parts(parts: list[Any], expected: s
     assert expected == found
     assert len(found or "") <= MAX_TEXT
     assert json.dumps(found, ensure_ascii=False).encode()
-
-
-def test_an_event_without_text_leaves_the_last_message() -> None:
-    """Whoever spoke it."""
-    events = [event("asked"), event("told", author="agent"), event(CALL, author="agent"), Event(author="x")]
-
-    assert ["asked", "told", "told", "told"] == [
-        Summary.of(events[:end]).last_text for end in range(1, len(events) + 1)
-    ]

@@ -6,15 +6,10 @@ from types import FrameType
 import pytest
 from opentelemetry import trace
 
-from gcp_adk_store import OutcomeUnknownError, SessionConflictError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation, part_of, running
-from gcp_adk_store.kernel.telemetry import error_type, log_fields, shown
-
-
-class ForeignError(Exception):
-    """One of somebody else."""
+from gcp_adk_store.kernel.telemetry import log_fields, shown
 
 
 def nobody_asks() -> int:
@@ -43,47 +38,6 @@ def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_id_is_shown_as_text_of_bounded_length(text: str, as_shown: str) -> None:
     """What UTF-8 cannot encode is escaped: one such attribute would end the export of a whole batch."""
     assert as_shown == shown(text)
-
-
-@pytest.mark.parametrize(
-    ("failure", "name"),
-    [
-        (SessionConflictError("ids"), "SessionConflictError"),
-        (ValueError("content"), "ValueError"),
-        (ForeignError("content"), f"{__name__}.ForeignError"),
-    ],
-)
-def test_an_error_is_told_by_its_type(failure: Exception, name: str) -> None:
-    """Never by its message."""
-    assert name == error_type(failure)
-
-
-@pytest.mark.usefixtures("without_sdk")
-def test_an_operation_without_an_sdk_is_counted_and_has_no_span() -> None:
-    """A span that nobody sees would take 2 % of an append."""
-    appending = Operation("get_session", telemetry.FIRESTORE, "app")
-    telemetry.begin(appending)
-    with Entered(appending, ends=True):
-        telemetry.count_rpc(nobody_asks)
-
-        assert running() is appending
-        assert (1, None) == (appending.counts.rpcs, appending.span)
-
-    assert running() is None
-
-
-def test_fields_of_a_record_are_those_of_the_running_operation() -> None:
-    """Of an error its attempts; outside of operations only what is known of the error."""
-    failure = OutcomeUnknownError("lost")
-    failure.attempts = 3
-    with Entered(Operation("append_event", telemetry.FIRESTORE, "app"), ends=True):
-        inside, of_failure = log_fields(), log_fields(failure)
-
-    assert {"operation": "append_event", "app": "app", "attempts": 0} == inside
-    assert {**inside, "attempts": 3, "error_type": "OutcomeUnknownError"} == of_failure
-    assert {"attempts": 3, "error_type": "OutcomeUnknownError"} == log_fields(failure)
-    assert {"error_type": "ValueError"} == log_fields(ValueError())
-    assert {} == log_fields()
 
 
 def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:

@@ -133,22 +133,6 @@ def test_a_status_becomes_what_the_caller_does_next(
     assert FIRESTORE[code][column] is became(exc, translate(exc, "append_event k"))
 
 
-@pytest.mark.parametrize("details", ["", "The datastore operation timed out", "ABORTED", "already exists"])
-def test_a_servers_message_decides_nothing(details: str) -> None:
-    """Only the status counts: messages differ between emulator, production and next week."""
-    error = firestore_write_error(failed(Code.FAILED_PRECONDITION, details), "append_event k")
-
-    assert (ConditionFailedError, "append_event k: FAILED_PRECONDITION") == (type(error), str(error))
-
-
-def test_a_failure_without_a_status_is_an_unknown_one() -> None:
-    """An RPC error of another kind is treated as unanswered, not as a bug."""
-    exc = grpc.RpcError()
-    errors = firestore_read_error(exc, "get k"), firestore_write_error(exc, "get k")
-
-    assert [UnavailableError, OutcomeUnknownError] == [type(error) for error in errors]
-
-
 @pytest.mark.parametrize(
     ("code", "advice"),
     [
@@ -211,16 +195,6 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
     assert StoreError is type(storage_write_error(missing, "w", "b", "p"))
 
 
-@pytest.mark.parametrize("failure", [failure for failure, read, _ in STORAGE if read is not None])
-def test_a_storage_error_names_bucket_and_kind(failure: type[Exception]) -> None:
-    """What failed where is in the message; the server's own words stay in the cause."""
-    message = str(storage_write_error(failure("secret"), "bucket 'bkt'", "bkt", "p.create"))
-
-    assert message.startswith("bucket 'bkt'")
-    assert failure.__name__ in message
-    assert "secret" not in message
-
-
 @pytest.mark.parametrize(
     ("failure", "advice"),
     [
@@ -232,12 +206,6 @@ def test_a_storage_error_names_bucket_and_kind(failure: type[Exception]) -> None
 def test_a_storage_error_says_what_to_do(failure: type[Exception], advice: str) -> None:
     """A wrong set-up is told with the step that puts it right."""
     assert advice in str(storage_read_error(failure("x"), "load_artifact k", "bkt", "p.get"))
-
-
-@pytest.mark.parametrize("kind", [ConditionFailedError, TargetExistsError, TargetMissingError])
-def test_a_refusal_is_the_services_to_settle(kind: type[Exception]) -> None:
-    """Refused conditions are one family, and none of them is an error for users."""
-    assert (True, False) == (issubclass(kind, RefusedError), issubclass(kind, StoreError))
 
 
 @pytest.mark.parametrize(

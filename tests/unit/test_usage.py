@@ -46,99 +46,11 @@ def called(name: str) -> types.Part:
     return types.Part.from_function_call(name=name, args={})
 
 
-def test_every_kind_of_token_has_its_number() -> None:
-    """Cached ones are among those of the prompt; the total is the provider's."""
-    usage = counted(answered(usage=reported(100, 20, cached_content=60, thoughts=7, tool_use_prompt=5)))
-
-    assert (
-        TokenUsage(
-            input_tokens=100,
-            cached_tokens=60,
-            tool_use_tokens=5,
-            output_tokens=20,
-            thinking_tokens=7,
-            total_tokens=132,
-        )
-        == usage.tokens
-    )
-
-
-def test_what_is_not_reported_is_0_and_a_missing_total_is_the_sum() -> None:
-    """A provider may report some of the numbers alone."""
-    usage = counted(
-        answered(usage=Reported(prompt_token_count=3, cached_content_token_count=2, thoughts_token_count=4)),
-        answered(types.Part(text="x"), usage=Reported(total_token_count=9)),
-    )
-
-    assert TokenUsage(input_tokens=3, cached_tokens=2, thinking_tokens=4, total_tokens=16) == usage.tokens
-
-
-def test_models_are_told_apart_and_unknown_ones_are_together() -> None:
-    """In the order in which they came first."""
-    usage = counted(
-        answered(usage=reported(1, 1), model_version="small"),
-        answered(usage=reported(2, 2)),
-        answered(usage=reported(4, 4), model_version="large", invocation_id="t2"),
-        answered(usage=reported(8, 8), model_version="small", invocation_id="t2"),
-    )
-
-    assert [("small", 2, 18), (None, 1, 4), ("large", 1, 8)] == [
-        (one.model, one.calls, one.tokens.total_tokens) for one in usage.models
-    ]
-    assert [["small", None], ["large", "small"]] == [
-        [one.model for one in turn.models] for turn in usage.turns
-    ]
-
-
-def test_tool_calls_are_counted_by_name() -> None:
-    """Parallel ones of one event each; their responses are none."""
-    answer = types.Part.from_function_response(name="look", response={})
-    usage = counted(
-        answered(called("look"), called("look"), called("buy"), types.Part(text="and")),
-        answered(answer, answer),
-        answered(called("look"), invocation_id="t2"),
-    )
-
-    assert {"look": 3, "buy": 1} == usage.tool_calls
-    assert [{"look": 2, "buy": 1}, {"look": 1}] == [turn.tool_calls for turn in usage.turns]
-
-
-def test_a_turn_takes_from_its_earliest_to_its_latest_event() -> None:
-    """In any order, and whatever is between them; the session's time has the pauses, too."""
-    usage = counted(
-        answered(timestamp=12.0),
-        answered(timestamp=20.0, invocation_id="t2"),
-        answered(timestamp=10.0),
-        answered(timestamp=15.5),
-        answered(timestamp=21.0, invocation_id="t2"),
-    )
-
-    assert [("t1", 3, 10.0, 15.5, 5.5), ("t2", 2, 20.0, 21.0, 1.0)] == [
-        (turn.invocation_id, turn.events, turn.began_at, turn.ended_at, turn.duration_s)
-        for turn in usage.turns
-    ]
-    assert (5, 10.0, 21.0, 11.0) == (usage.events, usage.began_at, usage.ended_at, usage.duration_s)
-
-
 def test_events_of_no_turn_are_together() -> None:
     """Under the empty invocation id, so that the turns add up."""
     usage = counted(answered(invocation_id=""), answered(), answered(invocation_id=""))
 
     assert [("", 2), ("t1", 1)] == [(turn.invocation_id, turn.events) for turn in usage.turns]
-
-
-def test_a_session_without_events_has_used_nothing() -> None:
-    """And no time."""
-    usage = counted()
-
-    assert (0, (), None, None, 0.0) == (
-        usage.events,
-        usage.turns,
-        usage.began_at,
-        usage.ended_at,
-        usage.duration_s,
-    )
-    assert (TokenUsage(), (), {}) == (usage.tokens, usage.models, usage.tool_calls)
 
 
 def test_a_partial_event_does_not_count() -> None:
