@@ -64,56 +64,6 @@ class TestEncryptedTasks(TaskStoreConformance):
         return opened()
 
 
-async def test_an_equal_event_is_stored_once(store: Store) -> None:
-    """Whether it is delivered again, through an old handle, or by another process."""
-    session = await store.sessions.create_session(**THERE)
-    old = await store.sessions.get_session(**THERE)
-    assert old is not None
-    event = said("once", delta={"a": 1})
-    await store.sessions.append_event(session, event)
-    await store.sessions.append_event(session, event)
-    await store.sessions.append_event(old, event.model_copy(deep=True))
-
-    found = await store.sessions.get_session(**THERE)
-
-    assert found is not None
-    assert [event.id] == [each.id for each in found.events]
-
-
-async def test_appends_at_once_share_a_commit(store: Store) -> None:
-    """Each has its place."""
-    session = await store.sessions.create_session(**THERE)
-    events = [said(f"event {number}", delta={f"key{number}": number}) for number in range(30)]
-    await asyncio.gather(*(store.sessions.append_event(session, event) for event in events))
-
-    found = await store.sessions.get_session(**THERE)
-
-    assert session == found
-    proof = await store.sessions.verify_session(**THERE)
-    assert (30, None) == (proof.events, proof.broken)
-
-
-async def test_forks_restores_and_earlier_points_have_the_same_content(store: Store) -> None:
-    """Copies are encrypted for their own place; payloads come along."""
-    session = await store.sessions.create_session(**THERE, state={"a": 0, "large": "x" * 500})
-    for number in range(8):
-        await store.sessions.append_event(
-            session, said(f"{number} " + "x" * 300, data=b"%d" % number * 200, delta={"a": number})
-        )
-    fork = await store.fork_session(**THERE, to_session_id="fork", to_user_id="other", at=Point.position(5))
-    at = await store.sessions.get_session_at(**THERE, at=Point.position(5))
-    restored = await store.restore_session(**THERE, at=Point.position(5), keep_as="kept")
-    kept = await store.sessions.get_session(**{**THERE, "session_id": "kept"})
-
-    assert kept is not None
-    assert session.events == kept.events
-    assert session.events[:5] == fork.events == restored.events
-    assert at is not None
-    assert {"a": 4, "large": "x" * 500} == fork.state == restored.state == at.state
-    read = await store.sessions.get_session(app_name=APP, user_id="other", session_id="fork")
-    assert fork == read
-
-
 async def test_a_check_and_the_collector_find_nothing(store: Store) -> None:
     """Sizes, digests, chains and references of payloads fit."""
     await fill(store)

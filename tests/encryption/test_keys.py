@@ -177,32 +177,6 @@ async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next
     assert [] == left
 
 
-@pytest.mark.parametrize("failing", ["get", "commit", "answer"])
-async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_call(
-    tmp_path: Path, failing: str
-) -> None:
-    """It is destroyed or not, and the next erasure tells."""
-    left = [failing]
-
-    async def meet(step: str) -> None:
-        if left == [step]:
-            left.clear()
-            raise OutcomeUnknownError("lost")
-
-    ring = keyring(tmp_path, CountingWrapper())
-    await ring.to_write([SCOPE])
-    ring.documents = Faulty(ring.documents, meet)
-    with pytest.raises(OutcomeUnknownError):
-        await ring.destroy(SCOPE)
-
-    destroyed_at = await ring.destroy(SCOPE)
-
-    assert destroyed_at is not None
-    assert destroyed_at == await ring.destroy(SCOPE)
-    assert await key_id(keyring(tmp_path, CountingWrapper())) is None
-    await ring.close()
-
-
 async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a process learns that it was destroyed."""
     ring, other = keyring(tmp_path, CountingWrapper()), keyring(tmp_path, CountingWrapper())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 
-from gcp_adk_store import KmsEnvelope, Point, Store
+from gcp_adk_store import KmsEnvelope, Store
 from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.model.history import digests_of
 from tests.encryption.conftest import LIMITS
@@ -97,38 +97,6 @@ async def test_anchors_fit_a_redacted_history(store: Store, tmp_path: Path) -> N
         (one.broken, one.anchors, one.anchored) for one in (between, proof)
     ]
     assert [] == traces(in_folder(tmp_path / "anchors"), "here-")
-
-
-async def test_forks_restores_and_points_keep_the_marker(store: Store) -> None:
-    """A fork for another user has the marker under that user's key."""
-    there: dict[str, Any] = {"app_name": "app", "user_id": "other", "session_id": "fork"}
-    await store.redact_event(**WHO, event_id="e1", reason=REASON)
-    fork = await store.fork_session(**WHO, to_session_id="fork", to_user_id="other", at=Point.position(5))
-    then = await store.sessions.get_session_at(**WHO, at=Point.position(3))
-    restored = await store.restore_session(**WHO, at=Point.position(4))
-
-    assert then is not None
-    for session in (fork, then, restored):
-        assert session.events[1].content is not None
-        assert TEXT == (session.events[1].content.parts or [])[0].text
-    for proof in (await store.verify_session(**there), await store.verify_session(**WHO)):
-        assert (None, [(1, True)]) == (
-            proof.broken,
-            [(one.position, one.is_audited) for one in proof.redacted],
-        )
-    assert [] == [fault async for fault in store.check(full=True)]
-
-
-async def test_a_delivery_of_a_redacted_event_brings_nothing_back(store: Store) -> None:
-    """The encrypted marker tells that the event was stored."""
-    held = await store.sessions.get_session(**WHO)
-    assert held is not None
-    await store.redact_event(**WHO, event_id="e8", reason=REASON)
-    again = numbered(8, SECRET)
-    again.timestamp = held.events[8].timestamp
-    await store.sessions.append_event(held, again)
-
-    assert [TEXT, None] == (await texts_of(store))[8:]
 
 
 async def test_digests_are_of_texts_with_random_ids(store: Store) -> None:

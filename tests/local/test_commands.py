@@ -96,17 +96,6 @@ def test_sessions_are_listed_and_shown(folder: Path) -> None:
     assert 2 == len(told["events"])
 
 
-def test_a_session_is_exported(folder: Path, tmp_path: Path) -> None:
-    """With all its events, to a file that appears at the end."""
-    result = run("sessions", "export", *NAMED, "out.jsonl", at=folder)
-    header, *events, end = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
-
-    assert 0 == result.exit_code, result.output
-    assert str(folder) == header["session"]["local"]
-    assert ["words 1", "words 2"] == [each["event"]["content"]["parts"][0]["text"] for each in events]
-    assert 2 == end["end"]["events"]
-
-
 def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) -> None:
     """The command that deletes them works on the same folder."""
     first = run("sessions", "delete", *NAMED, "--dry-run", at=folder)
@@ -117,25 +106,6 @@ def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) ->
     assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
     assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
     assert ["plot.png"] == done(_artifacts_of(folder))
-
-
-def test_artifacts_are_listed_got_and_deleted(folder: Path, tmp_path: Path) -> None:
-    """Every version, with its bytes."""
-    listed = json.loads(run("artifacts", "list", *NAMED, "--json", at=folder).stdout)
-    got = run("artifacts", "get", *NAMED, "--filename", "plot.png", "-o", "got.png", at=folder)
-    first = run("artifacts", "get", *NAMED, "--filename", "plot.png", "--version", "0", "-o", "-", at=folder)
-    found = run("artifacts", "delete", *NAMED, "--all", "--dry-run", at=folder)
-    deleted = run("artifacts", "delete", *NAMED, "--filename", "plot.png", "--yes", at=folder)
-    again = run("artifacts", "delete", *NAMED, "--filename", "plot.png", "--yes", at=folder)
-
-    assert [("plot.png", 0, 1), ("plot.png", 1, 2)] == [
-        (each["filename"], each["version"], each["bytes"]) for each in listed["versions"]
-    ]
-    assert [0, 0, 0, 0, 1] == [each.exit_code for each in (got, first, found, deleted, again)]
-    assert b"22" == (tmp_path / "got.png").read_bytes()
-    assert b"1" == first.stdout_bytes
-    assert "would delete plot.png" in found.stdout
-    assert [] == done(_artifacts_of(folder))
 
 
 def test_garbage_is_found_and_removed(folder: Path) -> None:

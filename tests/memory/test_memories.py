@@ -1,4 +1,4 @@
-"""The memory service on both backends: what is added, found, changed and removed."""
+"""The memory service: what is added, found, changed and removed; on both backends where they may differ."""
 
 import asyncio
 import json
@@ -24,10 +24,15 @@ USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
 
 
-@pytest.fixture(params=["memory", pytest.param("emulators", marks=pytest.mark.emulators)])
+BOTH = pytest.mark.parametrize(
+    "store", ["adk_store_local", pytest.param("adk_store", marks=pytest.mark.emulators)], indirect=True
+)
+
+
+@pytest.fixture
 def store(request: pytest.FixtureRequest) -> Store:
     """A new store."""
-    found: Store = request.getfixturevalue("adk_store_local" if request.param == "memory" else "adk_store")
+    found: Store = request.getfixturevalue(getattr(request, "param", "adk_store_local"))
     return found
 
 
@@ -186,6 +191,7 @@ async def test_a_session_is_forgotten(store: Store, memory: MemoryService) -> No
     assert ["yours"] == await listed(memory)
 
 
+@BOTH
 async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService) -> None:
     """Nothing is left, large content included; adding a session starts anew in every process."""
     kept = session(*(said(f"note {number} {'x' * 300}") for number in range(400)), said("large" * 20000))
@@ -202,6 +208,7 @@ async def test_a_user_is_forgotten_for_good(store: Store, memory: MemoryService)
     assert 401 == len(await listed(memory))
 
 
+@BOTH
 async def test_large_content_comes_back_whole(store: Store, memory: MemoryService) -> None:
     """Bytes, long texts, and lone surrogates; a long text is found by its beginning."""
     picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89" * 100_000))
@@ -354,6 +361,7 @@ async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: Memory
     assert {"young tea", "lasting tea"} == set(await listed(memory))
 
 
+@BOTH
 async def test_memories_that_all_ended_make_way(
     store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +452,7 @@ async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str,
         await other.add_events_to_memory(events=[said("x")], **USER)
 
 
+@BOTH
 async def test_large_content_that_nothing_refers_to_is_garbage(
     store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

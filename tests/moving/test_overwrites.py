@@ -1,7 +1,6 @@
 """An import over a stored session: the new one is whole and checked before the old one goes, in one step."""
 
 import io
-import itertools
 import os
 import stat
 from pathlib import Path
@@ -16,12 +15,9 @@ from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import canonical, copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.moving.canonical import canonical_event, each
-from gcp_adk_store.sessions.fork import format as forks
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
-from tests.moving.test_every_write import Life, opened
-from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 
@@ -90,49 +86,6 @@ async def test_a_damaged_file_leaves_the_stored_session_as_it_was(
         assert before == await read(service)
         assert ["s1"] == [one.id for one in listed.sessions]
         assert [] == [fault.code async for fault in store.check(app_name=APP, full=True)]
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("after", [False, True])
-async def test_after_a_kill_at_any_write_one_of_both_is_there_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool
-) -> None:
-    """And the import can be run again: then the new one is there, and nothing of the old one."""
-    monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 2)
-    text = b"".join(await lines_of(new_events()))
-    olds, news = set[int](), set[int]()
-    for at in itertools.count(1, at_length(2, 1)):
-        folder = tmp_path / f"{at}"
-        async with opened(folder, Life(10**6, after=False)) as store:
-            await fill(store.sessions, [("ada", "s1", [*many(9), *hardest()])])
-            old = await read(store.sessions)
-        life = Life(at, after=after)
-        was_killed = False
-        async with opened(folder, life) as store:
-            try:
-                await import_jsonl(io.BytesIO(text), store.sessions, on_conflict="overwrite")
-            except BaseException:  # noqa: BLE001  # a group around it
-                was_killed = True
-        async with opened(folder, Life(10**6, after=False)) as store:
-            found = await read(store.sessions)
-            assert found is not None
-            is_new = len(found.events) == len(new_events())
-            (news if is_new else olds).add(at)
-            assert is_new or found == old
-            await import_jsonl(io.BytesIO(text), store.sessions, on_conflict="overwrite")
-            whole = await read(store.sessions)
-            info = await store.sessions.get_session_info(**WHO)
-            faults = [fault.code async for fault in store.check(app_name=APP, full=True)]
-
-            assert whole is not None
-            assert info is not None
-            assert (20, "new", 20) == (len(whole.events), info.title, info.events)
-            assert [] == faults
-        if not was_killed:
-            assert olds
-            assert news
-            assert max(olds) < min(news)
-            return
 
 
 async def test_an_append_that_comes_between_does_not_keep_a_session_from_being_replaced(

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,11 +62,10 @@ class Weak(PartsEmbedder):
 class MemoriesMachine(RuleBasedStateMachine):
     """Two processes with an embedder, and one without; the model knows texts, ends and all ids taken in."""
 
-    def __init__(self, open_store: Callable[[], Store], *, can_wait: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._runner = asyncio.Runner()
-        self._store = open_store()
-        self._can_wait = can_wait
+        self._store = Store.local(":memory:")
         self._passed_s, self._began = 0.0, time.time()
         self._embedder = Weak(8)
         self._services = [self._service(process) for process in range(3)]
@@ -98,7 +97,7 @@ class MemoriesMachine(RuleBasedStateMachine):
 
     @property
     def _now(self) -> float:
-        return (self._began if self._can_wait else time.time()) + self._passed_s
+        return self._began + self._passed_s
 
     def _living(self) -> dict[int, Kept]:
         return {n: kept for n, kept in self._kept.items() if kept.until is None or kept.until > self._now}
@@ -167,7 +166,6 @@ class MemoriesMachine(RuleBasedStateMachine):
         """The embedder goes down or comes back."""
         self._embedder.is_down = is_down
 
-    @precondition(lambda self: self._can_wait)
     @rule(seconds=st.sampled_from([1, 40, 2 * TTL_S]))
     def wait(self, seconds: int) -> None:
         """Time passes."""
@@ -231,33 +229,17 @@ def _event(number: int, *, at: float) -> Event:
     return Event(id=f"e{number}", author="user", timestamp=at, content=types.UserContent(_text(number)))
 
 
-@pytest.mark.parametrize("place", ["memory", pytest.param("emulators", marks=pytest.mark.emulators)])
-def test_memories_are_what_a_dictionary_says(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    """On both backends, with limits so small that documents seal and merge all the time."""
+def test_memories_are_what_a_dictionary_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With limits so small that documents seal and merge all the time."""
     monkeypatch.setattr(changes, "SEAL_BYTES", 700)
     monkeypatch.setattr(vectors, "FRESH_BYTES", 40)
     monkeypatch.setattr(vectors, "PART_BYTES", 80)
     monkeypatch.setattr(vectors, "_FULL_BYTES", 72)
     monkeypatch.setattr(vectors, "_REWRITTEN_BYTES", 100)
     monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
-    numbers = iter(range(10_000))
-    if place == "emulators":
-        request.getfixturevalue("firestore_emulator")
-
-    def open_store() -> Store:
-        if place == "memory":
-            return Store.local(":memory:")
-        return Store.connect(project=f"demo-machine-{time.time_ns()}-{next(numbers)}")
-
-    is_short = place == "emulators"
     try:
         run_state_machine_as_test(
-            lambda: MemoriesMachine(open_store, can_wait=not is_short),  # type: ignore[arg-type]
-            settings=settings(
-                max_examples=3 if is_short else 20, stateful_step_count=15 if is_short else 25, deadline=None
-            ),
+            MemoriesMachine, settings=settings(max_examples=20, stateful_step_count=25, deadline=None)
         )
     finally:
         platform_time.reset_time_provider()

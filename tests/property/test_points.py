@@ -14,14 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import (
-    FirestoreSessionService,
     Point,
     PointMissingError,
     SessionLimits,
     SessionService,
     Store,
 )
-from gcp_adk_store.testing.emulators import Emulator
 from tests.support.lengths import at_length
 
 BOUNDS = settings(
@@ -175,22 +173,3 @@ def test_each_fork_is_as_recorded_on_a_local_store(initial: dict[str, Any], turn
             await history.check_forks(store)
 
     asyncio.run(run())
-
-
-def test_each_point_is_as_recorded_on_the_emulator(firestore_emulator: Emulator, project: str) -> None:
-    """Through another process's service too."""
-    assert firestore_emulator.address
-
-    @settings(BOUNDS, max_examples=at_length(2, 20))
-    @given(INITIALS, TURNS)
-    def take(initial: dict[str, Any], turns: list[Any]) -> None:
-        async def run() -> None:
-            service = FirestoreSessionService(project=project, limits=LIMITS)
-            other = FirestoreSessionService(project=project, limits=LIMITS)
-            await each_point_is_as_recorded(service, other, initial, turns)
-            await service.close()
-            await other.close()
-
-        asyncio.run(run())
-
-    take()

@@ -2,18 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
 from typing import Any
 
 from google.adk.events import Event, EventActions
 from google.genai import types
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import FirestoreSessionService, Point, SessionService, Store
+from gcp_adk_store import Point, SessionService, Store
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.testing.emulators import Emulator
 from tests.property.test_points import BOUNDS, INITIALS, LIMITS, STATES, exact
 
 STEPS = st.lists(
@@ -147,22 +145,3 @@ def test_a_restored_session_is_as_it_was_on_a_local_store(initial: dict[str, Any
         await store.close()
 
     asyncio.run(run())
-
-
-def test_a_restored_session_is_as_it_was_on_the_emulator(firestore_emulator: Emulator, project: str) -> None:
-    """Through another process's service too."""
-    assert firestore_emulator.address
-
-    @settings(BOUNDS, max_examples=4)
-    @given(INITIALS, STEPS)
-    def take(initial: dict[str, Any], steps: Sequence[Any]) -> None:
-        async def run() -> None:
-            service = FirestoreSessionService(project=project, limits=LIMITS)
-            other = FirestoreSessionService(project=project, limits=LIMITS)
-            await a_session_is_its_model(service, other, initial, list(steps))
-            await service.close()
-            await other.close()
-
-        asyncio.run(run())
-
-    take()

@@ -4,16 +4,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import (
-    STORAGE_CLASSES,
     ArtifactReference,
-    is_tombstone,
-    next_version,
     require_storage_class,
     time_after,
 )
@@ -102,66 +98,10 @@ def test_a_reference_of_no_session_reaches_no_session() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("versions", "expected"), [([], 0), ([0], 1), ([0, 1, 2], 3), ([7, 3], 8), ([9, 10], 11)]
-)
-def test_the_next_version_follows_the_highest(versions: list[int], expected: int) -> None:
-    """Numbering starts at 0 and goes on after the highest, gaps or not."""
-    assert expected == next_version(iter(versions))
-
-
-@pytest.mark.parametrize(
-    ("lifetime", "expected"),
-    [
-        (timedelta(days=1), datetime(2026, 1, 2, tzinfo=UTC)),
-        (timedelta(hours=1, seconds=0.5), datetime(2026, 1, 1, 1, 0, 0, 500_000, tzinfo=UTC)),
-        (timedelta(microseconds=1), datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC)),
-        (
-            datetime(9999, 12, 31, tzinfo=UTC) - datetime(2026, 1, 1, tzinfo=UTC),
-            datetime(9999, 12, 31, tzinfo=UTC),
-        ),
-    ],
-)
-def test_a_lifetime_is_counted_from_the_save(lifetime: timedelta, expected: datetime) -> None:
-    """As an absolute time, which no zone of the machine moves."""
-    assert expected == time_after(lifetime, now=1767225600)
-
-
 @given(st.timedeltas(timedelta(microseconds=1), timedelta(days=36_500)), st.integers(0, 4_000_000_000))
 def test_a_lifetime_is_kept_to_the_microsecond(lifetime: timedelta, now: int) -> None:
     """Whatever it is, and whenever the save comes."""
     assert lifetime == time_after(lifetime, now=now) - datetime.fromtimestamp(now, UTC)
-
-
-@pytest.mark.parametrize(
-    ("lifetime", "shown"),
-    [
-        (timedelta(0), "datetime.timedelta(0)"),
-        (timedelta(seconds=-1), "datetime.timedelta(days=-1, seconds=86399)"),
-        (timedelta.min, "datetime.timedelta(days=-999999999)"),
-        (timedelta.max, "datetime.timedelta(days=999999999, seconds=86399, microseconds=999999"[:60]),
-        (60, "60"),
-        (60.0, "60.0"),
-        (True, "True"),
-        (None, "None"),
-        ("1h", "'1h'"),
-        (datetime(2026, 1, 2, tzinfo=UTC), repr(datetime(2026, 1, 2, tzinfo=UTC))[:60]),
-        ("x" * 100, "'" + "x" * 59),
-    ],
-)
-def test_what_is_no_lifetime_is_refused(lifetime: Any, shown: str) -> None:
-    """A number has no unit, a point in time is none, and the calendar ends; little of a long one is shown."""
-    with pytest.raises(InvalidInputError) as caught:
-        time_after(lifetime, now=1767225600.0)
-
-    assert f"expires_after is {shown}, it must be a timedelta above 0" == str(caught.value)
-
-
-@pytest.mark.parametrize("name", [None, "STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"])
-def test_a_storage_class_is_taken_as_it_is_called(name: str | None) -> None:
-    """Or none at all, for the bucket's own."""
-    assert name == require_storage_class(name)
-    assert name is None or name in STORAGE_CLASSES
 
 
 @pytest.mark.parametrize(
@@ -185,25 +125,3 @@ def test_what_is_no_storage_class_is_refused(name: Any, shown: str) -> None:
     assert f"storage_class is {shown}, it must be one of STANDARD, NEARLINE, COLDLINE, ARCHIVE" == str(
         caught.value
     )
-
-
-def blob(data: bytes, mime_type: str | None, name: str | None = None) -> types.Part:
-    """Return a part with inline bytes."""
-    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type, display_name=name))
-
-
-@pytest.mark.parametrize(
-    ("part", "expected"),
-    [
-        (blob(b"", "application/octet-stream"), True),
-        (blob(b"x", "application/octet-stream"), False),
-        (blob(b"", "application/pdf"), False),
-        (blob(b"", None), False),
-        (blob(b"", "application/octet-stream", "empty.bin"), False),
-        (types.Part(text=""), False),
-        (types.Part(), False),
-    ],
-)
-def test_only_what_a_rewind_saves_counts_as_removed(part: types.Part, expected: bool) -> None:  # noqa: FBT001
-    """Empty text, empty documents and named empty files are artifacts like any other."""
-    assert expected is is_tombstone(part)

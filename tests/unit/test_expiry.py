@@ -191,32 +191,6 @@ def test_the_order_of_parts_does_not_count(parts: list[int | None]) -> None:
     assert Expiry(ttl_s=60, at=1060, parts_at=earliest) == expiry
 
 
-@pytest.mark.parametrize(
-    ("at", "parts_at", "expected"),
-    [
-        (1060, None, False),
-        (1060, 1120, False),
-        (1060, 1061, False),
-        (1060, 1060, False),
-        (1061, 1060, True),
-        (1120, 1060, True),
-    ],
-)
-def test_a_session_outlives_parts_that_end_before_it(
-    at: int,
-    parts_at: int | None,
-    expected: bool,  # noqa: FBT001
-) -> None:
-    """Parts that end in the same second are no reason to renew them, and none never are."""
-    assert expected is Expiry(ttl_s=60, at=at, parts_at=parts_at).outlives_its_parts
-
-
-@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
-def test_a_renewal_is_never_in_vain(ttl_s: int, start: float, steps: list[Step]) -> None:
-    """Right after it all parts outlast the session; nor does an append that needs none leave them short."""
-    assert not any(moment.expiry.outlives_its_parts for moment in life(ttl_s, start=start, steps=steps))
-
-
 @given(st.integers(1, 100), TIMES, ROUGH_STEPS)
 def test_no_part_ends_before_its_session(ttl_s: int, start: float, steps: list[Step]) -> None:
     """Whenever appends come, by whichever clock, however long an upload takes: no reader finds a gap."""
@@ -226,17 +200,6 @@ def test_no_part_ends_before_its_session(ttl_s: int, start: float, steps: list[S
         assert bool(moment.kept) is (parts_at is not None)
         assert moment.now + ttl_s <= moment.expiry.at
         assert parts_at is None or moment.expiry.at <= parts_at
-
-
-@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
-def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
-    ttl_s: int, start: float, steps: list[Step]
-) -> None:
-    """The whole grace lies between the two, for every part, whenever and however long ago it was written."""
-    for moment in life(ttl_s, start=start, steps=steps):
-        parts_at = moment.expiry.parts_at
-
-        assert parts_at is None or all(parts_at + PARTS_GRACE_S <= until for until in moment.kept)
 
 
 @given(st.integers(1, 100), TIMES, STEPS)

@@ -3,7 +3,6 @@
 import json
 import zlib
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,11 +21,8 @@ from gcp_adk_store.model.internal_metadata import (
     stamps_of,
 )
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.sessions.append.content_hooks import map_content
-from gcp_adk_store.sessions.fork.decide import with_texts
 from gcp_adk_store.sessions.fork.format import payload_elsewhere, public_text, text_elsewhere
-from gcp_adk_store.sessions.redact.format import marker_of
 from gcp_adk_store.settings import SessionLimits
 
 STAMP = "v1:" + "0123456789abcdef" * 4
@@ -105,31 +101,6 @@ def test_an_event_that_is_a_payload_gets_another_one() -> None:
     assert before == after
     assert STAMP.encode() in zlib.decompress(payload.data)
     assert STAMP.encode() not in zlib.decompress(anew.data)
-
-
-def test_the_marker_of_a_call_is_read_as_restored() -> None:
-    """Whatever stood there before; a marker without calls, and an event, are read as they are."""
-    event, text = encoded_with({STAMPS: {"c": STAMP}})
-    said = Event(author="agent", timestamp=1.0)
-    of_call, of_text = (
-        marker_of(of.model_dump_json(), of, [], reason="ticket 7", time=1.0, limits=SessionLimits())
-        for of in (event, said)
-    )
-
-    assert {"adk_store_redacted", RESTORED} == (decode_event(of_call).event.custom_metadata or {}).keys()
-    assert event.custom_metadata == decode_event(text).event.custom_metadata
-    assert {"adk_store_redacted"} == (decode_event(of_text).event.custom_metadata or {}).keys()
-
-
-def test_changed_texts_stand_where_the_old_ones_stood() -> None:
-    """In segments and after them."""
-    first = Segment(texts=["a", "b"], running_max=1.0, chain_begin=b"", chain_end=b"")
-    segments = [first, replace(first, texts=["c"], running_max=2.0)]
-
-    found, tail = with_texts(segments, ["d", "e"], {1: "B", 2: "C", 4: "E"})
-
-    assert [["a", "B"], ["C"], ["d", "E"]] == [*(list(one.texts) for one in found), tail]
-    assert [1.0, 2.0] == [one.running_max for one in found]
 
 
 def test_redactors_do_not_see_stamps() -> None:
