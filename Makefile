@@ -20,7 +20,7 @@ BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates budgets chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons turns unit
+MORE := actionlint attack bare-machine beam bench-bulk bench-local bench-memory bench-sandbox bench-templates budgets chaos check clean coverage defects emulators format lock long pictures ready reference release test-core test-oldest test-pythons unit
 .PHONY: help demo python lint quick test simulate docs bench $(MORE)
 .DEFAULT_GOAL := test
 
@@ -206,11 +206,6 @@ simulate: python
 # Puts defects into the package, one at a time, and counts the seeds until a workload finds each.
 defects: python
 	$(BIN)/python -W ignore -m tests.simulation.hunt
-
-# Processes that send messages to one session, while one that holds its turn is stopped and another is killed.
-turns:
-	$(SETUP) emulators
-	$(BIN)/python -m tests.turns.show $(OPTIONS)
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators:

@@ -114,38 +114,6 @@ async def test_a_user_who_is_not_there_gets_a_receipt_too(store: Store) -> None:
     assert 64 == len(receipt.subject)
 
 
-async def test_an_erasure_that_is_stopped_at_any_step_goes_on_in_the_next_call() -> None:
-    """The receipt of the last call counts what all of them removed, from the begin of the first."""
-    async with Store.local(":memory:", session_limits=LIMITS) as store:
-        await fill(store)
-        _, whole = await erase(store, task_owner=OWNER)
-        intents = await store.sessions.storage.documents.query("", "adk_erasures")
-        assert ["adk_erasures/key"] == [each.path for each in intents]
-    async with Store.local(":memory:", session_limits=LIMITS) as store:
-        await fill(store)
-        stopped = True
-        begun = []
-        calls = 0
-        while stopped:
-            calls += 1
-            stopped = False
-            async with aclosing(
-                store.erase_user(app_name=APP, user_id=USER, task_owner=OWNER)
-            ) as steps:  # ends after its first step
-                async for step in steps:
-                    if isinstance(step, ErasureReceipt):
-                        receipt = step
-                        break
-                    stopped = True
-                    break
-            intents = await store.sessions.storage.documents.query("", "adk_erasures")
-            begun += [each.fields["begun_at"] for each in intents if "begun_at" in each.fields]
-
-    assert calls > 3
-    assert counts_of(whole) == counts_of(receipt)
-    assert {receipt.begun_at} == {*begun}
-
-
 async def test_the_intent_names_nobody(store: Store) -> None:
     """Neither its path nor its fields hold the ids of the user or the app."""
     await fill(store)

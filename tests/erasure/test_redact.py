@@ -1,6 +1,5 @@
 """A redacted event leaves a marker, its hash, a proven history, and none of its content."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -314,34 +313,6 @@ async def test_an_append_that_is_delivered_again_does_not_bring_the_content_back
     assert ["e0", "e1"] == [event.id for event in (await events_of(store))[:2]]
     assert "x" * 150 not in (await events_of(store))[1].model_dump_json()
     assert 3 == len(await events_of(store))
-
-
-async def test_appenders_that_race_redactions_lose_nothing(tmp_path: Path) -> None:
-    """Neither events nor the payload that each of them stores, which the redaction finds unused."""
-    picture = b"picture" * 50
-
-    async def append(number: int) -> None:
-        async with Store.local(tmp_path, session_limits=LIMITS, on_conflict="merge") as writer:
-            session = await writer.sessions.get_session(**WHO)
-            assert session is not None
-            for step in range(3):
-                event = numbered(100 + 10 * number + step, "more", data=picture)
-                await writer.sessions.append_event(session, event)
-
-    async with Store.local(tmp_path, session_limits=LIMITS) as store:
-        session = await store.sessions.create_session(**WHO)
-        for number in range(4):
-            await store.sessions.append_event(session, numbered(number, data=picture))
-        writers = [asyncio.create_task(append(number)) for number in range(2)]
-        for number in range(4):
-            await store.redact_event(**WHO, event_id=f"e{number}", **WHY)
-        await asyncio.gather(*writers)
-        events = await events_of(store)
-        proof = await store.verify_session(**WHO)
-
-        assert 4 + 4 + 6 == len(events)
-        assert None is proof.broken
-        assert [] == [fault async for fault in store.check(full=True)]
 
 
 async def test_memories_and_summaries_of_the_event_are_named(store: Store) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ from click.testing import CliRunner
 from google.adk.events import Event
 
 from gcp_adk_store import (
-    Fault,
     FirestoreSessionService,
     InvalidInputError,
     SessionLimits,
-    SessionService,
     Store,
 )
 from gcp_adk_store.cli.command import command
@@ -31,7 +28,6 @@ from tests.support.clock import in_days
 from tests.support.documents import ROOT, blocks
 
 HUSH = "hush"
-Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 async def session_of(stored: Stored) -> Document:
@@ -222,43 +218,6 @@ async def test_no_finding_has_content() -> None:
     assert all(HUSH not in repr(fault.says) + fault.item for fault in await stored.faults())
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("seed", range(2))
-async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
-    """They create, append, seal, replace large values and delete, in a folder that two services share."""
-    limits = SessionLimits(seal_tail_bytes=600, state_value_bytes=40, segment_cache_bytes=0)
-    stored = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
-    other = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
-    written, done = asyncio.Event(), False
-
-    async def write(service: SessionService, number: int) -> None:
-        who = {**WHO, "session_id": f"s{number}"}
-        for turn in range(2):
-            held = await service.create_session(**who, state={"large": "x" * 50})
-            for place in range(12):
-                changes = {"large": f"{turn}{place}" * 30, "user:large": f"{place}" * 50}
-                await service.append_event(held, event(place, **changes))
-                written.set()
-            await service.delete_session(**who)
-
-    async def check() -> list[Fault]:
-        found: list[Fault] = []
-        while not done:
-            await written.wait()
-            written.clear()
-            found += await other.faults()
-        return found
-
-    checking = asyncio.create_task(check())
-    await asyncio.gather(*(write(stored.service, number) for number in range(3)))
-    done = True
-    written.set()
-
-    assert [] == await checking
-    await stored.storage.close()
-    await other.storage.close()
-
-
 @pytest.mark.emulators
 async def test_the_reads_of_a_check_are_counted(
     project: str, firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch
@@ -281,32 +240,6 @@ async def test_the_reads_of_a_check_are_counted(
             assert 3 + 2 * len(segments) + 1 + empty == meter.take().reads
             assert [] == [fault async for fault in service.check(full=True)]
             assert 3 + 2 * len(segments) + 2 + empty == meter.take().reads
-
-
-@pytest.mark.emulators
-async def test_writers_cause_no_finding_in_firestore(project: str) -> None:
-    """One appends and seals, another makes and deletes sessions, while a third checks."""
-    limits = SessionLimits(seal_tail_bytes=600, state_value_bytes=40, segment_cache_bytes=0)
-    async with (
-        FirestoreSessionService(project=project, limits=limits) as service,
-        FirestoreSessionService(project=project) as checking,
-    ):
-
-        async def write(number: int) -> None:
-            who = {**WHO, "session_id": f"s{number}"}
-            for _ in range(3):
-                held = await service.create_session(**who, state={"large": "x" * 50})
-                for place in range(8):
-                    await service.append_event(held, event(place, large=f"{place}" * 50))
-                await service.delete_session(**who)
-
-        writing = asyncio.gather(*(write(number) for number in range(3)))
-        found: list[Fault] = []
-        while not writing.done():
-            found += [fault async for fault in checking.check(full=True)]
-        await writing
-
-    assert [] == found
 
 
 def test_the_page_lists_each_code() -> None:

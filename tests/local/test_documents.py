@@ -1,6 +1,5 @@
 """Show of local documents what a comparison with Firestore's in tests/property does not."""
 
-import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -18,8 +17,6 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper, sweep_documents
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
-from tests.local.documents_process import FIRST, win, write_pairs
-from tests.support.ready_processes import ReadyProcess, elsewhere
 
 MIB = 1024 * 1024
 ONE = "apps/one"
@@ -69,37 +66,6 @@ async def test_update_times_rise_when_the_clock_steps_back(
     await later.close()
     assert times == sorted(set(times))
     assert ["4000000000.000000000", "4000000000.000001000", "4000000000.000002000"] == times[:3]
-
-
-@pytest.mark.processes
-async def test_processes_that_race_for_a_document_win_one_by_one(
-    documents: LocalDocuments, path: Path
-) -> None:
-    """Each round has exactly one winner, and the update times strictly rise."""
-    won = await asyncio.gather(
-        *(asyncio.to_thread(elsewhere, win, f"{path}", f"{name}", 60) for name in range(4))
-    )
-    rounds = sorted(one for of_one in won for one in of_one)
-
-    assert [*range(60)] == [number for number, _ in rounds]
-    times = [time for _, time in rounds]
-    assert times == sorted(set(times))
-    assert times[-1] == (await one(documents, FIRST)).update_time
-
-
-@pytest.mark.parametrize("committed", [1, 20])
-async def test_a_killed_process_leaves_whole_commits_of_documents(
-    documents: LocalDocuments, path: Path, committed: int
-) -> None:
-    """All that it told, perhaps one more, and never a part of one."""
-    writer = ReadyProcess(write_pairs, f"{path}")
-    told = [writer.receive() for _ in range(committed)]
-    *_, last = [*told, *writer.end()]
-
-    pairs = (await one(documents, "pairs/all")).fields["pairs"]
-    found = {each.path for each in await documents.query("", "pairs", fields=["__name__"])} - {"pairs/all"}
-    assert pairs in (last + 1, last + 2)
-    assert {f"pairs/{number}-{half}" for number in range(int(str(pairs))) for half in "ab"} == found
 
 
 @pytest.mark.parametrize("must", [Must.BE_ABSENT, "1.000000000"])

@@ -10,8 +10,6 @@ import pytest
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -251,25 +249,6 @@ async def test_another_writer_is_told_at_the_end_of_the_turn(service: SessionSer
     assert ["e9"] == ids(await service.get_session(**WHO))
 
 
-async def test_merging_keeps_the_order_of_the_handle_and_of_storage() -> None:
-    """Events of others come between what is stored and what is not."""
-    async with Store.local(MEMORY, durability="turn", on_conflict="merge") as store:
-        one = await store.sessions.create_session(**WHO)
-        two = await store.sessions.get_session(**WHO)
-        assert two is not None
-        for number in range(10):
-            await store.sessions.append_event((one, two)[number % 2], step(number, k=number))
-        await store.sessions.append_event(one, final(10))
-        await store.sessions.append_event(two, final(11))
-        whole = await store.sessions.get_session(**WHO)
-
-        assert whole is not None
-        assert whole.events == two.events
-        assert whole.state == two.state
-        assert ids(one) == ids(whole)[: len(one.events)]
-        assert {f"e{number}" for number in range(12)} == set(ids(whole))
-
-
 async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: SessionService) -> None:
     """The turn goes on without it."""
     session = await service.create_session(**WHO)
@@ -344,42 +323,3 @@ async def test_a_session_that_is_gone_is_told(service: SessionService) -> None:
     await service.append_event(session, step(1))
     with pytest.raises(SessionMissingError):
         await service.append_event(session, final(2))
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=5),
-    st.sets(st.integers(1, 12)),
-)
-def test_what_is_stored_is_the_beginning_of_what_was_appended(
-    turns: list[list[bool]], failing: set[int]
-) -> None:
-    """Whatever commits fail; an acknowledged turn is stored as a whole."""
-
-    async def run() -> None:
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            commits = Commits(monkeypatch)
-            async with Store.local(MEMORY, durability="turn") as store:
-                session = await store.sessions.create_session(**WHO)
-                commits.fails = lambda number: number in failing
-                appended: list[str] = []
-                acknowledged = 0
-                try:
-                    for turn in turns:
-                        for pause in turn:
-                            made = step(len(appended))
-                            await store.sessions.append_event(session, made)
-                            appended.append(made.id)
-                            if pause:
-                                await asyncio.sleep(0)
-                        made = final(len(appended))
-                        appended.append(made.id)
-                        await store.sessions.append_event(session, made)
-                        acknowledged = len(appended)
-                except UnavailableError:
-                    pass
-                found = ids(await store.sessions.get_session(**WHO))
-                assert appended[: len(found)] == found
-                assert acknowledged <= len(found)
-
-    asyncio.run(run())

@@ -19,7 +19,6 @@ from gcp_adk_store import (
     SessionMissingError,
     Store,
 )
-from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 
 APP, USER, SESSION = "app", "user", "session"
@@ -226,67 +225,6 @@ async def two(tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
         Store.local(tmp_path, session_limits=SMALL) as other,
     ):
         yield one, other
-
-
-async def chained(store: Store) -> bool:
-    """Return whether the chain is that of the events."""
-    reader = store.sessions._reader
-    stored = await reader.stored(KEY)
-    assert stored is not None
-    segments = await reader.segments(stored, stored.live)
-    assert segments is not None
-    texts = [*(text for segment in segments for text in segment.texts), *stored.tail]
-    return fold(genesis(stored.epoch), texts) == stored.chain and len(texts) == stored.revision
-
-
-async def test_appends_and_restores_at_once_leave_one_history(two: tuple[Store, Store]) -> None:
-    """An append comes before a restore, which cuts it off, or conflicts."""
-    one, other = two
-    await fill(one, 10)
-    appended: list[str] = []
-
-    async def append(store: Store) -> None:
-        for number in range(20, 40):
-            session = await store.sessions.get_session(**WHO)
-            assert session is not None
-            try:
-                await store.sessions.append_event(session, event(number))
-            except SessionConflictError:
-                continue
-            appended.append(f"e{number}")
-
-    async def restore(store: Store) -> None:
-        for _ in range(6):
-            await store.sessions.restore_session(**WHO, at=Point.position(8))
-
-    await asyncio.gather(append(one), restore(other))
-    found = ids(await other.sessions.get_session(**WHO))
-    stored = await other.sessions._reader.stored(KEY)
-
-    assert [f"e{number}" for number in range(8)] == found[:8]
-    assert found[8:] == appended[len(appended) - len(found[8:]) :]
-    assert stored is not None
-    assert 1 <= stored.restores <= 6
-    assert await chained(one)
-
-
-async def test_restores_at_once_leave_one_of_their_points(two: tuple[Store, Store]) -> None:
-    """The later one goes on from what the earlier one left, or is told that its point is gone."""
-    one, other = two
-    await fill(one, 30)
-    outcomes = await asyncio.gather(
-        *(
-            store.sessions.restore_session(**WHO, at=Point.position(count))
-            for store, count in ((one, 20), (other, 10), (one, 5), (other, 25))
-        ),
-        return_exceptions=True,
-    )
-    found = await one.sessions.get_session(**WHO)
-
-    assert 5 == len(ids(found))
-    assert all(isinstance(outcome, PointMissingError) or ids(outcome) for outcome in outcomes)
-    assert any(not isinstance(outcome, BaseException) for outcome in outcomes)
-    assert await chained(other)
 
 
 async def test_a_restore_and_a_deletion_at_once_leave_no_session(two: tuple[Store, Store]) -> None:

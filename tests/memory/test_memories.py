@@ -1,6 +1,5 @@
 """The memory service: what is added, found, changed and removed; on both backends where they may differ."""
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
@@ -379,26 +378,6 @@ async def test_memories_that_all_ended_make_way(
     await memory.add_events_to_memory(events=[said("coffee")], **USER)
 
     assert ["coffee"] == await listed(another(store))
-
-
-@pytest.mark.sample(1)
-async def test_writers_at_once_lose_nothing(store: Store, memory: MemoryService) -> None:
-    """Neither what they add nor what they remove, over many seals and merges."""
-    services = [memory, another(store), another(store)]
-    events = [said(f"note {number} {'x' * 2000}") for number in range(120)]
-
-    async def write(service: MemoryService, mine: list[Event]) -> None:
-        for event in mine:
-            await service.add_events_to_memory(events=[event], session_id="s", **USER)
-            if event is mine[5]:
-                await service.delete_memory(memory_id=event.id, **USER)
-
-    await asyncio.gather(*(write(service, events[number::3]) for number, service in enumerate(services)))
-
-    expected = sorted(events[n].content.parts[0].text for n in range(120) if n not in (15, 16, 17))  # type: ignore[union-attr, index, type-var]
-    for service in (*services, another(store)):
-        assert expected == sorted(str(text) for text in await listed(service))
-    assert 117 == len(await search(services[0], "note", limit=1000))
 
 
 @pytest.mark.long

@@ -27,7 +27,6 @@ _MODULES = [
     "tests.chaos.worker",
     "tests.faults.operations",
     "tests.faults.folder_world",
-    "tests.turns.worker",
 ]
 READY.set_forkserver_preload(_MODULES)
 _LONGEST_S = 60

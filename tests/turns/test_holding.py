@@ -14,7 +14,6 @@ from gcp_adk_store import (
     InvalidInputError,
     SessionBusyError,
     SessionConflictError,
-    SessionLimits,
     SessionMissingError,
     Store,
     TurnLostError,
@@ -97,25 +96,6 @@ async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease
                 pytest.fail("two turns at once")
     async with other.turns.hold(**WHO, on_busy="reject") as turn:
         assert 2 == turn.fence
-
-
-async def test_who_waits_gets_the_turn_at_its_end(store: Store, other: Store) -> None:
-    """The second begins after the first has ended."""
-    await made(store)
-    order = []
-    began = asyncio.Event()
-
-    async def second() -> None:
-        began.set()
-        async with other.turns.hold(**WHO, wait_s=60):
-            order.append("second")
-
-    async with store.turns.hold(**WHO):
-        waiting = asyncio.create_task(second())
-        await began.wait()
-        order.append("first")
-    await waiting
-    assert ["first", "second"] == order
 
 
 async def test_the_turn_of_a_process_that_is_gone_is_free_when_its_lease_has_expired(
@@ -332,31 +312,6 @@ async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: St
     assert 2 == taken[0].fence
 
 
-async def test_an_interrupted_turn_that_goes_on_loses_it_after_the_wait(store: Store, other: Store) -> None:
-    """What it appends from then on is refused."""
-    held = await made(store)
-    async with store.turns.hold(**WHO):
-        async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=0.2) as second:
-            assert 2 == second.fence
-        with pytest.raises(TurnLostError):
-            await store.sessions.append_event(held, event("late"))
-
-
-async def test_an_append_notices_a_request_to_stop_and_is_stored(store: Store, other: Store) -> None:
-    """To stop is up to the holder."""
-    held = await made(store)
-    assert not await other.turns.request_abort(**WHO)
-    async with store.turns.hold(**WHO) as turn:
-        assert await other.turns.request_abort(**WHO)
-        assert not turn.abort_signal.is_set()
-        await store.sessions.append_event(held, event("one"))
-        await asyncio.wait_for(turn.abort_signal.wait(), 60)
-        status = await other.turns.status(**WHO)
-        assert (True, True, turn.turn.holder) == (status.is_running, status.abort, status.holder)
-    status = await other.turns.status(**WHO)
-    assert (False, False, "", None) == (status.is_running, status.abort, status.holder, status.until)
-
-
 async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after_it(
     store: Store, other: Store
 ) -> None:
@@ -419,18 +374,6 @@ async def test_a_turn_does_not_write_to_a_later_session_of_the_id(store: Store, 
     assert [] == await stored_texts(other)
 
 
-async def test_a_seal_keeps_the_turn(folder: Path, other: Store) -> None:
-    """It changes other fields."""
-    store = Store.local(folder, session_limits=SessionLimits(seal_tail_bytes=600))
-    held = await made(store)
-    async with store.turns.hold(**WHO) as turn:
-        for number in range(6):
-            await store.sessions.append_event(held, event(str(number)))
-        status = await other.turns.status(**WHO)
-        assert (turn.fence, True) == (status.fence, status.is_running)
-    assert [str(number) for number in range(6)] == await stored_texts(other)
-
-
 @pytest.mark.parametrize(
     "options",
     [{"on_busy": "never"}, {"wait_s": -1}, {"wait_s": float("inf")}, {"lease_s": 0}, {"lease_s": 1e9}],
@@ -441,22 +384,3 @@ async def test_arguments_that_cannot_be_right_are_refused(store: Store, options:
     with pytest.raises(InvalidInputError):
         async with store.turns.hold(**WHO, **options):
             pytest.fail("it began")
-
-
-@pytest.mark.usefixtures("frequent_heartbeats")
-async def test_a_caller_that_is_cancelled_while_it_waits_takes_nothing_later(store: Store) -> None:
-    """Neither the turn that comes free, nor, asked to interrupt, the running one at the end of its wait."""
-    await made(store)
-    async with store.turns.hold(**WHO, lease_s=60) as turn:
-        there = asyncio.all_tasks()
-        taking = asyncio.create_task(store.turns.take(**WHO, on_busy="interrupt", wait_s=60))
-        await asyncio.wait_for(turn.abort_signal.wait(), 60)  # from now on it waits
-        taking.cancel()
-        await asyncio.wait([taking])
-        left = asyncio.all_tasks() - there
-        if left:
-            await asyncio.wait(left, timeout=60)
-
-        assert taking.cancelled()
-        assert all(task.done() for task in left)
-    assert 1 == (await store.turns.status(**WHO)).fence

@@ -17,7 +17,6 @@ from pydantic import Field
 
 from gcp_adk_store import (
     InvalidInputError,
-    SessionBusyError,
     SessionInboxFullError,
     SessionMissingError,
     Store,
@@ -187,21 +186,6 @@ async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(stor
     assert ["hears two", "answers two"] == await told(store, runner_of(store), "two", on_busy="reject")
 
 
-async def test_two_runs_of_one_session_do_not_interleave(store: Store, other: Store) -> None:
-    """The second begins when the first has ended, with its events."""
-    await store.sessions.create_session(**WHO)
-    gate = Gate()
-    first = asyncio.create_task(told(store, runner_of(store, **gate.of("one")), "one"))
-    await gate.came.wait()
-    with pytest.raises(SessionBusyError):
-        await told(other, runner_of(other), "two", on_busy="reject")
-    second = asyncio.create_task(told(other, runner_of(other), "two"))
-    gate.may_go_on.set()
-    await first
-    await second
-    assert whole("one", "two") == await history(store)
-
-
 async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Store, other: Store) -> None:
     """Each event has the id under which its message waited; the holder's caller sees all answers."""
     await store.sessions.create_session(**WHO)
@@ -272,19 +256,6 @@ async def test_what_waits_can_be_answered_without_a_message(
     assert whole("one") == await history(store)
 
 
-async def test_a_message_that_arrives_during_an_answer_stays(store: Store, other: Store) -> None:
-    """A commit that takes one message out keeps those that came since the last read."""
-    await store.sessions.create_session(**WHO)
-    gate = Gate()
-    runner = runner_of(store, **gate.of("before one"))
-    first = asyncio.create_task(told(store, runner, "one"))
-    await gate.came.wait()
-    await told(other, runner_of(other), "two", on_busy="enqueue")
-    gate.may_go_on.set()
-    assert 4 == len(await first)
-    assert whole("one", "two") == await history(other)
-
-
 @pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: Store) -> None:
     """The holder is told within a third of its lease."""
@@ -316,14 +287,6 @@ async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Stor
     assert (False, 1) == (status.is_running, len(status.waiting))
     await told(other, runner_of(other), "three", on_busy="reject")
     assert whole("one", "two", "three") == await history(store)
-
-
-async def test_a_failing_run_ends_the_turn(store: Store, other: Store) -> None:
-    """Its error is the caller's."""
-    await store.sessions.create_session(**WHO)
-    with pytest.raises(RuntimeError, match="the model is down"):
-        await told(store, runner_of(store), "fail")
-    assert ["hears on", "answers on"] == await told(other, runner_of(other), "on", on_busy="reject")
 
 
 async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> None:

@@ -28,48 +28,6 @@ async def waiting(limiter: Limiter, key: str) -> asyncio.Task[Permit]:
     return task
 
 
-async def test_permits_come_in_the_order_of_arrival() -> None:
-    """The call that waits longest is next."""
-    limiter = limited()
-    order: list[int] = []
-
-    async def use(number: int) -> None:
-        async with limiter.permit("k"):
-            order.append(number)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(use(number) for number in range(5)))
-
-    assert [0, 1, 2, 3, 4] == order
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-async def test_no_more_run_than_may(at_once: int) -> None:
-    """Of any number of calls, so many at a time, and all in the end."""
-    limiter = limited(at_once=at_once)
-    running: set[int] = set()
-    most: list[int] = []
-
-    async def use(number: int) -> None:
-        async with limiter.permit("k"):
-            running.add(number)
-            most.append(len(running))
-            await asyncio.sleep(0)
-            running.discard(number)
-
-    await asyncio.gather(*(use(number) for number in range(10)))
-
-    assert (10, at_once) == (len(most), max(most))
-
-
-async def test_keys_do_not_wait_for_each_other() -> None:
-    """A permit of one key is free while another is held."""
-    limiter = limited()
-    await limiter.acquire("a")
-    async with asyncio.timeout(HANGS_S), limiter.permit("b"):
-        pass
-
-
 async def test_a_call_too_many_is_refused_at_once() -> None:
     """The waiting calls of all keys together are bounded; a refused call keeps no other from a permit."""
     limiter = limited(max_waiting=2)
@@ -81,19 +39,6 @@ async def test_a_call_too_many_is_refused_at_once() -> None:
     limiter.release(first)
     limiter.release(second)
     await asyncio.wait_for(asyncio.gather(*waiters), HANGS_S)
-
-
-async def test_a_wait_ends_when_its_time_is_up() -> None:
-    """It is a typed error, and its place is free for others again."""
-    limiter = limited(max_waiting=1, longest_wait_s=0.01)
-    first = await limiter.acquire("k")
-    for _ in range(3):
-        with pytest.raises(OverloadedError, match="nothing was sent"):
-            await limiter.acquire("k")
-
-    limiter.release(first)
-    async with asyncio.timeout(HANGS_S), limiter.permit("k"):
-        pass
 
 
 async def test_a_wait_is_bounded_by_the_operation() -> None:

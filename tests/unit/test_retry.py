@@ -49,29 +49,6 @@ async def outcome(script: Script, *, policy: RetryPolicy = QUICK, unanswered: bo
             return exc
 
 
-@pytest.mark.parametrize("unanswered", [True, False])
-async def test_a_refusal_for_now_is_repeated(unanswered: bool) -> None:  # noqa: FBT001
-    """What was refused changed nothing, so it is sent again until it is taken."""
-    script = Script(iter([UnavailableError("1"), UnavailableError("2"), UnavailableError("3")]))
-
-    assert ("answer 4", 4) == (await outcome(script, unanswered=unanswered), script.runs)
-
-
-async def test_a_lost_answer_is_repeated_where_the_caller_says_so() -> None:
-    """A call whose second run is recognised may run twice."""
-    script = Script(iter([OutcomeUnknownError("1"), UnavailableError("2"), OutcomeUnknownError("3")]))
-
-    assert ("answer 4", 4) == (await outcome(script, unanswered=True), script.runs)
-
-
-async def test_a_lost_answer_is_otherwise_final() -> None:
-    """A call that may have been applied is not run again, also after refusals."""
-    lost = OutcomeUnknownError("2")
-    script = Script(iter([UnavailableError("1"), lost]))
-
-    assert (lost, 2) == (await outcome(script, unanswered=False), script.runs)
-
-
 @pytest.mark.parametrize(
     "error",
     [
@@ -177,15 +154,6 @@ async def test_a_process_that_is_overloaded_is_not_driven_further() -> None:
     assert (full, 1) == (await outcome(script, unanswered=True), script.runs)
 
 
-async def test_no_time_means_one_attempt() -> None:
-    """A deadline of zero still tries once."""
-    error = UnavailableError("1")
-    script = Script(iter([error]))
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.0, first_wait_s=0.0001, longest_wait_s=0.001)
-
-    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
-
-
 async def test_no_attempt_starts_after_the_deadline() -> None:
     """A wait that would lead past it is not begun."""
     error = UnavailableError("1")
@@ -214,14 +182,6 @@ async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
 
     assert 5.0 >= script.timeouts[0] > script.timeouts[1] > 0
     assert [20.0] == short.timeouts
-
-
-async def test_waits_are_capped() -> None:
-    """However long the first wait could be, none is longer than the policy's longest."""
-    script = Script(iter([UnavailableError(str(n)) for n in range(5)]))
-    policy = RetryPolicy(attempt_s=20.0, deadline_s=1e9, first_wait_s=1e6, longest_wait_s=0.001)
-
-    assert "answer 6" == await outcome(script, policy=policy, unanswered=True)
 
 
 async def test_a_cancelled_caller_waits_no_longer() -> None:
