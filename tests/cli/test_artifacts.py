@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gcp_adk_store.testing.emulators import Emulator
 from tests.cli.conftest import STEERING, Deployment, done, follow
 
 OF: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -47,28 +46,6 @@ def test_a_listing_has_every_version(deployment: Deployment) -> None:
     assert told["versions"][0]["crc32c"]
     assert "plot.png" not in of_user
     assert "user:notes.txt" in of_user
-
-
-def test_many_artifacts_are_listed(deployment: Deployment) -> None:
-    """Each once, in the order of their names."""
-    names = [f"f{number:02}" for number in range(40)]
-
-    async def save_all() -> None:
-        async with deployment.store() as store:
-            for name in names:
-                await store.artifacts.save_artifact(**OF, filename=name, artifact=types.Part(text=name))
-
-    done(save_all())
-    told = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
-
-    assert names == [each["filename"] for each in told["versions"]]
-
-
-def test_a_listing_of_nothing_says_so(deployment: Deployment) -> None:
-    """And ends with 0."""
-    result = deployment.run("artifacts", "list", *NAMED)
-
-    assert (0, "no artifacts") == (result.exit_code, result.stdout.splitlines()[-1])
 
 
 def test_hostile_names_are_shown_in_one_row_and_steer_nothing(deployment: Deployment) -> None:
@@ -207,12 +184,3 @@ def test_no_bucket_is_an_error_that_ends_with_the_command(deployment: Deployment
     assert (2, 2) == (without.returncode, missing.returncode)
     assert without.stderr.strip().endswith(b"artifacts list --bucket NAME --app app --user ada --session s1")
     assert b"the bucket does not exist" in missing.stderr
-
-
-def test_no_project_is_needed(deployment: Deployment, storage_emulator: Emulator) -> None:
-    """Objects are found by their bucket."""
-    done(save(deployment, "plot.png", b"1"))
-    run = deployment.process("artifacts", "list", *NAMED, ADK_STORE_PROJECT="")
-
-    assert 0 == run.returncode, run.stderr
-    assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}".encode() in run.stdout

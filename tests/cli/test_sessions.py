@@ -402,18 +402,6 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     assert [] == json.loads(left.stdout)["versions"]
 
 
-def test_a_deletion_for_programs(deployment: Deployment) -> None:
-    """Says which session, and what became of it."""
-    done(talk(deployment, PLAIN, said("hello")))
-    told = [
-        json.loads(deployment.run("sessions", "delete", *OF_PLAIN, decision, "--json").stdout)
-        for decision in ("--dry-run", "--yes")
-    ]
-
-    assert ["found", "deleted"] == [each["outcome"] for each in told]
-    assert PLAIN == {name: told[1][name] for name in PLAIN}
-
-
 @pytest.mark.parametrize("decision", [(), ("--dry-run", "--yes")], ids=" ".join)
 def test_a_deletion_without_a_decision_is_refused(deployment: Deployment, decision: tuple[str, ...]) -> None:
     """By an error that ends with the dry run; nothing is deleted."""

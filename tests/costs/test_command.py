@@ -75,19 +75,6 @@ def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
     assert f"as of {US_CENTRAL1.as_of}" in text
 
 
-def test_tables_say_quantities_prices_and_costs() -> None:
-    """Of both kinds of services, and when the prices were the list's."""
-    result = cost(*USED)
-
-    assert 0 == result.exit_code, result.output
-    assert re.search(
-        r"documents read +\d[\d,]+ +\d[\d,]+ +0\.03 for 100,000 +\d+\.\d\d +\d+\.\d\d", result.output
-    )
-    assert re.search(r"total +\d+\.\d\d +\d+\.\d\d", result.output)
-    assert f"prices of us-central1, {US_CENTRAL1.as_of}" in result.output
-    assert 12 == result.output.count("gcp_adk_store   █")
-
-
 def test_json_has_the_tables_numbers() -> None:
     """And the prices and the workload that they are of."""
     found = described(*USED)
@@ -109,15 +96,6 @@ def test_the_saving_is_told() -> None:
     assert theirs - ours == pytest.approx(found["saving"]["amount"])
     assert told is not None
     assert (f"{theirs - ours:.2f}", f"{100 * (theirs - ours) / theirs:.0f}") == told.groups()
-
-
-def test_where_nothing_costs_there_is_no_share(tmp_path: Path) -> None:
-    """With prices of zero."""
-    file = tmp_path / "prices.json"
-    numbers = {name: 0 for name, value in asdict(US_CENTRAL1).items() if isinstance(value, float)}
-    file.write_text(json.dumps({**asdict(US_CENTRAL1), **numbers}))
-
-    assert "gcp_adk_store saves 0.00 USD a month\n" in cost(*USED, "--prices", str(file)).output
 
 
 @pytest.mark.parametrize("name", LIKE)
@@ -153,16 +131,6 @@ def test_sizes_are_told() -> None:
     assert 0.5 == size["appends_per_second_of_a_session"]
     assert lines["documents stored"] == size["documents_gib"]
     assert re.search(r"^ events +2,000 a day, 60,000 stored *$", cost(*USED).output, re.MULTILINE)
-
-
-def test_costs_are_shown_in_another_currency_at_the_rate_that_is_given() -> None:
-    """Every price and every cost, and nothing else."""
-    usual, converted = described(*USED), described(*USED, "--rate", "EUR=0.5")
-    totals = [[services["total"] for services in found["services"]] for found in (usual, converted)]
-
-    assert ("USD", "EUR") == (usual["prices"]["currency"], converted["prices"]["currency"])
-    assert [0.5 * total for total in totals[0]] == pytest.approx(totals[1])
-    assert usual["services"][0]["operations"] == converted["services"][0]["operations"]
 
 
 def test_the_table_of_sizes_is_what_the_command_says() -> None:

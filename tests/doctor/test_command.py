@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import uuid
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -83,18 +82,6 @@ def test_latency_is_drawn(emulated: tuple[str, ...]) -> None:
 
     assert ["documents", "objects"] == [part.split()[0] for part in drawn]
     assert [20, 20] == counts
-
-
-def test_json_has_the_same(emulated: tuple[str, ...]) -> None:
-    """For programs: every check, its commands, and all samples."""
-    result = doctor(*emulated, "--prefix", "team", "--json")
-    found: dict[str, Any] = json.loads(result.stdout)
-
-    assert 0 == result.exit_code
-    assert list(CHECKS) == [one["check"] for one in found["findings"]]
-    assert {"check", "status", "says", "commands", "terraform"} == set(found["findings"][0])
-    assert ("team", emulated[1], emulated[3]) == (found["prefix"], found["project"], found["bucket"])
-    assert [20, 20] == [len(found["latency_ms"][name]) for name in ("documents", "objects")]
 
 
 def test_a_missing_bucket_ends_it_with_1(project: str, storage_emulator: Emulator) -> None:

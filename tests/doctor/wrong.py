@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from gcp_adk_store.doctor.findings import Status
-from tests.doctor.google_apis import BUCKET, DATABASE, GROUPS, PROJECT, composite, single
+from tests.doctor.google_apis import BUCKET, DATABASE, GROUPS, PROJECT
 
 DATABASE_OF = f"/databases/{DATABASE}"
 INDEXES, FIELDS = "/-/indexes", "/-/fields"
@@ -134,22 +134,6 @@ WRONG = [
     ),
     Wrong(
         INDEXES,
-        without("indexes"),
-        "indexes",
-        Status.FAIL,
-        "of one user is missing; list_sessions_page",
-        "gcloud firestore indexes composite create --collection-group=adk_sessions",
-    ),
-    Wrong(
-        INDEXES,
-        with_(indexes=[composite("ASCENDING", prefix="other"), composite("DESCENDING")]),
-        "indexes",
-        Status.FAIL,
-        "last_update_time ascending is missing",
-        f"--field-config=field-path=last_update_time,order=ascending {WHERE}",
-    ),
-    Wrong(
-        INDEXES,
         lambda body: body["indexes"][0].update(queryScope="COLLECTION"),
         "indexes",
         Status.FAIL,
@@ -184,14 +168,6 @@ WRONG = [
     ),
     Wrong(
         FIELDS,
-        field("adk_chunks", "body", indexConfig={"indexes": single("body")}),
-        "index exemptions",
-        Status.WARN,
-        "indexed without use: adk_chunks.body;",
-        "--collection-group=adk_chunks",
-    ),
-    Wrong(
-        FIELDS,
         field("adk_sessions", "last_update_time", indexConfig={}),
         "index exemptions",
         Status.FAIL,
@@ -199,18 +175,6 @@ WRONG = [
         "gcloud firestore indexes fields update last_update_time --collection-group=adk_sessions "
         "--clear-exemption",
         'remove the one with field = "last_update_time"',
-    ),
-    Wrong(
-        FIELDS,
-        field(
-            "adk_sessions",
-            "last_update_time",
-            indexConfig={"indexes": single("last_update_time", scopes=("ASCENDING",))},
-        ),
-        "index exemptions",
-        Status.FAIL,
-        "list_sessions_page of a user fails",
-        "--clear-exemption",
     ),
     Wrong(
         FIELDS,
@@ -292,14 +256,6 @@ WRONG = [
     ),
     Wrong(
         BUCKET_OF,
-        without("softDeletePolicy"),
-        "bucket soft delete",
-        Status.WARN,
-        "gone at once",
-        "--soft-delete-duration",
-    ),
-    Wrong(
-        BUCKET_OF,
         rules(UPLOADS),
         "bucket lifecycle",
         Status.WARN,
@@ -317,36 +273,12 @@ WRONG = [
     ),
     Wrong(
         BUCKET_OF,
-        without("lifecycle"),
-        "bucket lifecycle",
-        Status.WARN,
-        "(adk-payloads/) and files",
-        "--lifecycle-file",
-    ),
-    Wrong(
-        BUCKET_OF,
-        rules(ENDED, UPLOADS, action="SetStorageClass"),
-        "bucket lifecycle",
-        Status.WARN,
-        "nothing removes",
-        "--lifecycle-file",
-    ),
-    Wrong(
-        BUCKET_OF,
         rules(ENDED, UPLOADS, {"age": 30}),
         "bucket lifecycle",
         Status.FAIL,
         "deletes payloads and artifacts that are in use (age 30)",
         f"gcloud storage buckets describe gs://{BUCKET}",
         "instead of age",
-    ),
-    Wrong(
-        BUCKET_OF,
-        rules(ENDED, UPLOADS, {"age": 30, "matchesPrefix": ["adk-pay"]}),
-        "bucket lifecycle",
-        Status.FAIL,
-        "that are in use",
-        "gcloud storage buckets describe",
     ),
     Wrong(
         BUCKET_OF,

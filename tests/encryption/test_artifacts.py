@@ -160,6 +160,7 @@ async def test_nothing_of_an_artifact_is_in_the_clear_but_its_metadata(tmp_path:
         assert traces(in_folder(folder), "canary-metadata")
 
 
+@pytest.mark.long
 async def test_a_large_file_streams_in_little_memory(tmp_path: Path) -> None:
     """Saving, loading and copying it keep a few requests' bytes; progress counts bytes of the content."""
     source, target = tmp_path / "in", tmp_path / "out"

@@ -81,33 +81,11 @@ def test_a_blank_template_passes_through_with_any_inputs(
     assert (template, None) == (resolve_template(template, inputs), resolve_template(None, inputs))
 
 
-def test_the_example_of_the_specification_resolves() -> None:
-    """Both texts of its task, with both inputs."""
-    inputs = {"topic": "AI agents", "period": "6 months"}
-
-    assert "Research the latest developments in AI agents" == resolve_template(
-        "Research the latest developments in {topic}", inputs
-    )
-    assert "A detailed report on AI agents covering the last 6 months" == resolve_template(
-        "A detailed report on {topic} covering the last {period}", inputs
-    )
-
-
 def test_a_value_that_holds_the_sentinel_of_the_specification_stays() -> None:
     """Its algorithm would make ``{x}`` of it; nothing is marked within the text here."""
     sentinel = "__AGENTENSEMBLE_ESCAPED_x__"
 
     assert f"{sentinel} {{x}}" == resolve_template("{a} {{x}}", {"a": sentinel, "x": "Y"})
-
-
-def test_a_template_that_holds_the_sentinel_of_the_specification_stays() -> None:
-    """It is a word like any other."""
-    assert "__AGENTENSEMBLE_ESCAPED_x__ Y" == resolve_template("__AGENTENSEMBLE_ESCAPED_x__ {x}", {"x": "Y"})
-
-
-def test_neighbouring_escapes_stay_apart() -> None:
-    """The specification's sentinels would run into each other."""
-    assert "{a}{b}" == resolve_template("{{a}}{{b}}", {})
 
 
 @pytest.mark.parametrize(

@@ -117,18 +117,6 @@ def test_how_a_half_is_encoded_in_an_event() -> None:
     assert stored["adk_store_halves"] is True
 
 
-def test_an_event_without_halves_is_encoded_as_ever() -> None:
-    """Also where it holds the sign, the name of the key, or the character for what is no Unicode."""
-    original = Event(
-        id="e", author="\U0010fffdd83d", timestamp=1.5, custom_metadata={"\ufffd": '"adk_store_halves":true'}
-    )
-    text = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
-
-    assert original == decode_event(text).event
-    assert "adk_store_halves" not in json.loads(text)
-    assert original.author == json.loads(text)["author"]
-
-
 @given(MAPS)
 def test_state_comes_back_as_it_was(state: dict[str, Any]) -> None:
     """Keys and values, nested ones too; nothing is said in the log, for nothing is changed."""

@@ -3,12 +3,10 @@
 import asyncio
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.adk.platform import time as platform_time
@@ -17,40 +15,9 @@ from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
-from gcp_adk_store.local import object_rows
-from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})
-
-NAMES = [
-    "a",
-    "A",
-    "a/b",
-    "a/b/c",
-    "a/bc",
-    "a//b",
-    "/a",
-    "a/../b",
-    "../a",
-    "...",
-    "a\\b",
-    "CON",
-    "a:b",
-    "a\tb",
-    "a\0b",
-    " ",
-    "é",
-    "e\u0301",
-    "🙂",
-    "\ufffd",
-    "\uffff",
-    "\U0010ffff",
-    "a\U0010ffffb",
-    "%2F",
-    "ü" * 512,
-    "x" * 1024,
-]
 
 
 def upload(data: bytes = b"data", fields: ObjectFields = FIELDS) -> ObjectFields:
@@ -137,49 +104,6 @@ class TestObjects:
             await put(on_disk, "a")
         assert ["store.sqlite3"] == [path.name for path in folder.iterdir()]
 
-    async def test_of_concurrent_creations_one_succeeds_and_the_others_mark_its_object(
-        self, kept: Kept
-    ) -> None:
-        async def create(number: int) -> bool:
-            try:
-                await kept.objects.create("a", upload(b"%d" % number), marks={f"{number}": ""})
-            except ObjectExistsError:
-                return False
-            return True
-
-        created = await asyncio.gather(*map(create, range(20)))
-        (winner,) = [number for number, made in enumerate(created) if made]
-        read = await kept.objects.read("a", generation=None)
-        assert read is not None
-        assert b"%d" % winner == read[0]
-        found = await kept.objects.info("a")
-        assert found is not None
-        marks = {f"{number}": "" for number in range(20) if number != winner}
-        assert {"k": "v", **marks} == found.metadata
-
-    async def test_an_object_that_is_recorded_after_its_caller_was_cancelled_is_whole(
-        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        insert, begun, goes_on = object_rows.insert, asyncio.Event(), threading.Event()
-        loop = asyncio.get_running_loop()
-
-        def held(*arguments: Any) -> None:
-            loop.call_soon_threadsafe(begun.set)
-            assert goes_on.wait(60)
-            insert(*arguments)
-
-        monkeypatch.setattr(object_rows, "insert", held)
-        task = asyncio.create_task(put(kept, "a"))
-        await begun.wait()
-        task.cancel()
-        loop.call_later(0.05, goes_on.set)
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await kept.objects.mark("b", {})  # after the write of the cancelled call
-        read = await kept.objects.read("a", generation=None)
-        assert read is not None
-        assert b"data" == read[0]
-
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
         self, on_disk: Kept, folder: Path, again: str, request: pytest.FixtureRequest
@@ -198,45 +122,6 @@ class TestObjects:
             await kept.objects.delete("a", generation=found.generation)
             await kept.objects.close()
         assert seen == sorted(set(seen))
-
-    async def test_any_name_that_cloud_storage_accepts_is_kept_apart_from_all_others(
-        self, kept: Kept
-    ) -> None:
-        for name in NAMES:
-            await kept.objects.create(name, upload(name.encode()))
-        for name in NAMES:
-            read = await kept.objects.read(name, generation=None)
-            assert read is not None
-            assert name.encode() == read[0]
-        expected = sorted(NAMES, key=str.encode)
-        assert expected == await kept.objects.names("", delimiter=None)
-        assert expected == [info.name for info in await kept.objects.infos("", delimiter=None)]
-        assert expected == [each.name async for page in kept.objects.scan("") for each in page]
-        for name in NAMES[::2]:
-            await kept.objects.delete(name, generation=None)
-        assert sorted(NAMES[1::2], key=str.encode) == await kept.objects.names("", delimiter=None)
-
-    @pytest.mark.parametrize(
-        "name",
-        ["", ".", "..", "a\nb", "a\r", "x" * 1025, "ü" * 513, "\ud800", ".well-known/acme-challenge/x"],
-    )
-    async def test_a_name_that_cloud_storage_refuses_is_refused_before_anything_is_written(
-        self, on_disk: Kept, folder: Path, name: str
-    ) -> None:
-        async def read_at(_start: int, _size: int) -> bytes:
-            raise AssertionError
-
-        await put(on_disk, "a")
-        source = await on_disk.objects.info("a")
-        assert source is not None
-        for call in (
-            on_disk.objects.create(name, upload()),
-            on_disk.objects.copy(source, name, FIELDS),
-            on_disk.uploads.create(name, FIELDS, size=1, read_at=read_at, on_progress=print),
-        ):
-            with pytest.raises(InvalidInputError, match="name"):
-                await call
-        assert 1 == len([path for path in (folder / "objects").rglob("*") if path.is_file()])
 
     @pytest.mark.parametrize("part", [(0, 5), (5, 6), (-1, 2), (3, 2)])
     async def test_a_part_outside_of_the_object_is_refused(self, kept: Kept, part: tuple[int, int]) -> None:
@@ -327,16 +212,6 @@ class TestObjects:
         with pytest.raises(InvalidInputError, match="after 10 of 11 bytes"):
             await kept.uploads.create("a", FIELDS, size=11, read_at=read_at, on_progress=lambda _: None)
 
-    async def test_an_upload_replaces_no_object(self, on_disk: Kept, folder: Path) -> None:
-        async def read_at(start: int, size: int) -> bytes:
-            del start
-            return bytes(size)
-
-        await put(on_disk, "a")
-        with pytest.raises(ObjectExistsError):
-            await on_disk.uploads.create("a", FIELDS, size=9, read_at=read_at, on_progress=lambda _: None)
-        assert 1 == len([path for path in (folder / "objects").rglob("*") if path.is_file()])
-
     @pytest.mark.parametrize("damage", [_flip, _cut, _unlink])
     async def test_bytes_that_were_changed_on_the_disk_are_an_error(
         self, on_disk: Kept, folder: Path, damage: Callable[[Path], None]
@@ -377,11 +252,6 @@ class TestObjects:
         read = await kept.objects.read("a", generation=None)
         assert read is not None
         assert b"data" == read[0]
-
-    def test_several_event_loops_use_one_store_in_turn(self, kept: Kept) -> None:
-        asyncio.run(put(kept, "a"))
-        asyncio.run(put(kept, "b"))
-        assert ["a", "b"] == asyncio.run(kept.objects.names("", delimiter=None))
 
     async def test_a_signature_is_refused_with_the_way_out(self) -> None:
         with pytest.raises(InvalidInputError, match="load_artifact"):

@@ -10,13 +10,11 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
+from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.local import sweep
-from gcp_adk_store.local.file_names import FileNames
-from gcp_adk_store.local.object_rows import Content
+from gcp_adk_store.local.contents import Content
 from gcp_adk_store.local.objects import LocalObjects
 from gcp_adk_store.local.sweep import Sweeper, sweep_objects
-from gcp_adk_store.model.payloads import LeftFile
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept
 from tests.support.logs import of_ours
@@ -51,16 +49,6 @@ class TestExpiry:
         assert ["future", "never"] == await kept.objects.names("", delimiter=None)
         assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
 
-    async def test_a_copy_that_stays_keeps_the_bytes(self, kept: Kept) -> None:
-        await put(kept, "a", NOW)
-        source = await kept.objects.info("a")
-        assert source is not None
-        await kept.objects.copy(source, "b", ObjectFields(data=b"", content_type="text/plain", metadata={}))
-        await sweep_objects(kept.database, kept.contents, now=AT)
-        read = await kept.objects.read("b", generation=None)
-        assert read is not None
-        assert b"data" == read[0]
-
     async def test_one_sweep_is_bounded_and_the_next_goes_on(
         self, kept: Kept, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -93,21 +81,6 @@ class TestOrphans:
         assert 1 - left == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
         assert left == len(files(folder))
 
-    async def test_only_folders_that_are_there_are_listed(
-        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        await put(on_disk, "a", None)
-        listed = FileNames.listed
-        numbers = []
-
-        def note(names: FileNames, number: int) -> Iterator[LeftFile]:
-            numbers.append(f"{number:02x}")
-            return listed(names, number)
-
-        monkeypatch.setattr(FileNames, "listed", note)
-        await sweep_objects(on_disk.database, on_disk.contents, now=AT)
-        assert [path.parent.name for path in files(folder)] == numbers
-
     async def test_a_file_with_an_object_stays_however_old_it_is(self, on_disk: Kept, folder: Path) -> None:
         await put(on_disk, "a", None)
         (path,) = files(folder)
@@ -129,42 +102,6 @@ class TestOrphans:
         assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
         os.utime(path, (0, 0))
         assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
-
-    @pytest.mark.parametrize("steps", [1, 2])
-    async def test_what_a_call_of_unknown_outcome_left_goes_however_new_it_is(
-        self, on_disk: Kept, folder: Path, steps: int
-    ) -> None:
-        async def lose() -> None:
-            async with on_disk.contents.draft() as draft:
-                await draft.finish()
-                if steps > 1:
-                    kept = Content(id=files(folder)[0].name, size=0, crc32c="", md5="")
-                    await on_disk.objects.insert("a", FIELDS, kept)
-                raise OutcomeUnknownError("no answer")
-
-        with pytest.raises(OutcomeUnknownError):
-            await lose()
-        assert 2 - steps == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
-        assert steps - 1 == len(files(folder))
-        assert not [*(folder / "objects/pending").iterdir()]
-
-    async def test_a_removal_that_the_system_refuses_is_done_by_the_next_sweep(
-        self, on_disk: Kept, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        await put(on_disk, "a", None)
-        unlink = os.unlink
-
-        def refuse(path: str | Path, **options: int) -> None:
-            if "pending" not in str(path):
-                raise PermissionError(13, "denied")
-            unlink(path, **options)
-
-        monkeypatch.setattr(os, "unlink", refuse)
-        await on_disk.objects.delete("a", generation=None)
-        monkeypatch.undo()
-        assert 1 == len(files(folder))
-        assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
-        assert [] == files(folder)
 
     async def test_a_writer_whose_file_was_taken_records_no_object(self, on_disk: Kept, folder: Path) -> None:
         async def lose() -> None:
@@ -199,9 +136,6 @@ class TestOrphans:
         stray.touch()
         assert [] == await on_disk.objects.left(every=True)
         assert stray.exists()
-
-    async def test_a_store_without_an_object_is_swept(self, kept: Kept) -> None:
-        assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
 
 
 class TestSweeper:
