@@ -74,28 +74,6 @@ def objects_left(adk_store_bucket: str, storage_emulator: Emulator) -> Callable[
     return left
 
 
-async def test_a_document_lives_and_is_gone(
-    documents: Documents, documents_left: Callable[[], list[str]]
-) -> None:
-    """It is read as often as asked for."""
-    found = await probe_document(documents, "adk", samples=4)
-
-    assert found.succeeded
-    assert 4 == len(found.samples_ms)
-    assert all(sample > 0 for sample in found.samples_ms)
-    assert [] == documents_left()
-
-
-async def test_an_object_lives_and_is_gone(objects: Objects, objects_left: Callable[[], list[str]]) -> None:
-    """It is read as often as asked for."""
-    found = await probe_object(objects, samples=4)
-
-    assert found.succeeded
-    assert 4 == len(found.samples_ms)
-    assert all(sample > 0 for sample in found.samples_ms)
-    assert [] == objects_left()
-
-
 @pytest.mark.parametrize(
     "plan",
     [

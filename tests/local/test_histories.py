@@ -246,35 +246,6 @@ def places(found: list[UserEvent]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_all_events_of_a_user_come_session_by_session(small: SessionService) -> None:
-    """The least recently updated session first; none of another user or app."""
-    await fill(small, "b", *(said(f"{number}", 100.0 + number) for number in range(20)))
-    await fill(small, "a", *(said(f"{number}", 200.0 + number) for number in range(20)))
-    await fill(small, "c", said("0", 50.0))
-    for app, user in (("app", "u"), ("other", "user")):
-        session = await small.create_session(app_name=app, user_id=user, session_id="a")
-        await small.append_event(session, said("other", 10.0))
-    found = await collect(small.iter_user_events(**USER))
-    stored = await small.get_session(**USER, session_id="a")
-
-    assert [("c", "0"), *((name, f"{number}") for name in "ba" for number in range(20))] == places(found)
-    assert stored is not None
-    assert stored.events == [one.event for one in found if one.session_id == "a"]
-
-
-@pytest.mark.parametrize("after", [-1.0, 0.0, 6.5, 7, 40.0, 58.0, 59.0])
-async def test_only_later_events_come(small: SessionService, after: float) -> None:
-    """Times need not be in order. A session whose last event is at the very time is left out as a whole."""
-    times = [float(number ^ 5) for number in range(60)]
-    await fill(small, "a", *(said(f"{at}", at) for at in times), said("59.0", 59.0))
-    found = await collect(small.iter_user_events(**USER, after=after))
-
-    last = 59.0
-    assert [f"{at}" for at in [*times, last] if last > after and at > after] == [
-        text for _, text in places(found)
-    ]
-
-
 async def test_an_iteration_goes_on_after_any_event(small: SessionService) -> None:
     """In any steps, over the borders of segments and sessions, with the same events."""
     for name, start in (("a", 10), ("b", 40), ("c", 40)):
@@ -288,19 +259,6 @@ async def test_an_iteration_goes_on_after_any_event(small: SessionService) -> No
             found += part
             cursor = part[-1].cursor
         assert whole == found
-
-
-async def test_more_sessions_than_one_read_has_come_each_once(adk_store_local: Store) -> None:
-    """Also those of the same time, which come by name."""
-    service = adk_store_local.sessions
-    names = [f"s{number:02}" for number in range(40)]
-    for name in reversed(names):
-        await fill(service, name, said(name, 5.0))
-    found = await collect(service.iter_user_events(**USER))
-    rest = await collect(service.iter_user_events(**USER, cursor=found[20].cursor))
-
-    assert names == [one.session_id for one in found]
-    assert names[21:] == [one.session_id for one in rest]
 
 
 async def test_a_session_that_is_updated_meanwhile_comes_again_with_its_new_events(

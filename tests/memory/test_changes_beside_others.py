@@ -1,7 +1,7 @@
-"""Changes of a memory beside those of other processes, held where they meet."""
+"""Reads of large content beside changes of other processes, and where it is gone for good."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
-from gcp_adk_store.codec.writes import Delete, Document, Write, Written
-from gcp_adk_store.kernel.around import Around
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.kernel.around import DocumentsAround
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.memory.searches import iter_entries
 from gcp_adk_store.memory.service import MemoryService
@@ -24,22 +24,13 @@ LARGE = types.Part(inline_data=types.Blob(data=b"x" * 10_000, mime_type="image/p
 """A payload of its own."""
 
 
-class Held(Around[Documents]):
-    """The documents of a process that stops before its first commit, or before its second read."""
+class Held(DocumentsAround):
+    """The documents of a process that stops before its second read."""
 
-    def __init__(self, inner: Documents, hold: Hold, *, at: str) -> None:
+    def __init__(self, inner: Documents, hold: Hold) -> None:
         super().__init__(inner)
         self._hold = hold
-        self._at = at
         self._reads = 0
-
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
-        """Wait, then commit."""
-        if self._at == "commit":
-            await self._wait()
-        return await self.inner.commit(writes, repeatable_when_unanswered=repeatable_when_unanswered)
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
@@ -47,81 +38,21 @@ class Held(Around[Documents]):
         """Read; the first read is followed by a wait."""
         found = await self.inner.get(paths, fields=fields)
         self._reads += 1
-        if self._at == "read" and self._reads == 1:
-            await self._wait()
+        if self._reads == 1:
+            self._hold.reached.set()
+            await asyncio.wrap_future(self._hold.decision)
         return found
 
-    async def _wait(self) -> None:
-        self._hold.reached.set()
-        await asyncio.wrap_future(self._hold.decision)
 
-
-@pytest.fixture(params=["memory", pytest.param("emulators", marks=pytest.mark.emulators)])
-def store(request: pytest.FixtureRequest) -> Store:
-    """A new store."""
-    found: Store = request.getfixturevalue("adk_store_local" if request.param == "memory" else "adk_store")
-    return found
-
-
-def stopped(store: Store, hold: Hold, *, at: str) -> MemoryService:
+def stopped(store: Store, hold: Hold) -> MemoryService:
     """Return the service of a process that *hold* stops."""
     storage = store.sessions.storage
-    return MemoryService(replace(storage, documents=Held(storage.documents, hold, at=at)))
+    return MemoryService(replace(storage, documents=Held(storage.documents, hold)))
 
 
 def said(text: str, *more: types.Part) -> types.Content:
     """Return *text* as content."""
     return types.Content(role="user", parts=[types.Part(text=text), *more])
-
-
-async def only_memory(store: Store) -> MemoryEntry:
-    """Return the one memory that is stored, as a new process reads it."""
-    (found,) = (await MemoryService(store.sessions.storage).list_memories(**USER)).memories
-    return found
-
-
-async def beside(store: Store, mine: Mapping[str, Any], theirs: Mapping[str, Any], *, at: str) -> bool:
-    """Stop an update, acknowledge that of another process, and let the first go on; return its answer."""
-    hold = Hold()
-    updating = asyncio.create_task(stopped(store, hold, at=at).update_memory(memory_id="m", **USER, **mine))
-    await asyncio.to_thread(hold.reached.wait)
-    assert await store.memory.update_memory(memory_id="m", **USER, **theirs)
-    hold.release()
-    return await updating
-
-
-@pytest.mark.parametrize("at", ["read", "commit"])
-@pytest.mark.parametrize("large", [(), (LARGE,)], ids=["small", "large"])
-@pytest.mark.parametrize("is_mine_content", [True, False], ids=["content", "metadata"])
-async def test_an_update_keeps_what_another_process_updated_meanwhile(
-    store: Store, at: str, large: Sequence[types.Part], *, is_mine_content: bool
-) -> None:
-    """What is ``None`` stays as it is stored, not as it was read."""
-    old = MemoryEntry(id="m", content=said("tea", LARGE), custom_metadata={"n": 1})
-    await store.memory.add_memory(memories=[old], **USER)
-    new = said("coffee", *large)
-    both: list[dict[str, Any]] = [{"content": new}, {"custom_metadata": {"n": 2}}]
-    mine, theirs = both if is_mine_content else both[::-1]
-
-    assert await beside(store, mine, theirs, at=at)
-    found = await only_memory(store)
-    assert new == found.content
-    assert {"n": 2} == found.custom_metadata
-
-
-@pytest.mark.parametrize("at", ["read", "commit"])
-async def test_an_update_brings_no_deleted_memory_back(store: Store, at: str) -> None:
-    """It answers that there is none."""
-    await store.memory.add_memory(memories=[MemoryEntry(id="m", content=said("tea", LARGE))], **USER)
-    hold = Hold()
-    service = stopped(store, hold, at=at)
-    updating = asyncio.create_task(service.update_memory(memory_id="m", content=said("rum", LARGE), **USER))
-    await asyncio.to_thread(hold.reached.wait)
-    await store.memory.delete_memory(memory_id="m", **USER)
-    hold.release()
-
-    assert not await updating
-    assert [] == (await store.memory.list_memories(**USER)).memories
 
 
 async def searched(memory: MemoryService) -> list[MemoryEntry]:
@@ -142,20 +73,22 @@ async def copied(memory: MemoryService) -> list[MemoryEntry]:
 @pytest.mark.parametrize("reads", [searched, listed, copied])
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["updated", "deleted"])
 async def test_large_content_that_goes_during_a_read_is_not_missing(
-    store: Store,
+    adk_store_local: Store,
     reads: Callable[[MemoryService], Coroutine[Any, Any, list[MemoryEntry]]],
     *,
     is_deleted: bool,
 ) -> None:
     """The reader finds what came in its place."""
-    await store.memory.add_memory(memories=[MemoryEntry(id="m", content=said("tea", LARGE))], **USER)
+    await adk_store_local.memory.add_memory(
+        memories=[MemoryEntry(id="m", content=said("tea", LARGE))], **USER
+    )
     hold = Hold()
-    reading = asyncio.create_task(reads(stopped(store, hold, at="read")))
+    reading = asyncio.create_task(reads(stopped(adk_store_local, hold)))
     await asyncio.to_thread(hold.reached.wait)
     if is_deleted:
-        await store.memory.delete_memory(memory_id="m", **USER)
+        await adk_store_local.memory.delete_memory(memory_id="m", **USER)
     else:
-        await store.memory.update_memory(memory_id="m", custom_metadata={"n": 2}, **USER)
+        await adk_store_local.memory.update_memory(memory_id="m", custom_metadata={"n": 2}, **USER)
     hold.release()
 
     assert ([] if is_deleted else [said("tea", LARGE)]) == [entry.content for entry in await reading]

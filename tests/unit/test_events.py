@@ -166,17 +166,6 @@ def test_a_damaged_reference_is_refused(entry: dict[str, Any], message: str) -> 
         read()
 
 
-def contents(found: Event) -> list[str | bytes | None]:
-    """Return what the parts of *found* hold, those of function responses among them."""
-    held: list[str | bytes | None] = []
-    for part in (found.content.parts if found.content else None) or []:
-        answers = (part.function_response.parts if part.function_response else None) or []
-        held += [answer.inline_data.data for answer in answers if answer.inline_data]
-        held += [part.inline_data.data] if part.inline_data else []
-        held += [part.text] if part.text is not None else []
-    return held
-
-
 def gone(data: bytes) -> str:
     """Return what stands in the place of *data* that were lost."""
     return f"[content of {len(data)} bytes is missing: sha256:{hashlib.sha256(data).hexdigest()}]"
@@ -189,33 +178,6 @@ PIECES_LEFT = encode_event(
 """The event of :func:`pictures` without *A* and *B*."""
 
 
-@pytest.mark.parametrize(
-    ("kept", "expected"),
-    [
-        ([A, B], [A, "t", B, C]),
-        ([B], [gone(A), "t", B, C]),
-        ([A], [A, "t", gone(B).encode(), C]),
-        ([], [gone(A), "t", gone(B).encode(), C]),
-    ],
-    ids=["none", "of a part", "of a function response", "both"],
-)
-def test_lost_pieces_are_named_in_their_places(kept: list[bytes], expected: list[str | bytes]) -> None:
-    """By size and digest, while the others come back; nothing is asked for again."""
-    found = {payload.ref: payload.data for payload in PIECES_LEFT.payloads if payload.data in kept}
-    completed = complete_event(decode_event(PIECES_LEFT.text), found)
-
-    assert (expected, {}) == (contents(completed.event), completed.missing)
-
-
-def test_a_lost_piece_of_a_part_becomes_a_text() -> None:
-    """Nothing of what the part said of its bytes is left, or a model would be sent an empty picture."""
-    content = complete_event(decode_event(PIECES_LEFT.text), {}).event.content
-
-    assert content is not None
-    assert content.parts is not None
-    assert types.Part(text=gone(A)) == content.parts[0]
-
-
 def test_a_lost_piece_of_a_function_response_becomes_plain_text_data() -> None:
     """A part of a response has no text of its own; the response around it is as it was."""
     completed = complete_event(decode_event(PIECES_LEFT.text), {})
@@ -226,34 +188,6 @@ def test_a_lost_piece_of_a_function_response_becomes_plain_text_data() -> None:
             name="f", response={"k": None}, parts=[types.FunctionResponsePart(inline_data=note)]
         )
     ] == completed.event.get_function_responses()
-
-
-@pytest.mark.parametrize(("author", "role"), [("user", "user"), ("agent", "model"), ("User", "model")])
-def test_an_event_that_is_lost_as_a_whole_keeps_its_place(author: str, role: str) -> None:
-    """Its id, author and time are still known; a text in the role of its author stands for its content."""
-    original = event(types.Part(text="x" * 1000))
-    original.author = author
-    encoded = encode_event(
-        original, state_delta={"k": 1}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, event_text_bytes=300)
-    )
-    (payload,) = encoded.payloads
-    completed = complete_event(decode_event(encoded.text), {})
-    content = types.Content(role=role, parts=[types.Part(text=gone(payload.data))])
-
-    assert {} == completed.missing
-    assert Event(id="e1", author=author, timestamp=1.5, content=content) == completed.event
-
-
-def test_an_event_that_was_found_may_have_lost_pieces() -> None:
-    """They are looked for in turn, and named like those of any other event."""
-    limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
-    encoded = encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits)
-    piece, whole = encoded.payloads
-    found = complete_event(decode_event(encoded.text), {whole.ref: whole.data})
-    completed = complete_event(found, {})
-
-    assert [piece.ref] == list(found.missing.values())
-    assert ([A, "t", gone(B).encode(), C], {}) == (contents(completed.event), completed.missing)
 
 
 @pytest.mark.parametrize("place", [[7], [7, 0], [2, 7], [0, 5]])
