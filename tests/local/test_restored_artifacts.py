@@ -1,13 +1,10 @@
 """Take the artifacts of a session back with it, also after a crash between the two."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from google.adk.agents import BaseAgent
-from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, UnavailableError
@@ -187,59 +184,3 @@ async def test_a_session_that_can_have_no_artifacts_is_restored(store: Store) ->
     await store.sessions.append_event(session, Event(author="user"))
 
     assert [] == (await store.restore_session(**who, at=Point.position(0))).events
-
-
-class Counting(BaseAgent):
-    """Saves a file in each turn, and counts in the state."""
-
-    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
-        number = ctx.session.state.get("n", 0) + 1
-        version = await save_in(ctx, f"{number}")
-        yield Event(
-            invocation_id=ctx.invocation_id,
-            author=self.name,
-            actions=EventActions(state_delta={"n": number}, artifact_delta={"f": version}),
-        )
-
-
-async def save_in(ctx: InvocationContext, words: str) -> int:
-    """Save a file as a tool does."""
-    assert ctx.artifact_service is not None
-    return await ctx.artifact_service.save_artifact(
-        app_name=APP, user_id=USER, session_id=SESSION, filename="f", artifact=types.Part(text=words)
-    )
-
-
-async def test_adks_runner_goes_on_with_a_restored_session(store: Store) -> None:
-    """It takes the next turn from what was at the point, and ADK's own rewind works on it."""
-    await store.sessions.create_session(**WHO)
-    runner = Runner(
-        app_name=APP,
-        agent=Counting(name="counter"),
-        session_service=store.sessions,
-        artifact_service=store.artifacts,
-    )
-
-    async def take_turn() -> None:
-        said = types.Content(role="user", parts=[types.Part(text="count")])
-        async for _ in runner.run_async(user_id=USER, session_id=SESSION, new_message=said):
-            pass
-
-    for _ in range(3):
-        await take_turn()
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
-    second = session.events[2].invocation_id
-    restored = await store.restore_session(**WHO, at=Point.before_invocation(second))
-    at_point = restored.state["n"], await load(store, "f")
-    await take_turn()
-    again = await store.sessions.get_session(**WHO)
-    assert again is not None
-    last = again.events[-1].invocation_id
-    after_turn = again.state["n"], await load(store, "f")
-    await runner.rewind_async(user_id=USER, session_id=SESSION, rewind_before_invocation_id=last)
-    rewound = await store.sessions.get_session(**WHO)
-    assert rewound is not None
-
-    assert ((1, "1"), (2, "2")) == (at_point, after_turn)
-    assert (1, "1") == (rewound.state["n"], await load(store, "f"))

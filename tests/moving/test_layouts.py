@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 from google.adk.events import Event
-from google.adk.integrations.firestore.firestore_session_service import FirestoreSessionService as AdkService
-from google.adk.sessions import InMemorySessionService
-from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.codec.writes import Write
@@ -17,7 +14,7 @@ from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.adk_firestore import AdkFirestore
 from gcp_adk_store.moving.adk_java import AdkJava
 from gcp_adk_store.testing.conformance.running import event
-from tests.moving.hardest import APP, fill, hardest, many
+from tests.moving.hardest import APP
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 
@@ -170,30 +167,3 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
         for target in targets:
             with pytest.raises(InvalidInputError, match="for reading alone"):
                 await copy(store.sessions, target, app_name=APP)
-
-
-@pytest.mark.emulators
-async def test_a_round_trip_over_adks_own_service_is_exact(adk_store: Store, project: str) -> None:
-    """From this store into ADK's Firestore service and back, and from there as it writes itself."""
-    client = AsyncClient(project=project)
-    theirs = AdkService(client=client)
-    held_by_both = [one for one in hardest() if one.id not in ("event-3", "event-6")]
-    await fill(theirs, [("u", "theirs", held_by_both)])
-    await fill(adk_store.sessions, [("u", "mine", many(120)), ("u", "odd", hardest())])
-    uri = f"adk-firestore://{project}"
-    there = await copy(adk_store.sessions, uri, app_name=APP, verify=True)
-    async with Store.local(":memory:") as store:
-        back = await copy(uri, store.sessions, app_name=APP, verify=True)
-        mine, held = await read(store, "mine"), await read(adk_store, "mine")
-        own = await theirs.get_session(app_name=APP, user_id="u", session_id="theirs")
-        copied = await read(store, "theirs")
-
-        assert own is not None
-        assert (1, 1) == (there.copied, there.verified)
-        assert [("failed", "odd")] == [
-            (note.kind, note.session_id) for note in there.notes if note.session_id
-        ]
-        assert (2, 2, True) == (back.copied, back.verified, back.is_complete)
-        assert (held.events, held.state) == (mine.events, {k: mine.state[k] for k in held.state})
-        assert (own.events, own.state) == (copied.events, copied.state)
-    client.close()

@@ -3,7 +3,6 @@
 import json
 from dataclasses import asdict, replace
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -12,22 +11,10 @@ from hypothesis import strategies as st
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.costs.counts import (
     BOUNDS,
-    BuiltinServices,
-    Operations,
-    Services,
-    StoreServices,
     Workload,
-)
-from gcp_adk_store.costs.month import (
-    Bill,
-    Curve,
-    Line,
-    Point,
-    Saving,
     bill_of_a_month,
     operations_of_a_month,
     stored_gib,
-    svg,
 )
 from gcp_adk_store.costs.prices import FREE_QUOTA, US_CENTRAL1, Prices
 
@@ -217,48 +204,3 @@ def test_a_cold_process_is_the_worst_case(workload: Workload) -> None:
 
     assert total(OURS, warm) <= total(OURS, workload) * (1 + 1e-9)
     assert total(OURS, workload) <= total(OURS, cold) * (1 + 1e-9)
-
-
-def test_an_svg_has_a_line_for_each_curve() -> None:
-    """From the left end to the right, the largest value at the top; names are escaped."""
-    rising = Curve(services="a <b> & c", points=[Point(0, 0), Point(10, 100)])
-    flat = Curve(services="flat", points=[Point(0, 50), Point(10, 50)])
-    root = ET.fromstring(svg([rising, flat], title="t"))  # noqa: S314  # written one line above
-    lines = [line.get("points") for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
-    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-
-    assert ["64.0,304.0 616.0,48.0", "64.0,176.0 616.0,176.0"] == lines
-    assert {"a <b> & c", "flat", "t", "100", "10"} <= set(words)
-
-
-def test_the_axes_of_an_svg_have_round_numbers() -> None:
-    """Whatever the largest values are."""
-    odd = Curve(services="odd", points=[Point(0, 0), Point(397, 61.3)])
-    root = ET.fromstring(svg([odd], title="t"))  # noqa: S314  # written one line above
-    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-
-    assert {"0", "50", "100", "350", "10", "20", "60"} <= set(words)
-    assert not {"61", "46", "397", "298"} & set(words)
-
-
-@pytest.mark.parametrize(
-    ("totals", "says"),
-    [
-        ((2.83, 23.74), "saves 20.91 USD a month, 88 %"),
-        ((1, 0.8), "costs 0.20 USD more a month, 25 %"),
-        ((0, 0), "saves 0.00 USD a month"),
-        ((0.5, 0), "costs 0.50 USD more a month"),
-    ],
-)
-def test_a_saving_is_said(totals: tuple[float, float], says: str) -> None:
-    """Or what is paid more; a share of nothing is none."""
-    bills = [
-        Bill(
-            services="s",
-            operations=Operations(),
-            lines=[Line(item="i", quantity=1, billed=1, unit="1", price=total, cost=total)],
-        )
-        for total in totals
-    ]
-
-    assert says == Saving.between(*bills).says("USD")

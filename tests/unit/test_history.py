@@ -1,7 +1,6 @@
 """Show which events a point keeps, what the state was there, and how texts are chained."""
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -12,10 +11,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, Point, PointMissingError
 from gcp_adk_store.model.history import (
-    fold,
     genesis,
-    last_values,
-    state_at,
     step,
 )
 
@@ -45,22 +41,6 @@ class TestChain:
         assert begun == genesis(EPOCH)
         text = hashlib.sha256('{"ü":1}'.encode()).digest()
         assert hashlib.sha256(begun + text).digest() == step(begun, '{"ü":1}')
-
-    @given(st.lists(st.text(max_size=3), max_size=6), st.integers(0, 6))
-    def test_it_goes_on_from_any_head(self, texts: list[str], cut: int) -> None:
-        """A segment's part is chained alone, between the heads that it begins and ends with."""
-        head = fold(genesis(EPOCH), texts[:cut])
-
-        assert fold(genesis(EPOCH), texts) == fold(head, texts[cut:])
-
-    @given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), max_size=6))
-    def test_other_texts_have_another_head(self, texts: list[str], others: list[str]) -> None:
-        """Of another order or number too."""
-        assert (texts == others) == (fold(genesis(EPOCH), texts) == fold(genesis(EPOCH), others))
-
-    def test_another_session_has_another_head(self) -> None:
-        """Before its first event, too."""
-        assert genesis(EPOCH) != genesis("another")
 
 
 class TestPoints:
@@ -136,27 +116,3 @@ class TestPoints:
 
         assert all(time <= seconds for time in times[:kept])
         assert kept == len(times) or times[kept] > seconds
-
-
-DELTAS = st.lists(
-    st.dictionaries(st.sampled_from("abcd"), st.none() | st.integers(0, 3), max_size=3), max_size=6
-)
-
-
-class TestState:
-    """The state at a point is what the initial one and the deltas before it make."""
-
-    @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)), DELTAS, st.integers(0, 6))
-    def test_it_is_what_was_recorded_there(
-        self, initial: dict[str, Any], deltas: list[Mapping[str, Any]], cut: int
-    ) -> None:
-        """At each point."""
-        recorded = {**initial, **last_values(deltas[:cut])}
-        now = {**initial, **last_values(deltas)}
-        kept, later = last_values(deltas[:cut]), last_values(deltas[cut:])
-
-        assert recorded == state_at(now, kept=kept, later=later, initial=initial)
-
-    def test_a_key_that_nothing_changed_later_keeps_its_value(self) -> None:
-        """Whatever its events say: a number that JSON cannot hold is in the state alone."""
-        assert {"k": "now"} == state_at({"k": "now"}, kept={"k": "then"}, later={}, initial={})

@@ -16,7 +16,6 @@ from gcp_adk_store.codec.names import (
     parse_version,
     scope_prefix,
     upload_name,
-    uploads_prefix,
     user_prefix,
     version_of,
     version_prefix,
@@ -28,7 +27,7 @@ from gcp_adk_store.codec.objects import (
     encode_file,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.model.keys import ArtifactKey
 
 # Ids and names that could meet in one object name if any separator were not kept apart.
 IDS = st.sampled_from(["a", "a/b", "b", "a%2Fb", "a%252Fb", "user", "0", "b/0"])
@@ -300,34 +299,6 @@ def test_metadata_of_exactly_8_kib_is_taken() -> None:
     )
 
 
-def test_a_users_artifacts_lie_beside_all_sessions() -> None:
-    """The prefixes that listings use end where the next id begins."""
-    scopes = [ArtifactScope(app="a/b", user="u", session=session) for session in (None, "s/t")]
-
-    assert ["a%2Fb/u/user/", "a%2Fb/u/s%2Ft/"] == [scope_prefix(scope) for scope in scopes]
-    assert "a%2Fb/u/user/user:f/" == version_prefix(
-        ArtifactKey.of(app="a/b", user="u", session=None, filename="user:f")
-    )
-
-
-def test_a_users_artifacts_lie_below_one_prefix() -> None:
-    """Of every session and the user's own, and of no user whose id goes on where this one's ends."""
-    mine = [ArtifactScope(app="a/b", user="u", session=session) for session in (None, "s/t", "user")]
-    other = ArtifactScope(app="a/b", user="u/s", session="t")
-    prefix = user_prefix(mine[0])
-
-    assert ("a%2Fb/u/", [prefix] * 3) == (prefix, [user_prefix(scope) for scope in mine])
-    assert [True, True, True, False] == [scope_prefix(scope).startswith(prefix) for scope in (*mine, other)]
-
-
-@given(KEYS, KEYS)
-def test_no_user_is_below_anothers_prefix(one: ArtifactKey, other: ArtifactKey) -> None:
-    """What is removed of a user is that user's alone."""
-    same = (one.scope.app, one.scope.user) == (other.scope.app, other.scope.user)
-
-    assert same is object_name(other, 0).startswith(user_prefix(one.scope))
-
-
 @pytest.mark.parametrize(
     ("artifact", "name"),
     [
@@ -340,24 +311,6 @@ def test_an_upload_waits_under_a_stable_name(artifact: ArtifactKey, name: str) -
     assert name == upload_name(artifact, "id1")
 
 
-@given(KEYS, KEYS)
-def test_an_upload_tells_its_user(one: ArtifactKey, other: ArtifactKey) -> None:
-    """By the prefix of its name: an erasure of the user finds it."""
-    same = (one.scope.app, one.scope.user) == (other.scope.app, other.scope.user)
-
-    assert same is upload_name(other, "id1").startswith(uploads_prefix(one.scope))
-
-
-@given(KEYS, KEYS, st.sampled_from(["id1", "id2"]), st.sampled_from(["id1", "id2"]))
-def test_an_upload_is_found_by_its_artifact_alone(
-    one: ArtifactKey, other: ArtifactKey, one_id: str, other_id: str
-) -> None:
-    """Who has an upload's id and names another artifact looks elsewhere."""
-    same = (version_prefix(one), one_id) == (version_prefix(other), other_id)
-
-    assert same is (upload_name(one, one_id) == upload_name(other, other_id))
-
-
 @given(KEYS, st.integers(0, 2), KEYS)
 def test_an_upload_is_no_artifact(artifact: ArtifactKey, version: int, other: ArtifactKey) -> None:
     """Not even to an app and a user whose ids are those of its name."""
@@ -368,8 +321,3 @@ def test_an_upload_is_no_artifact(artifact: ArtifactKey, version: int, other: Ar
     assert waiting.startswith(user_prefix(squatter.scope))
     assert set() == filenames([waiting], user_prefix(squatter.scope))
     assert waiting not in {object_name(squatter, version), object_name(other, version)}
-
-
-def test_an_uploads_name_is_short_however_long_the_artifacts() -> None:
-    """It never exceeds Cloud Storage's limit where the artifact's own name does not."""
-    assert len(upload_name(key("f"), "id1")) == len(upload_name(key("ü" * 506), "id1"))

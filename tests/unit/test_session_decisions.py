@@ -11,23 +11,15 @@ from hypothesis import strategies as st
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry
 from gcp_adk_store.model.sessions import (
-    Append,
     Marker,
-    Segment,
-    Settlement,
     StoredSession,
-    events_to_settle,
-    settle,
     wants_older,
 )
-from gcp_adk_store.model.state import ScopedState
 
-APPEND = Append(texts=("mine",), timestamp=9.0, delta=ScopedState())
 HEAD = bytes(range(32))
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD)
 ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
 ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
-SEALED = Segment(texts=["a", "b", "mine"], running_max=9.0, chain_begin=HEAD, chain_end=HEAD)
 
 
 def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) -> StoredSession:
@@ -46,11 +38,6 @@ def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) ->
         read_time=200.5,
         chain=HEAD,
     )
-
-
-def restored(*tail: str, revision: int = 5) -> StoredSession:
-    """Return a session document after one restore."""
-    return replace(stored(*tail, revision=revision), restores=1, restore_id="r1")
 
 
 def at(*timestamps: float) -> list[Event]:
@@ -193,66 +180,6 @@ def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -
 
     assert not overtaken.has_expired(1767225599.0)
     assert overtaken.has_expired(1767225600.0)
-
-
-@pytest.mark.parametrize(
-    ("marker", "now", "sealed", "expected"),
-    [
-        pytest.param(SEEN, None, None, Settlement.MISSING, id="deleted"),
-        pytest.param(SEEN, stored("mine", epoch="e2"), None, Settlement.MISSING, id="made anew"),
-        pytest.param(
-            SEEN, stored(revision=4, epoch="e2"), None, Settlement.MISSING, id="made anew, same revision"
-        ),
-        pytest.param(SEEN, stored("a", revision=4), None, Settlement.RETRY, id="touched, nothing appended"),
-        pytest.param(SEEN, stored(revision=4, sealed=1), replace(SEALED, texts=["a"]), Settlement.RETRY),
-        pytest.param(SEEN, stored("a", "mine"), None, Settlement.LANDED, id="answer lost"),
-        pytest.param(SEEN, stored(sealed=1), SEALED, Settlement.LANDED, id="answer lost, then sealed"),
-        pytest.param(
-            SEEN, stored("mine", "b", revision=6), None, Settlement.OVERTAKEN, id="answer lost, overtaken"
-        ),
-        pytest.param(
-            SEEN, stored("c", revision=6, sealed=1), SEALED, Settlement.OVERTAKEN, id="sealed, then overtaken"
-        ),
-        pytest.param(SEEN, stored("a", "b"), None, Settlement.STALE, id="another was first"),
-        pytest.param(
-            SEEN, stored("b", "mine", revision=6), None, Settlement.OVERTAKEN, id="equal, but after another's"
-        ),
-        pytest.param(
-            SEEN,
-            stored("c", sealed=1),
-            replace(SEALED, texts=["a", "b"]),
-            Settlement.STALE,
-            id="another was first and sealed",
-        ),
-        pytest.param(SEEN, stored(revision=6), None, Settlement.STALE, id="nothing to compare with"),
-        pytest.param(SEEN, restored("a", "b"), None, Settlement.RESTORED, id="restored, then others"),
-        pytest.param(
-            SEEN, restored("a", revision=4), None, Settlement.RESTORED, id="restored, same revision"
-        ),
-        pytest.param(SEEN, restored("a", "mine"), None, Settlement.OVERTAKEN, id="restored to after it"),
-        pytest.param(
-            replace(SEEN, restores=1), restored("a", revision=4), None, Settlement.RETRY, id="seen restored"
-        ),
-    ],
-)
-def test_an_append_is_settled_from_what_is_stored(
-    marker: Marker, now: StoredSession | None, sealed: Segment | None, expected: Settlement
-) -> None:
-    """One look at the document tells whether the event is there, may be sent again, or came too late."""
-    newest = [*(sealed.texts if sealed else ()), *(now.tail if now else ())]
-
-    assert expected is settle(APPEND, marker=marker, stored=now, newest=newest)
-
-
-def test_settling_looks_at_all_events_of_a_session_that_was_restored() -> None:
-    """A restore takes the revision back, so it tells nothing about when the append was."""
-    assert events_to_settle(SEEN, restored(revision=5)) is None
-
-
-@pytest.mark.parametrize(("revision", "expected"), [(7, 3), (4, 0), (3, None)])
-def test_settling_looks_as_far_back_as_the_append_can_lie(revision: int, expected: int | None) -> None:
-    """What was appended since the marker; all of it, if a repair lowered the number."""
-    assert expected == events_to_settle(SEEN, stored(revision=revision))
 
 
 @pytest.mark.parametrize(

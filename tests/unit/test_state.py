@@ -1,26 +1,17 @@
 """Show how state is split into scopes, merged again, and made fit for storage."""
 
-import copy
 import datetime as dt
 from typing import Any
 
 import pytest
 from google.adk.events import Event
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from gcp_adk_store.codec.events import encode_event
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.model.state import ScopedState, merge_scopes, overlay, persistent, split_scopes
+from gcp_adk_store.model.state import persistent
 from gcp_adk_store.settings import SessionLimits
-
-KEYS = st.builds(
-    str.__add__,
-    st.sampled_from(["", "app:", "user:", "temp:", "App:", "app", "user:app:"]),
-    st.text(max_size=3),
-)
 
 
 class Order(BaseModel):
@@ -28,45 +19,6 @@ class Order(BaseModel):
 
     number: int
     note: str | None = None
-
-
-def test_keys_are_sorted_by_prefix() -> None:
-    """Each key goes to its scope without the prefix, and ``temp:`` keys go nowhere."""
-    state = {
-        "app:a": 1,
-        "user:b": 2,
-        "c": 3,
-        "temp:d": 4,
-        "app:": 5,
-        "user:app:e": 6,
-        "App:f": 7,
-        "application": 8,
-    }
-
-    assert ScopedState(
-        app={"a": 1, "": 5}, user={"b": 2, "app:e": 6}, session={"c": 3, "App:f": 7, "application": 8}
-    ) == split_scopes(state)
-
-
-@given(st.dictionaries(KEYS, st.integers()))
-def test_merging_undoes_splitting(state: dict[str, Any]) -> None:
-    """A reader sees every key that was stored under the name it was written with."""
-    expected = {key: value for key, value in state.items() if not key.startswith("temp:")}
-
-    assert expected == merge_scopes(split_scopes(state))
-
-
-def test_an_overlay_replaces_whole_values_by_key() -> None:
-    """A change replaces what it names, dictionaries too, and ``None`` is a value like any other."""
-    state = ScopedState(app={"a": {"x": 1}, "b": 1}, user={"u": 1, "v": 1}, session={"s": 1, "t": 2})
-    before = copy.deepcopy(state)
-    changed = overlay(state, ScopedState(app={"a": {"y": 2}}, user={"u": None}, session={"s": [], "n": 3}))
-
-    assert (
-        ScopedState(app={"a": {"y": 2}, "b": 1}, user={"u": None, "v": 1}, session={"s": [], "t": 2, "n": 3})
-        == changed
-    )
-    assert before == state
 
 
 def test_rich_values_become_json() -> None:
@@ -88,15 +40,6 @@ def test_rich_values_become_json() -> None:
         "big": 2**80,
         "flag": True,
     } == persistent(delta)[0]
-
-
-def test_what_is_stored_is_a_copy() -> None:
-    """What the caller changes afterwards does not reach what is being stored."""
-    nested = {"list": [1]}
-    stored, _ = persistent({"k": nested})
-    nested["list"].append(2)
-
-    assert {"k": {"list": [1]}} == stored
 
 
 def test_a_value_beyond_json_becomes_its_text() -> None:

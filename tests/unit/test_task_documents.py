@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.codec.writes import Document, Must, Write
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.tasks.format import Packed, TaskHeader, TaskLayout, read_config, unpack_task
+from gcp_adk_store.tasks.format import TaskLayout, read_config, unpack_task
 
 BODY = b"a task"
 PATH = "adk_owners/a%2Fnn/adk_tasks/t1"
@@ -34,25 +33,6 @@ FIELDS: dict[str, Any] = {
 def document(fields: dict[str, Any], path: str = PATH) -> Document:
     """Return a document that was written at 1000 and read then."""
     return Document(path=path, fields=fields, update_time="1000.000000000", read_time=1000.0)
-
-
-def test_a_task_is_written_as_the_data_model_says_and_read_back() -> None:
-    """Every field, and its path."""
-    header = TaskHeader(id="t1", context_id="c", state=2, time=(7, 8))
-    writes = TaskLayout("adk").put_task(
-        "a/nn",
-        header,
-        Packed.of(BODY),
-        save_id="f" * 32,
-        must=Must.BE_ABSENT,
-        expiry=Expiry(ttl_s=60, at=1060),
-    )
-    stored = TaskLayout("adk").read_task(document(FIELDS))
-
-    assert [Write(path=PATH, fields=FIELDS, must=Must.BE_ABSENT)] == writes
-    assert header == stored.header
-    assert stored.packed is not None
-    assert BODY == unpack_task(stored, stored.packed)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """The shipped suite for artifacts, on objects of this machine."""
 
-import asyncio
 import io
 import os
 from collections.abc import AsyncIterator
@@ -12,10 +11,6 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, InvalidInputError, StoredDataError
-from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.codec.objects import encode_artifact
-from gcp_adk_store.local.objects import local_signer
-from gcp_adk_store.model.keys import ArtifactKey
 from tests.local.objects.conftest import Kept
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
@@ -41,27 +36,6 @@ class TestFilesOfArtifacts:
         await artifact_service.load_artifact_to(**WHO, target=target)
         assert data == target.getvalue()
 
-    async def test_an_upload_that_another_call_finalizes_meanwhile_gets_no_second_version(
-        self, artifact_service: ArtifactService
-    ) -> None:
-        """The slower call finds its number taken by a save; the faster one has the number after it."""
-        objects, save_id = artifact_service.objects, "a" * 32
-        slow, fast = (ArtifactVersions(objects, ArtifactLimits()) for _ in range(2))
-        key = ArtifactKey.of(app="app", user="user", session="session", filename="f")
-        upload = encode_artifact(types.Part(text="upload"), custom_metadata=None, save_id=save_id)
-
-        async def create(name: str) -> None:
-            await objects.create(name, upload)
-
-        async def create_late(name: str) -> None:
-            if name.endswith("/0"):
-                await artifact_service.save_artifact(**WHO, artifact=types.Part(text="between"))
-                assert 1 == await fast.save(key, create, save_id=save_id, again=True)
-            await create(name)
-
-        assert 1 == await slow.save(key, create_late, save_id=save_id, again=True)
-        assert [0, 1] == await artifact_service.list_versions(**WHO)
-
     async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
         self, on_disk: Kept, folder: Path
     ) -> None:
@@ -75,15 +49,6 @@ class TestFilesOfArtifacts:
             await service.load_artifact_to(**WHO, target=io.BytesIO())
         with pytest.raises(StoredDataError):
             await service.load_artifact(**WHO)
-
-    async def test_concurrent_saves_take_consecutive_versions(
-        self, artifact_service: ArtifactService
-    ) -> None:
-        saves = [
-            artifact_service.save_artifact(**WHO, artifact=types.Part(text=f"{number}"))
-            for number in range(20)
-        ]
-        assert list(range(20)) == sorted(await asyncio.gather(*saves))
 
     async def test_a_signed_url_is_refused(self, artifact_service: ArtifactService) -> None:
         await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
