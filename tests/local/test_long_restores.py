@@ -12,7 +12,7 @@ from gcp_adk_store.local.documents import LocalDocuments
 from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
-EVENTS = at_length(2_000, 10_000)
+EVENTS = at_length(800, 10_000)
 AT_ONCE = 100
 
 
@@ -21,7 +21,7 @@ def event(number: int) -> Event:
     return Event(id=f"e{number}", author="user", actions=EventActions(state_delta={"n": number}))
 
 
-async def test_a_restore_of_thousands_of_events_takes_at_most_3_writes(
+async def test_a_restore_of_a_long_session_takes_at_most_3_writes(
     adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session document, and the note of what is left to do; to a point in a segment, far back."""

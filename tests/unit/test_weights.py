@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from google.adk.events import Event, EventActions
+from google.adk.events import Event
 from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from gcp_adk_store.codec.events import bounds_of, encode_event
 from gcp_adk_store.codec.objects import encode_artifact
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.json_values import Bounds, is_light, weigh
+from gcp_adk_store.model.json_values import Bounds, weigh
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.settings import SessionLimits
@@ -91,13 +91,6 @@ def test_a_text_that_is_shared_is_refused_by_its_bytes() -> None:
         persistent({"k": ["x" * 10**6] * 1000}, bounds=bounds_of(LIMITS))
 
 
-def test_values_of_one_change_of_state_count_together() -> None:
-    """A thousand keys that share one value are one event."""
-    shared = doubled(10)
-    with pytest.raises(InvalidInputError, match=r"state key 'k.*SessionLimits.max_values is 100000:"):
-        persistent({f"k{number}": shared for number in range(1000)}, bounds=Bounds(values=10**5))
-
-
 def event(held: Any) -> Event:
     """Return an event of a model that calls a function with *held*."""
     call = types.Part(function_call=types.FunctionCall(name="f", args={"x": held}))
@@ -155,31 +148,6 @@ def test_metadata_that_would_be_too_large_is_refused(held: Any, message: str) ->
     """Of an artifact, before it is encoded."""
     with pytest.raises(InvalidInputError, match=message):
         encode_artifact(types.Part(text="t"), custom_metadata={"k": held}, save_id="s")
-
-
-@pytest.mark.parametrize(
-    "value",
-    [doubled(24), CIRCLE, ["x" * 10**5], list(range(5000)), 2**63, ["\ud800"], {"\ud800": 1}, [object()]],
-    ids=["doubled", "circle", "long", "many", "digits", "half", "half in a key", "odd"],
-)
-def test_what_needs_care_is_not_light(value: Any) -> None:
-    """It is weighed, and encoded piece by piece."""
-    assert not is_light(value)
-    assert not is_light(event(value))
-
-
-def test_an_ordinary_event_is_light() -> None:
-    """It is encoded at once, as it always was."""
-    text = types.Part(text="Grüße \U0001f600" * 100)
-    call = types.Part(function_call=types.FunctionCall(name="f", args={"x": [1, {"b": None}]}))
-    ordinary = Event(
-        author="a",
-        content=types.Content(parts=[text, call]),
-        actions=EventActions(state_delta={f"k{number}": {"n": [number, 0.5]} for number in range(100)}),
-        long_running_tool_ids={"c1"},
-    )
-
-    assert is_light(ordinary)
 
 
 _ROOM = 200 * 1024 * 1024
