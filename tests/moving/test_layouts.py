@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.codec.writes import Write

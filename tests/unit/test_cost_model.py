@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.costs.counts import (
-    BOUNDS,
-    Workload,
+from gcp_adk_store.costs.counts import BOUNDS, BuiltinServices, Operations, Services, StoreServices, Workload
+from gcp_adk_store.costs.month import (
     bill_of_a_month,
     operations_of_a_month,
     stored_gib,

@@ -11,6 +11,7 @@ import pytest
 from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, InvalidInputError, StoredDataError
+from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}

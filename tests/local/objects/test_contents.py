@@ -9,7 +9,8 @@ import pytest
 
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError
-from gcp_adk_store.local.contents import Content, Contents, FileContents
+from gcp_adk_store.local.contents import Contents, FileContents
+from gcp_adk_store.local.object_rows import Content
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept, kept_at
 

@@ -15,6 +15,7 @@ from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
+from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})
