@@ -22,7 +22,6 @@ from google.genai import types
 from gcp_adk_store import (
     GcsArtifactService,
     InvalidInputError,
-    OutcomeUnknownError,
     StoredDataError,
 )
 from gcp_adk_store.testing.emulators import Emulator
@@ -282,25 +281,6 @@ async def test_a_source_that_cannot_be_read_again_is_refused(
 
 
 @pytest.mark.emulators
-async def test_concurrent_files_each_get_a_number_of_their_own(artifacts: GcsArtifactService) -> None:
-    """Each with its own bytes, whichever way they come."""
-    services = [GcsArtifactService(artifacts.bucket_name) for _ in range(4)]
-    contents = [bytes([number]) * (9 * MIB) for number in range(4)]
-    numbers = await asyncio.gather(
-        *(
-            service.save_artifact_file(**FILM, source=io.BytesIO(data))
-            for service, data in zip(services, contents, strict=True)
-        )
-    )
-
-    assert [0, 1, 2, 3] == sorted(numbers)
-    for number, data in zip(numbers, contents, strict=True):
-        reader = await artifacts.open_artifact(**FILM, version=number)
-        assert reader is not None
-        assert data == await reader.read()
-
-
-@pytest.mark.emulators
 @pytest.mark.parametrize("lost", [1, 2])
 async def test_an_upload_whose_answers_are_lost_happens_once(
     artifacts: GcsArtifactService, lost: int
@@ -316,20 +296,6 @@ async def test_an_upload_whose_answers_are_lost_happens_once(
     assert [0] == await artifacts.list_versions(**FILM)
     assert reader is not None
     assert LARGE == await reader.read()
-
-
-@pytest.mark.emulators
-@pytest.mark.usefixtures("passing")
-async def test_an_upload_that_is_never_answered_says_that_its_outcome_is_unknown(
-    artifacts: GcsArtifactService,
-) -> None:
-    """Once its deadline has passed."""
-    http = LosingSession("PUT", 10**6)
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    losing = GcsArtifactService(artifacts.bucket_name, client=client)
-
-    with pytest.raises(OutcomeUnknownError, match="did not answer"):
-        await losing.save_artifact_file(**FILM, source=io.BytesIO(LARGE))
 
 
 async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) -> None:

@@ -1,26 +1,19 @@
-"""Among other writers, each save gets a number of its own, and each read ends in time."""
+"""Among other writers, each read ends in time."""
 
 import asyncio
 import queue
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
-from google.genai import types
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
-from tests.services.racing import race, racing_processes
-from tests.services.racing_process import At, open_store
 from tests.support.clock import PassingTime
-from tests.support.stores import STORES
-
-PROCESSES, SAVES = 4, 12
 
 
 class OtherWriter:
@@ -87,38 +80,3 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
         await service.close()
 
     assert caught.value.attempts > 1
-
-
-@pytest.fixture(params=STORES)
-def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
-    """A store of each kind."""
-    if request.param == "folder":
-        return {"folder": str(tmp_path / "store")}
-    return {"project": "demo", "bucket": request.getfixturevalue("adk_store_bucket")}
-
-
-@pytest.mark.sample(1)
-async def test_processes_that_save_one_artifact_lose_and_share_nothing(at: At) -> None:
-    """Every number once, without a gap, with the bytes of its saver; a reader meanwhile only goes up."""
-    artifacts = open_store(at).artifacts
-    seen: list[int] = []
-
-    async def watch() -> None:
-        while True:
-            latest = await artifacts.get_artifact_version(**WHO, filename="shared")
-            seen.append(-1 if latest is None else latest.version)
-
-    with racing_processes(PROCESSES) as savers:
-        watching = asyncio.create_task(watch())
-        answers = await asyncio.to_thread(race, savers, "save", {"at": at, "count": SAVES})
-        watching.cancel()
-    saved = {number: words for answer in answers for number, words in answer}
-    loaded = {
-        number: await artifacts.load_artifact(**WHO, filename="shared", version=number) for number in saved
-    }
-    await artifacts.close()
-
-    assert list(range(PROCESSES * SAVES)) == sorted(saved)
-    assert {number: types.Part(text=words) for number, words in saved.items()} == loaded
-    assert sorted(seen) == seen
-    assert len(set(seen)) > 1

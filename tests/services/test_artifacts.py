@@ -3,7 +3,6 @@
 import asyncio
 import io
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -23,9 +22,6 @@ from gcp_adk_store import (
     GcsArtifactService,
     InvalidInputError,
     NotProvisionedError,
-    OutcomeUnknownError,
-    UnavailableError,
-    machine,
 )
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
@@ -54,75 +50,6 @@ def adk_artifacts(artifacts: GcsArtifactService) -> AdkGcsArtifactService:
     return AdkGcsArtifactService(artifacts.bucket_name, project="demo", credentials=AnonymousCredentials())
 
 
-@pytest.mark.parametrize(
-    "part",
-    [text("words"), text(""), text("ünï \x00"), binary(b"\x00\r\n\xff"), binary(b"", "application/pdf"),
-     binary(b"x", "audio/pcm;rate=24000"), binary(b"", "application/octet-stream", "named"),
-     binary(b"x", display_name="Ünï.png"), file("gs://elsewhere/a.pdf", "application/pdf"),
-     file("https://example.com/a")],
-)  # fmt: skip
-async def test_a_part_comes_back_as_it_was_saved(artifacts: GcsArtifactService, part: types.Part) -> None:
-    """Kind, bytes, type and display name; by its number and as the latest."""
-    version = await artifacts.save_artifact(**REPORT, artifact=part)
-
-    assert 0 == version
-    assert part == await artifacts.load_artifact(**REPORT)
-    assert part == await artifacts.load_artifact(**REPORT, version=0)
-
-
-async def test_dictionaries_in_both_encodings_are_parts(artifacts: GcsArtifactService) -> None:
-    """As they come over ADK's REST API."""
-    for encoded in (
-        {"inlineData": {"data": "AP8=", "mimeType": "x/y"}},
-        {"inline_data": {"data": "AP8=", "mime_type": "x/y"}},
-    ):
-        await artifacts.save_artifact(**REPORT, artifact=encoded)
-    loaded = [await artifacts.load_artifact(**REPORT, version=number) for number in (0, 1)]
-
-    assert [binary(b"\x00\xff", "x/y")] * 2 == loaded
-
-
-async def test_what_is_not_there_is_none_or_empty(artifacts: GcsArtifactService) -> None:
-    """Unknown artifacts and versions, negative ones too."""
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    other: dict[str, Any] = {**WHO, "filename": "other"}
-
-    assert None is await artifacts.load_artifact(**other)
-    assert [None, None] == [await artifacts.load_artifact(**REPORT, version=n) for n in (1, -1)]
-    assert [] == await artifacts.list_versions(**other)
-    assert [] == await artifacts.list_artifact_versions(**other)
-    assert [None, None] == [
-        await artifacts.get_artifact_version(**other),
-        await artifacts.get_artifact_version(**REPORT, version=-1),
-    ]
-    await artifacts.delete_artifact(**other)
-
-
-async def test_a_rewinds_tombstone_loads_as_absent_and_keeps_its_number(
-    artifacts: GcsArtifactService,
-) -> None:
-    """Exactly the empty octet stream without a name."""
-    await artifacts.save_artifact(**REPORT, artifact=text("before"))
-    await artifacts.save_artifact(**REPORT, artifact=binary(b"", "application/octet-stream"))
-
-    assert None is await artifacts.load_artifact(**REPORT)
-    assert [0, 1] == await artifacts.list_versions(**REPORT)
-    assert text("before") == await artifacts.load_artifact(**REPORT, version=0)
-
-
-async def test_versions_are_numbers_not_words(artifacts: GcsArtifactService) -> None:
-    """The twelfth comes after the ninth, for every method."""
-    for number in range(12):
-        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-    described = await artifacts.list_artifact_versions(**REPORT)
-    latest = await artifacts.get_artifact_version(**REPORT)
-
-    assert list(range(12)) == await artifacts.list_versions(**REPORT)
-    assert list(range(12)) == [one.version for one in described]
-    assert latest == described[-1]
-    assert text("11") == await artifacts.load_artifact(**REPORT)
-
-
 @pytest.mark.emulators
 async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService) -> None:
     """Its URI is where the payload lies as it is; metadata keeps its JSON types."""
@@ -148,64 +75,6 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
     assert (b"\x00\xff", "image/png") == (blob.download_as_bytes(), blob.content_type)
     assert (0, "image/png", custom) == (found.version, found.mime_type, found.custom_metadata)
     assert blob.time_created.timestamp() == found.create_time
-
-
-async def test_user_artifacts_are_shared_by_the_users_sessions(artifacts: GcsArtifactService) -> None:
-    """And by nobody else; their names keep the prefix."""
-    await artifacts.save_artifact(**{**WHO, "filename": "user:photo"}, artifact=text("mine"))
-    await artifacts.save_artifact(**REPORT, artifact=text("session's"))
-    elsewhere: dict[str, Any] = {
-        "app_name": APP,
-        "user_id": USER,
-        "session_id": "another",
-        "filename": "user:photo",
-    }
-
-    assert text("mine") == await artifacts.load_artifact(**elsewhere)
-    assert None is await artifacts.load_artifact(**{**elsewhere, "user_id": "someone"})
-    assert ["report.txt", "user:photo"] == await artifacts.list_artifact_keys(**WHO)
-    assert ["user:photo"] == await artifacts.list_artifact_keys(app_name=APP, user_id=USER)
-
-
-NESTED = [
-    "a",
-    "a/0",
-    "a/0/b",
-    "a b",
-    "docs/report.txt",
-    "ünï/日本",
-    "q#?%+&",
-    "x%2Fy",
-    "user:d/e",
-    "..",
-    "//",
-]
-
-
-async def test_nested_and_odd_filenames_are_separate_artifacts(artifacts: GcsArtifactService) -> None:
-    """All are listed as they were saved, and load, count and go alone."""
-    for name in NESTED:
-        await artifacts.save_artifact(**{**WHO, "filename": name}, artifact=text(name))
-    listed = await artifacts.list_artifact_keys(**WHO)
-    loaded = [await artifacts.load_artifact(**{**WHO, "filename": name}) for name in NESTED]
-    await artifacts.delete_artifact(**{**WHO, "filename": "a"})
-
-    assert sorted(NESTED) == listed
-    assert [text(name) for name in NESTED] == loaded
-    assert [0] == await artifacts.list_versions(**{**WHO, "filename": "a/0"})
-    assert sorted(set(NESTED) - {"a"}) == await artifacts.list_artifact_keys(**WHO)
-
-
-async def test_ids_that_only_differ_in_where_a_slash_stands_do_not_meet(
-    artifacts: GcsArtifactService,
-) -> None:
-    """``a/b`` + ``c`` is not ``a`` + ``b/c``, nor is ``%2F`` a slash."""
-    places = [("a/b", "c", "d"), ("a", "b/c", "d"), ("a", "b", "c/d"), ("a%2Fb", "c", "d")]
-    for place in places:
-        app, user, session = place
-        named: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": session, "filename": "f"}
-        assert 0 == await artifacts.save_artifact(**named, artifact=text(repr(place)))
-        assert ["f"] == await artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session)
 
 
 @pytest.mark.parametrize(
@@ -245,37 +114,10 @@ async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(
     assert [] == await artifacts.list_artifact_keys(**WHO)
 
 
-async def test_a_session_called_user_may_be_read_but_not_saved(artifacts: GcsArtifactService) -> None:
-    """As in ADK's services."""
-    odd: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "user"}
-
-    assert None is await artifacts.load_artifact(**odd, filename="f")
-    assert [] == await artifacts.list_artifact_keys(**odd)
-    await artifacts.delete_artifact(**odd, filename="f")
-
-
 def reference(filename: str, version: int = 0, *, session: bool = True) -> types.Part:
     """Return an artifact that points to another one of the same user."""
     scope = f"/sessions/{WHO['session_id']}" if session else ""
     return file(f"artifact://apps/{APP}/users/{USER}{scope}/artifacts/{filename}/versions/{version}")
-
-
-async def test_references_are_followed_five_times(artifacts: GcsArtifactService) -> None:
-    """A sixth, and a circle, are errors; a target that is gone is absent."""
-    await artifacts.save_artifact(**{**WHO, "filename": "r0"}, artifact=text("end"))
-    for hop in range(1, 7):
-        await artifacts.save_artifact(**{**WHO, "filename": f"r{hop}"}, artifact=reference(f"r{hop - 1}"))
-    await artifacts.save_artifact(**{**WHO, "filename": "loop"}, artifact=reference("loop"))
-    await artifacts.save_artifact(**{**WHO, "filename": "lost"}, artifact=reference("nothing"))
-    await artifacts.save_artifact(**{**WHO, "filename": "user:d/e"}, artifact=text("shared"))
-    await artifacts.save_artifact(**{**WHO, "filename": "up"}, artifact=reference("user:d/e", session=False))
-
-    assert text("end") == await artifacts.load_artifact(**{**WHO, "filename": "r5"})
-    assert None is await artifacts.load_artifact(**{**WHO, "filename": "lost"})
-    assert text("shared") == await artifacts.load_artifact(**{**WHO, "filename": "up"})
-    for endless in ("r6", "loop"):
-        with pytest.raises(InvalidInputError, match="Exceeded maximum recursion depth"):
-            await artifacts.load_artifact(**{**WHO, "filename": endless})
 
 
 @pytest.mark.emulators
@@ -360,29 +202,6 @@ async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService)
 
 
 @pytest.mark.emulators
-async def test_concurrent_saves_each_get_a_number_of_their_own(artifacts: GcsArtifactService) -> None:
-    """From two services that know nothing of each other: no gap, no byte in the wrong place."""
-    services = [artifacts, GcsArtifactService(artifacts.bucket_name)]
-    numbers = await asyncio.gather(
-        *(services[n % 2].save_artifact(**REPORT, artifact=text(f"{n}")) for n in range(16))
-    )
-    loaded = [await artifacts.load_artifact(**REPORT, version=number) for number in numbers]
-    await services[1].close()
-
-    assert list(range(16)) == sorted(numbers)
-    assert [text(f"{n}") for n in range(16)] == loaded
-
-
-async def test_many_savers_of_one_process_take_turns(artifacts: GcsArtifactService) -> None:
-    """None starves, however many there are."""
-    numbers = await asyncio.gather(
-        *(artifacts.save_artifact(**REPORT, artifact=text(f"{n}")) for n in range(40))
-    )
-
-    assert list(range(40)) == sorted(numbers)
-
-
-@pytest.mark.emulators
 async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: GcsArtifactService) -> None:
     """A delete removes what it listed: the answer of one is lost, and its retry meets another's save."""
     await artifacts.save_artifact(**REPORT, artifact=text("old"))
@@ -437,94 +256,6 @@ async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> No
 
 
 @pytest.mark.emulators
-async def test_a_save_goes_on_from_what_another_process_saved(artifacts: GcsArtifactService) -> None:
-    """What this process remembers is a hint only."""
-    other = GcsArtifactService(artifacts.bucket_name)
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    for number in (1, 2):
-        await other.save_artifact(**REPORT, artifact=text(f"{number}"))
-    await other.close()
-
-    assert 3 == await artifacts.save_artifact(**REPORT, artifact=text("3"))
-    assert text("3") == await artifacts.load_artifact(**REPORT)
-
-
-@pytest.mark.emulators
-async def test_a_load_of_the_latest_finds_what_another_process_did_since(
-    artifacts: GcsArtifactService,
-) -> None:
-    """It saved more, deleted all, or began anew: what this process remembers is a hint only."""
-    other = GcsArtifactService(artifacts.bucket_name)
-    await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    loaded = [await artifacts.load_artifact(**REPORT)]
-    for number in (1, 2):
-        await other.save_artifact(**REPORT, artifact=text(f"{number}"))
-        loaded.append(await artifacts.load_artifact(**REPORT))
-    await other.delete_artifact(**REPORT)
-    described = await artifacts.get_artifact_version(**REPORT)
-    loaded.append(await artifacts.load_artifact(**REPORT))
-    await other.save_artifact(**REPORT, artifact=text("anew"))
-    loaded.append(await artifacts.load_artifact(**REPORT))
-    await other.close()
-
-    assert described is None
-    assert [text("0"), text("1"), text("2"), None, text("anew")] == loaded
-
-
-@pytest.mark.emulators
-async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
-    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where others took the next number out of the middle, the latest is found after ``known_for_s``."""
-    passed = [0.0]
-    monkeypatch.setattr(machine, "monotonic", lambda: time.monotonic() + passed[0])
-    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=300))
-    await service.save_artifact(**REPORT, artifact=text("0"))
-    for number in (1, 2):
-        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
-    bucket.delete_blob("app/user/session/report.txt/1")
-    loaded = []
-    for _ in range(4):
-        loaded.append(await service.load_artifact(**REPORT))
-        passed[0] += 120
-    await service.close()
-
-    assert [text("0")] * 3 + [text("2")] == loaded
-
-
-@pytest.mark.emulators
-@pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
-async def test_a_load_beside_a_delete_that_fails_leaves_nothing_to_number_from(
-    artifacts: GcsArtifactService, remove: str
-) -> None:
-    """Some of it is gone, and what was the latest may be: the next save asks what is left."""
-    for number in range(3):
-        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-
-    class Refusing(requests.Session):
-        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
-            if method == "DELETE":
-                asyncio.run_coroutine_threadsafe(service.load_artifact(**REPORT), loop).result(10)
-                if url.partition("?")[0].endswith("0"):
-                    raise requests.exceptions.InvalidURL("refused on purpose")
-            return super().request(method, url, *args, **kwargs)
-
-    loop = asyncio.get_running_loop()
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=Refusing())
-    service = GcsArtifactService(artifacts.bucket_name, client=client)
-    ids = REPORT if remove == "delete_artifact" else WHO
-    with pytest.raises(OutcomeUnknownError):
-        await getattr(service, remove)(**ids)
-    left = await artifacts.list_versions(**REPORT)
-    saved = await service.save_artifact(**REPORT, artifact=text("again"))
-    await service.close()
-
-    assert [0] == left
-    assert 1 == saved
-
-
-@pytest.mark.emulators
 @pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
 async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
     artifacts: GcsArtifactService, remove: str
@@ -568,76 +299,6 @@ async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: Gc
     assert 9 == found.version
     with pytest.raises(InvalidInputError, match="1025 bytes, the limit is 1024; use a shorter filename"):
         await artifacts.save_artifact(**full, artifact=text("10"))
-
-
-async def test_numbers_start_again_after_a_delete(artifacts: GcsArtifactService) -> None:
-    """As in ADK's services; all versions are gone."""
-    for _ in range(3):
-        await artifacts.save_artifact(**REPORT, artifact=text("x"))
-    await artifacts.delete_artifact(**REPORT)
-
-    assert [] == await artifacts.list_artifact_keys(**WHO)
-    assert 0 == await artifacts.save_artifact(**REPORT, artifact=text("again"))
-
-
-def losing(bucket: str, method: str, count: int) -> GcsArtifactService:
-    """Return a service that loses the answers of its first requests of one method."""
-    client = Client(project="demo", credentials=AnonymousCredentials(), _http=LosingSession(method, count))
-    return GcsArtifactService(bucket, client=client)
-
-
-@pytest.mark.emulators
-@pytest.mark.parametrize("lost", [1, 3])
-async def test_a_save_whose_answers_are_lost_happens_once(artifacts: GcsArtifactService, lost: int) -> None:
-    """The object that stands in the way is recognised as its own."""
-    service = losing(artifacts.bucket_name, "POST", lost)
-    first = await service.save_artifact(**REPORT, artifact=text("first"))
-    second = await service.save_artifact(**REPORT, artifact=text("second"))
-    await service.close()
-
-    assert [0, 1] == [first, second]
-    assert [0, 1] == await artifacts.list_versions(**REPORT)
-    assert text("first") == await artifacts.load_artifact(**REPORT, version=0)
-
-
-@pytest.mark.emulators
-@pytest.mark.usefixtures("passing")
-async def test_a_failed_listing_never_means_that_there_are_no_versions(artifacts: GcsArtifactService) -> None:
-    """The save fails instead of starting again at 0."""
-    await artifacts.save_artifact(**REPORT, artifact=text("kept"))
-    service = losing(artifacts.bucket_name, "GET", -1)
-    with pytest.raises(UnavailableError, match="did not answer"):
-        await service.save_artifact(**REPORT, artifact=text("late"))
-    await service.close()
-
-    assert [0] == await artifacts.list_versions(**REPORT)
-    assert text("kept") == await artifacts.load_artifact(**REPORT)
-
-
-@pytest.mark.emulators
-async def test_a_delete_whose_answers_are_lost_is_complete(artifacts: GcsArtifactService) -> None:
-    """An object that is gone already is what was wanted."""
-    for _ in range(3):
-        await artifacts.save_artifact(**REPORT, artifact=text("x"))
-    service = losing(artifacts.bucket_name, "DELETE", 2)
-    await service.delete_artifact(**REPORT)
-    await service.close()
-
-    assert [] == await artifacts.list_versions(**REPORT)
-
-
-@pytest.mark.emulators
-@pytest.mark.usefixtures("passing")
-async def test_a_save_that_is_never_answered_says_that_its_outcome_is_unknown(
-    artifacts: GcsArtifactService,
-) -> None:
-    """It is no error that says: try again."""
-    service = losing(artifacts.bucket_name, "POST", -1)
-    with pytest.raises(OutcomeUnknownError) as caught:
-        await service.save_artifact(**REPORT, artifact=text("x"))
-    await service.close()
-
-    assert not isinstance(caught.value, UnavailableError)
 
 
 @pytest.mark.emulators

@@ -1,17 +1,12 @@
 """Sessions with a time to live end by themselves, and lose nothing before."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
 import pytest
-from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
-from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import Client as FirestoreClient
-from google.cloud.storage import Client
 from google.genai import types
 
 from gcp_adk_store import (
@@ -28,27 +23,6 @@ from tests.support.clock import Clock
 
 TTL = 1000
 HEADER = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
-
-
-class Before(grpc.aio.UnaryUnaryClientInterceptor):
-    """Lets something happen before the first commit with a mark in it is sent."""
-
-    def __init__(self, mark: str, happens: Callable[[], Awaitable[None]]) -> None:
-        self._mark = mark
-        self._happens: Callable[[], Awaitable[None]] | None = happens
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Let it happen, once, then send *request*."""
-        if self._happens is not None and self._mark in str(request):
-            happens, self._happens = self._happens, None
-            await happens()
-        return await continuation(details, request)
-
-
-def ends_at(fields: dict[str, Any]) -> float:
-    """Return the time at which Firestore may remove a document."""
-    expire_at: datetime = fields["expire_at"]
-    return expire_at.timestamp()
 
 
 async def listed(service: SessionService) -> list[list[str]]:
@@ -87,20 +61,6 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
     assert ["just in time"] == texts(held.events)
     assert {"kept": 1} == await sessions.get_user_state(app_name=APP, user_id=USER)
     assert lasting == await sessions.get_session(app_name=APP, user_id=USER, session_id="lasting")
-
-
-@pytest.mark.emulators
-async def test_an_expired_event_delivered_again_is_refused_like_any_other(
-    clock: Clock,
-    sessions: SessionService,
-) -> None:
-    """That it is stored still is Firestore's matter."""
-    held = await sessions.create_session(**WHO, ttl_seconds=TTL)
-    said = await sessions.append_event(held, event("once"))
-    clock.after(TTL)
-
-    with pytest.raises(SessionMissingError):
-        await sessions.append_event(held, said.model_copy(deep=True))
 
 
 async def test_what_comes_too_late_leaves_nothing_behind(
@@ -193,24 +153,6 @@ async def test_the_id_of_an_expired_session_is_free(
     assert [HEADER] == list(raw_documents())
 
 
-@pytest.mark.emulators
-async def test_of_many_creates_of_an_expired_id_exactly_one_wins(clock: Clock, connect: Connect) -> None:
-    """None removes what another has just made."""
-    services = [connect() for _ in range(6)]
-    for _ in range(5):
-        await services[0].create_session(**WHO, ttl_seconds=TTL)
-        clock.after(TTL)
-        outcomes = await asyncio.gather(
-            *(service.create_session(**WHO) for service in services), return_exceptions=True
-        )
-        winners = [outcome for outcome in outcomes if isinstance(outcome, Session)]
-        assert ["Session", *["SessionExistsError"] * 5] == sorted(
-            (type(outcome).__name__ for outcome in outcomes), key=lambda name: name != "Session"
-        )
-        assert winners == [await services[0].get_session(**WHO)]
-        await services[0].delete_session(**WHO)
-
-
 async def test_a_handle_without_a_marker_moves_the_end_too(clock: Clock, sessions: SessionService) -> None:
     """Such as one that travelled as JSON; after the end it finds nothing."""
     made = await sessions.create_session(**WHO, ttl_seconds=TTL)
@@ -247,24 +189,6 @@ async def test_merging_handles_without_markers_all_land(clock: Clock, connect: C
     assert 12 == len(found.events)
 
 
-async def test_a_merging_handle_moves_the_end_too(clock: Clock, connect: Connect) -> None:
-    """And learns where it is now."""
-    merging = connect(on_conflict="merge")
-    await merging.create_session(**WHO, ttl_seconds=TTL)
-    one, two = await merging.get_session(**WHO), await merging.get_session(**WHO)
-    assert one is not None
-    assert two is not None
-    await merging.append_event(one, event("first"))
-    clock.after(TTL - 1)
-    await merging.append_event(two, event("merged"))
-    clock.after(TTL - 1)
-    found = await merging.get_session(**WHO)
-
-    assert found is not None
-    assert ["first", "merged"] == texts(found.events)
-    assert two == found
-
-
 async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(
     clock: Clock,
     sessions: SessionService,
@@ -280,131 +204,6 @@ async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missi
 
     with pytest.raises(SessionConflictError):
         await sessions.append_event(two, event("second"))
-
-
-@pytest.mark.emulators
-async def test_no_part_of_a_session_expires_before_the_session(
-    clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
-) -> None:
-    """However long it is used and however rarely: segments, chunks and objects are renewed in time."""
-    limits = SessionLimits(seal_tail_bytes=600, inline_bytes=100)
-    without, with_bucket = connect(limits=limits), connect(limits=limits, bucket=adk_store_bucket)
-    objects = Client(project="demo", credentials=AnonymousCredentials())
-    held = await without.create_session(**WHO, ttl_seconds=TTL)
-    renewed = set()
-    for turn, pause in enumerate((1, 900, 5, 999, 999, 3, 500, 501, 999, 999)):
-        clock.after(pause)
-        service = with_bucket if turn else without
-        await service.append_event(held, event(f"{turn}"))
-        await service.append_event(held, picture(b"%d" % turn * 200))
-        documents = raw_documents()
-        session = documents.pop(HEADER)
-        parts = [ends_at(fields) for fields in documents.values()]
-        parts += [blob.custom_time.timestamp() for blob in objects.list_blobs(adk_store_bucket)]
-        renewed |= {session["parts_expire_at"]}
-
-        assert clock.now + TTL == ends_at(session)
-        assert min(parts) >= session["parts_expire_at"].timestamp() >= ends_at(session)
-    objects.close()
-    found = await with_bucket.get_session(**WHO)
-
-    assert held == found
-    assert {"_chunks/", "_segments/"} == {
-        kind for kind in ("_chunks/", "_segments/") if kind in str(documents)
-    }
-    assert 3 <= len(renewed) <= 6
-
-
-@pytest.mark.emulators
-async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
-    clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
-) -> None:
-    """Its object is there already, and must not be taken with the time it had."""
-    service = connect(limits=SessionLimits(inline_bytes=100), bucket=adk_store_bucket)
-    held = await service.create_session(**WHO, ttl_seconds=TTL)
-    stale = await service.get_session(**WHO)
-    assert stale is not None
-    await service.append_event(held, event("first"))
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"x" * 200))
-    for number in range(8):
-        clock.after(900)
-        await service.append_event(held, event(f"{number}"))
-    await service.append_event(held, picture(b"x" * 200))
-    objects = Client(project="demo", credentials=AnonymousCredentials())
-    (kept,) = [blob.custom_time.timestamp() for blob in objects.list_blobs(adk_store_bucket)]
-    objects.close()
-    session = raw_documents()[HEADER]
-
-    assert kept >= session["parts_expire_at"].timestamp() >= ends_at(session)
-
-
-@pytest.mark.emulators
-async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
-    clock: Clock, connect: Connect, raw_documents: Any
-) -> None:
-    """Its append is merged after the renewal, which did not know of it."""
-    limits = SessionLimits(seal_tail_bytes=400, inline_bytes=100)
-    one = connect(limits=limits)
-    held = await one.create_session(**WHO, ttl_seconds=TTL)
-    for number in range(4):
-        await one.append_event(held, event(f"{number}"))
-    clock.after(900)
-    await one.append_event(held, event())
-    stale = await one.get_session(**WHO)
-    assert stale is not None
-
-    async def others() -> None:
-        for _ in range(6):
-            clock.after(900)
-            await one.append_event(held, event("other"))
-
-    merging = connect(limits=limits, on_conflict="merge", interceptors=[Before("adk_store_payloads", others)])
-    await merging.append_event(stale, picture(b"x" * 200))
-    documents = raw_documents()
-    session = documents.pop(HEADER)
-
-    assert any("_chunks/" in path for path in documents)
-    assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
-
-
-@pytest.mark.emulators
-async def test_a_renewal_that_comes_late_moves_no_part_back(
-    clock: Clock, connect: Connect, raw_documents: Any
-) -> None:
-    """What another process has moved further meanwhile stays there."""
-    limits = SessionLimits(seal_tail_bytes=1)
-    one = connect(limits=limits)
-    held = await one.create_session(**WHO, ttl_seconds=TTL)
-    await one.append_event(held, event("0"))
-    clock.after(900)
-    await one.append_event(held, event("1"))
-    clock.after(900)
-    stale = await one.get_session(**WHO)
-    assert stale is not None
-
-    async def other() -> None:
-        clock.after(20)
-        await one.append_event(held, event("in time"))
-
-    late = connect(limits=limits, interceptors=[Before("expire_at", other)])
-    with pytest.raises(SessionConflictError):
-        await late.append_event(stale, event("late"))
-    documents = raw_documents()
-    session = documents.pop(HEADER)
-
-    assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
-
-
-async def test_a_clock_that_is_behind_moves_no_end_back(clock: Clock, connect: Connect) -> None:
-    """An append only ever lengthens a session's life."""
-    service = connect()
-    held = await service.create_session(**WHO, ttl_seconds=TTL)
-    platform_time.set_time_provider(lambda: clock.now - 600)
-    await service.append_event(held, event())
-    clock.after(TTL - 1)
-
-    assert held == await service.get_session(**WHO)
 
 
 @pytest.mark.emulators

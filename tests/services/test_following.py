@@ -4,15 +4,12 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.events import Event
 from google.genai import types
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -25,16 +22,11 @@ from gcp_adk_store import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.local.database import Database
-from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event
-from tests.services.following_process import append
-from tests.services.racing_process import At, open_store
-from tests.support.ready_processes import ReadyProcess
-from tests.support.stores import STORES
+from tests.support.stores import STORES, At, open_store
 
 _SOON_S = 60
 
@@ -101,21 +93,6 @@ async def test_events_of_others_come_once_and_in_order(
             seen.append(said(await soon(events)))
 
     assert [f"{number}" for number in range(12)] == seen
-
-
-async def test_a_burst_that_is_sealed_meanwhile_comes_whole(
-    writer: SessionService, reader: SessionService
-) -> None:
-    """A follower that is slow reads the segments that it missed."""
-    held = await writer.create_session(**WHO)
-    await writer.append_event(held, event("0"))
-    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
-        seen = [said(await soon(events))]
-        for number in range(1, 20):
-            await writer.append_event(held, event(f"{number}"))
-        seen += [said(await soon(events)) for _ in range(19)]
-
-    assert [f"{number}" for number in range(20)] == seen
 
 
 async def test_a_cursor_resumes_after_its_event(writer: SessionService, reader: SessionService) -> None:
@@ -236,133 +213,6 @@ async def test_a_caller_that_stops_leaves_nothing_running(
     if left := asyncio.all_tasks() - before:
         _, running = await asyncio.wait(left, timeout=_SOON_S)
         assert not running
-
-
-@pytest.mark.processes
-async def test_a_writer_that_is_killed_leaves_no_gap(at: At, reader: SessionService) -> None:
-    """The follower yields what is stored: each acknowledged event, and none twice."""
-    await reader.create_session(**WHO)
-    writer = ReadyProcess(append, at)
-    seen: list[str | None] = []
-    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
-        seen += [said(await soon(events)) for _ in range(10)]
-        acknowledged = await asyncio.to_thread(writer.end)
-        held = await reader.get_session(**WHO)
-        assert held is not None
-        await reader.append_event(held, event("end"))
-        while seen[-1] != "end":
-            seen.append(said(await soon(events)))
-    stored = [said(each) async for each in reader.iter_events(**WHO)]
-
-    assert stored == seen
-    assert acknowledged == seen[: len(acknowledged)]
-    assert [f"{number}" for number in range(len(seen) - 1)] == seen[:-1]
-
-
-_STEPS = st.lists(
-    st.sampled_from(["append", "append", "append by another", "describe", "take", "stop", "continue"]),
-    max_size=30,
-)
-
-
-class _Resuming:
-    """A follower that can be stopped, and goes on from its cursor."""
-
-    def __init__(self, store: Store) -> None:
-        self.seen: list[str | None] = []
-        self._store = store
-        self._cursor: str | None = None
-        self._saw = asyncio.Event()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._task = asyncio.create_task(self._follow())
-
-    async def _follow(self) -> None:
-        events = self._store.sessions.iter_events(**WHO, follow=True, cursor=self._cursor)
-        async with aclosing(events):
-            async for each in events:
-                self.seen.append(said(each))
-                self._cursor = each.cursor
-                self._saw.set()
-
-    async def stop(self) -> None:
-        """Stop, wherever it is."""
-        self._task.cancel()
-        await asyncio.wait({self._task})
-        assert self._task.cancelled()
-
-    async def restart(self) -> None:
-        """Stop and go on."""
-        await self.stop()
-        self._begin()
-
-    async def has_seen(self, count: int) -> None:
-        """Wait until it has seen so many events."""
-        while len(self.seen) < count:
-            self._saw.clear()
-            await self._saw.wait()
-
-
-@given(steps=_STEPS)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_order_of_steps_yields_each_event_once(steps: list[str]) -> None:
-    """Appends, seals, other changes of the session, and followers that stop and go on from their cursor."""
-
-    async def run() -> None:
-        limits = SessionLimits(seal_tail_bytes=700)
-        async with Store.local(MEMORY, session_limits=limits, on_conflict="merge") as store:
-            made = await store.sessions.create_session(**WHO)
-            other = await store.sessions.get_session(**WHO)
-            assert other is not None
-            held = {"append": made, "append by another": other}
-            follower = _Resuming(store)
-            count = 0
-            for step in steps:
-                match step:
-                    case "describe":
-                        await store.sessions.update_session_info(**WHO, title=f"{count}")
-                    case "take":
-                        async with store.turns.hold(**WHO):
-                            pass
-                    case "stop":
-                        await follower.restart()
-                    case "continue":
-                        await asyncio.sleep(0)
-                    case _:
-                        await store.sessions.append_event(held[step], event(f"{count}"))
-                        count += 1
-            await asyncio.wait_for(follower.has_seen(count), _SOON_S)
-            await follower.stop()
-            assert [f"{number}" for number in range(count)] == follower.seen
-
-    asyncio.run(run())
-
-
-async def test_an_idle_follower_of_a_folder_looks_twice_in_a_second(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And one in memory, where no other process writes, never looks."""
-    read, looks = Database.read, asyncio.Queue[float]()
-
-    async def counted(self: Database, work: Any) -> Any:
-        looks.put_nowait(asyncio.get_running_loop().time())
-        return await read(self, work)
-
-    for place, most in ((MEMORY, 1), (str(tmp_path / "store"), 6)):
-        async with Store.local(place) as store:
-            await store.sessions.create_session(**WHO)
-            monkeypatch.setattr(Database, "read", counted)
-            events = store.sessions.iter_events(**WHO, follow=True)
-            waiting = asyncio.create_task(soon(events))
-            times = [await looks.get() for _ in range(most)]
-            waiting.cancel()
-            await asyncio.wait({waiting})
-            monkeypatch.setattr(Database, "read", read)
-        if most > 1:
-            pauses = [later - earlier for earlier, later in pairwise(times)]
-            assert pauses[-1] >= 0.49
-            assert looks.empty()
 
 
 class TestStreams:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,6 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Origin, StoredSession
 from tests.support.clock import in_days
@@ -37,22 +35,9 @@ GUEST: dict[str, Any] = {**WHO, "user_id": "guest"}
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=100, state_value_bytes=100, event_text_bytes=2000)
 
 
-@pytest.fixture(params=STORES)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """A store that seals often and spills early, with its payloads in a bucket."""
-    if request.param == "folder":
-        store = Store.local(tmp_path / "store", session_limits=LIMITS)
-    else:
-        bucket: str = request.getfixturevalue("adk_store_bucket")
-        project: str = request.getfixturevalue("project")
-        store = Store.connect(project=project, bucket=bucket, session_limits=LIMITS)
-    async with store:
-        yield store
-
-
 @pytest.fixture
-async def local() -> AsyncIterator[Store]:
-    """A store in memory."""
+async def store() -> AsyncIterator[Store]:
+    """A store in memory that seals often and spills early."""
     async with Store.local(":memory:", session_limits=LIMITS) as store:
         yield store
 
@@ -125,22 +110,6 @@ async def texts_of(store: Store, session: Session) -> dict[str, dict[int, str | 
     return found
 
 
-@pytest.mark.sample(4)
-@pytest.mark.parametrize("kept", [None, 0, 1, 5, 11, 12])
-async def test_a_fork_is_the_session_as_it_was_at_the_point(store: Store, kept: int | None) -> None:
-    """Events, payloads and state; the caller gets what every reader gets."""
-    await fill(store)
-    at = None if kept is None else Point.position(kept)
-    past = await store.sessions.get_session_at(**WHO, at=at or Point.position(12))
-    source = await required(store, await required(store, past))  # type: ignore[arg-type]  # it exists
-    fork = await store.fork_session(**WHO, at=at, to_session_id="fork")
-
-    assert past is not None
-    assert (past.events, past.state) == (fork.events, fork.state)
-    assert fork == await required(store, fork)
-    assert source == await required(store, source)
-
-
 async def test_either_session_may_be_deleted(store: Store) -> None:
     """Nothing is shared: payloads of parts, of whole events, of values, and of the initial state."""
     await fill(store)
@@ -156,14 +125,6 @@ async def test_either_session_may_be_deleted(store: Store) -> None:
         assert before is not None
         assert expected == await store.sessions.get_session(**OWNER, session_id=second)
         assert before == await store.sessions.get_session_at(**OWNER, session_id=second, at=Point.position(0))
-
-
-async def test_a_source_outlives_its_fork(store: Store) -> None:
-    """With all its payloads."""
-    source = await fill(store)
-    await store.fork_session(**WHO, to_session_id="fork")
-    await store.sessions.delete_session(**OWNER, session_id="fork")
-    assert source.model_dump() == (await required(store, source)).model_dump()
 
 
 async def test_both_go_on_by_themselves(store: Store) -> None:
@@ -184,34 +145,18 @@ def _numbers(session: Session) -> list[int]:
     return [int(event.id[1:]) for event in session.events]
 
 
-@pytest.mark.parametrize("kept", [0, 3, 12])
-async def test_the_chain_of_a_fork_is_its_own_and_covers_all_its_events(local: Store, kept: int) -> None:
-    """It begins with the fork's epoch, so a check of the chain needs nothing of the source."""
-    await fill(local)
-    fork = await local.fork_session(**WHO, at=Point.position(kept), to_session_id="fork")
-    header = await stored(local, fork)
-    segments = await local.sessions._reader.segments(header, range(header.sealed))
-    head = genesis(header.epoch)
-    for segment in segments or ():
-        assert head == segment.chain_begin
-        head = fold(head, segment.texts)
-        assert head == segment.chain_end
-    assert (kept, head) == (header.revision, header.chain_sealed)
-    assert fold(head, header.tail) == header.chain
-
-
-async def test_a_tail_over_its_bound_is_sealed(local: Store) -> None:
+async def test_a_tail_over_its_bound_is_sealed(store: Store) -> None:
     """As an append does it, so that a fork's document is no larger than others'."""
-    await fill(local)
+    await fill(store)
     small = SessionLimits(seal_tail_bytes=1)
-    fork = await local.fork_session(**WHO, at=Point.position(1), to_session_id="fork")
-    local.sessions._forks._limits = small  # of a process with other limits
-    sealed = await local.fork_session(**WHO, at=Point.position(1), to_session_id="sealed")
+    fork = await store.fork_session(**WHO, at=Point.position(1), to_session_id="fork")
+    store.sessions._forks._limits = small  # of a process with other limits
+    sealed = await store.fork_session(**WHO, at=Point.position(1), to_session_id="sealed")
 
-    first, second = await stored(local, fork), await stored(local, sealed)
+    first, second = await stored(store, fork), await stored(store, sealed)
     assert (0, 1) == (first.sealed, len(first.tail))
     assert (1, 0, 1000.0) == (second.sealed, len(second.tail), second.sealed_max)
-    assert sealed == await required(local, sealed)
+    assert sealed == await required(store, sealed)
 
 
 async def test_a_fork_knows_its_origin(store: Store) -> None:
@@ -310,10 +255,9 @@ async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
 
 @pytest.mark.parametrize("where", STORES)
 async def test_an_expired_session_does_not_keep_its_id(
-    where: str, request: pytest.FixtureRequest, local: Store
+    where: str, request: pytest.FixtureRequest, store: Store
 ) -> None:
     """As for create_session; nothing of the expired one is in the fork."""
-    store = local
     if where == "emulators":
         request.getfixturevalue("firestore_proxy")
         store = Store.connect(project=request.getfixturevalue("project"), session_limits=LIMITS)
@@ -345,33 +289,33 @@ async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
         ({"to_user_id": 5}, "user_id must be a string"),
     ],
 )
-async def test_what_is_not_an_option_is_refused(local: Store, options: dict[str, Any], told: str) -> None:
+async def test_what_is_not_an_option_is_refused(store: Store, options: dict[str, Any], told: str) -> None:
     """Before anything is read."""
     with pytest.raises(InvalidInputError, match=told):
-        await local.fork_session(**WHO, **options)
+        await store.fork_session(**WHO, **options)
 
 
 @pytest.mark.parametrize("kept", [None, 0, 2, 5])
-async def test_a_session_that_was_restored_can_be_forked(local: Store, kept: int | None) -> None:
+async def test_a_session_that_was_restored_can_be_forked(store: Store, kept: int | None) -> None:
     """What the restore cut off is not in the fork; turns and the last message are those of the point."""
-    await fill(local)
-    session = await local.restore_session(**WHO, at=Point.position(3))
+    await fill(store)
+    session = await store.restore_session(**WHO, at=Point.position(3))
     for number in range(20, 30):
-        await local.sessions.append_event(session, said(number, delta={"n": number}))
+        await store.sessions.append_event(session, said(number, delta={"n": number}))
     at = None if kept is None else Point.position(kept)
-    past = await local.sessions.get_session_at(**WHO, at=at or Point.position(13))
-    fork = await local.fork_session(**WHO, at=at, to_session_id="fork")
+    past = await store.sessions.get_session_at(**WHO, at=at or Point.position(13))
+    fork = await store.fork_session(**WHO, at=at, to_session_id="fork")
     count = 13 if kept is None else kept
-    listed = {one.session_id: one for one in (await local.sessions.list_sessions_page(**OWNER)).infos}
+    listed = {one.session_id: one for one in (await store.sessions.list_sessions_page(**OWNER)).infos}
 
     assert past is not None
     assert (past.events, past.state) == (fork.events, fork.state)
-    assert fork == await required(local, fork)
+    assert fork == await required(store, fork)
     assert count == listed["fork"].turns
     origin = listed["fork"].origin
     assert origin is not None
     assert ("session", count) == (origin.session_id, origin.position)
-    assert [] == [fault async for fault in local.check(full=True)]
+    assert [] == [fault async for fault in store.check(full=True)]
 
 
 class Counting(BaseAgent):
@@ -429,25 +373,6 @@ async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
     assert 1 == len([result for result in results if isinstance(result, SessionExistsError)])
     assert won[0] == await required(store, won[0])
     assert {name: {0: name} for name in ("f", "g", "h")} == await texts_of(store, won[0])
-
-
-async def test_a_fork_beside_appends_holds_a_beginning_of_the_history(store: Store) -> None:
-    """The source as one moment saw it, with the state of that moment."""
-    session = await fill(store, 4)
-
-    async def go_on() -> None:
-        for number in range(4, 30):
-            await store.sessions.append_event(session, said(number, delta={"n": number}))
-
-    async def fork() -> None:
-        for _ in range(5):
-            made = await store.fork_session(**WHO)
-            numbers = _numbers(made)
-            assert list(range(len(numbers))) == numbers
-            assert numbers[-1] == made.state["n"]
-            assert made == await required(store, made)
-
-    await asyncio.gather(go_on(), fork())
 
 
 @pytest.mark.sample(1)
@@ -524,85 +449,85 @@ async def collected(store: Store) -> list[GarbageKind]:
 
 
 async def test_the_collector_removes_what_a_stopped_fork_left(
-    local: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Segments, payloads and artifacts; the id is free again, and other artifacts stay."""
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
-    await fill(local)
+    await fill(store)
     for name in ("f", "g"):
-        await save(local, name, name)
-    await collected(local)  # values that were replaced
-    await stopped(local, monkeypatch, after=3, to_session_id="fork")
-    assert [] == [fault async for fault in local.check(full=True)]
-    await save(local, "mine", "saved meanwhile", session_id="fork")
+        await save(store, name, name)
+    await collected(store)  # values that were replaced
+    await stopped(store, monkeypatch, after=3, to_session_id="fork")
+    assert [] == [fault async for fault in store.check(full=True)]
+    await save(store, "mine", "saved meanwhile", session_id="fork")
     with pytest.raises(SessionExistsError):
-        await local.fork_session(**WHO, to_session_id="fork")
-    assert GarbageKind.DELETION in await collected(local)
+        await store.fork_session(**WHO, to_session_id="fork")
+    assert GarbageKind.DELETION in await collected(store)
 
-    assert [] == await collected(local)
-    assert ["mine"] == await local.artifacts.list_artifact_keys(**OWNER, session_id="fork")
-    await local.artifacts.delete_session_artifacts(**OWNER, session_id="fork")
-    fork = await local.fork_session(**WHO, to_session_id="fork")
-    assert fork == await required(local, fork)
-    assert {name: {0: name} for name in ("f", "g")} == await texts_of(local, fork)
+    assert [] == await collected(store)
+    assert ["mine"] == await store.artifacts.list_artifact_keys(**OWNER, session_id="fork")
+    await store.artifacts.delete_session_artifacts(**OWNER, session_id="fork")
+    fork = await store.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(store, fork)
+    assert {name: {0: name} for name in ("f", "g")} == await texts_of(store, fork)
 
 
 async def test_a_collector_without_the_artifacts_leaves_a_stopped_fork_alone(
-    local: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says so; the store's own removes it."""
-    await fill(local, 1)
-    await save(local, "f", "f")
-    await stopped(local, monkeypatch, after=1, to_session_id="fork")
+    await fill(store, 1)
+    await save(store, "f", "f")
+    await stopped(store, monkeypatch, after=1, to_session_id="fork")
     with in_days(2):
-        (garbage,) = [one async for one in local.sessions.find_garbage() if one.kind is GarbageKind.DELETION]
-        assert not await local.sessions.remove_garbage(garbage)
-        assert await local.remove_garbage(garbage)
-        assert await local.remove_garbage(garbage)
+        (garbage,) = [one async for one in store.sessions.find_garbage() if one.kind is GarbageKind.DELETION]
+        assert not await store.sessions.remove_garbage(garbage)
+        assert await store.remove_garbage(garbage)
+        assert await store.remove_garbage(garbage)
 
 
 async def test_a_fork_that_was_collected_cannot_be_completed(
-    local: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process that sleeps for two days in the middle is told; nothing of its fork is left."""
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
-    await fill(local)
-    await collected(local)
-    documents = local.sessions._storage.documents
+    await fill(store)
+    await collected(store)
+    documents = store.sessions._storage.documents
     commit, sent = documents.commit, 0
 
     async def sleeping(writes: Any, **given: Any) -> Any:
         nonlocal sent
         sent += 1
         if sent == 3:
-            assert GarbageKind.DELETION in await collected(local)
+            assert GarbageKind.DELETION in await collected(store)
         return await commit(writes, **given)
 
     monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: sleeping(writes, **given))
     with pytest.raises(UnavailableError, match=r"^fork_session .*a collector removed this fork"):
-        await local.fork_session(**WHO, to_session_id="fork")
+        await store.fork_session(**WHO, to_session_id="fork")
     monkeypatch.undo()
 
-    assert await local.sessions.get_session(**OWNER, session_id="fork") is None
-    assert GarbageKind.DELETION not in await collected(local)
+    assert await store.sessions.get_session(**OWNER, session_id="fork") is None
+    assert GarbageKind.DELETION not in await collected(store)
 
 
 async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
-    local: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fork is made after it."""
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
-    await fill(local)
-    documents = local.sessions._storage.documents
+    await fill(store)
+    documents = store.sessions._storage.documents
     commit, sent = documents.commit, 0
 
     async def interrupted(writes: Any, **given: Any) -> Any:
         nonlocal sent
         sent += 1
         if sent == 3:
-            await local.sessions.delete_session(**OWNER, session_id="fork")
+            await store.sessions.delete_session(**OWNER, session_id="fork")
         return await commit(writes, **given)
 
     monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: interrupted(writes, **given))
-    fork = await local.fork_session(**WHO, to_session_id="fork")
-    assert fork == await required(local, fork)
+    fork = await store.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(store, fork)

@@ -93,7 +93,7 @@ def fork(
     return run
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "flags",
     [
@@ -115,7 +115,7 @@ async def test_a_store_that_was_not_used_before_a_fork_works_in_parent_and_child
     assert "borrowed" in flags or told["parent"] == {"sessions": "done", "artifacts": "done"}
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("flags", "variables"),
     [

@@ -27,10 +27,8 @@ from gcp_adk_store import (
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event
+from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event, on_emulators
 from tests.support.clock import in_days
-
-pytestmark = pytest.mark.emulators
 
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]
@@ -49,19 +47,22 @@ async def found_by(service: SessionService | ArtifactService | Store) -> list[Ga
 
 
 @pytest.fixture(params=["chunks", "bucket"])
-def place(request: pytest.FixtureRequest, adk_store_bucket: str) -> dict[str, Any]:
+def place(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Where payloads go: settings of a service."""
-    return {"bucket": adk_store_bucket if request.param == "bucket" else None, "limits": SMALL}
+    bucket: object = None
+    if request.param == "bucket":
+        bucket = request.getfixturevalue("adk_store_bucket") if on_emulators(request) else "files"
+    return {"bucket": bucket, "limits": SMALL}
 
 
 @pytest.fixture
-def service(connect: Connect, place: dict[str, Any], firestore_proxy: FirestoreProxy) -> SessionService:
-    """A service for which everything is large, through what tells the time that the test lets pass."""
-    assert firestore_proxy.address
+def service(request: pytest.FixtureRequest, connect: Connect, place: dict[str, Any]) -> SessionService:
+    """A service for which everything is large, on emulators through what tells the time."""
+    if on_emulators(request):
+        request.getfixturevalue("firestore_proxy")
     return connect(**place)
 
 
-@pytest.mark.usefixtures("firestore_proxy")
 @pytest.mark.parametrize("sealed", [False, True])
 async def test_what_a_session_was_created_with_stays(
     connect: Connect, place: dict[str, Any], *, sealed: bool
@@ -127,6 +128,7 @@ async def test_payloads_of_an_append_in_vain_are_removed(
     assert held == await connect(**place).get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_what_a_session_left_that_firestore_removed_is_found(
     service: SessionService, project: str
 ) -> None:
@@ -143,6 +145,7 @@ async def test_what_a_session_left_that_firestore_removed_is_found(
     assert [] == await found_by(service)
 
 
+@pytest.mark.emulators
 @pytest.mark.usefixtures("passing")
 async def test_an_interrupted_deletion_is_completed(
     service: SessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
@@ -228,6 +231,7 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
     assert held == await connect(**place).get_session(**WHO)
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize(
     "damage", [{"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
 )
@@ -263,6 +267,7 @@ def put(storage_emulator: Emulator) -> Put:
     return post
 
 
+@pytest.mark.emulators
 @pytest.mark.usefixtures("firestore_proxy")
 async def test_a_foreign_object_among_payloads_is_left_alone(
     connect: Connect, adk_store_bucket: str, put: Put
@@ -289,6 +294,7 @@ async def test_stores_of_other_prefixes_are_not_looked_at(
     assert 1 == len(await found_by(other))
 
 
+@pytest.mark.emulators
 @pytest.mark.usefixtures("firestore_proxy", "passing")
 async def test_more_than_a_page_of_payloads_is_scanned_whole(
     connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -327,6 +333,7 @@ async def test_an_age_at_which_a_payload_may_be_wanted_is_refused(
         await anext(aiter(service.find_garbage(older_than_s=age_s)))
 
 
+@pytest.mark.emulators
 async def test_uploads_that_nobody_finalized_are_removed(adk_store: Store, put: Put) -> None:
     """What a browser put a day ago; versions of artifacts stay."""
     name = f"adk-store-uploads/{'a' * 32}/{'b' * 32}"
@@ -340,6 +347,7 @@ async def test_uploads_that_nobody_finalized_are_removed(adk_store: Store, put: 
     assert types.Part(text="stays") == await adk_store.artifacts.load_artifact(**WHO, filename="f")
 
 
+@pytest.mark.emulators
 async def test_artifacts_of_an_app_of_whatever_name_are_no_uploads(adk_store_bucket: str) -> None:
     """ADK takes this name of an app, and so does this library."""
     service = GcsArtifactService(adk_store_bucket)
@@ -349,6 +357,7 @@ async def test_artifacts_of_an_app_of_whatever_name_are_no_uploads(adk_store_buc
     assert [] == await found_by(service)
 
 
+@pytest.mark.emulators
 class TestCommand:
     """``gcp-adk-store gc``."""
 

@@ -26,7 +26,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import APP, USER, WHO, Connect, event, texts
+from tests.services.conftest import APP, USER, WHO, Connect, event
 from tests.support.clock import PassingTime
 from tests.support.http2 import silent_http2
 
@@ -34,24 +34,6 @@ pytestmark = pytest.mark.emulators
 
 SESSIONS, APPENDS = 100, 1000
 HANGS_S = 60.0
-
-
-class Gauge(grpc.aio.UnaryUnaryClientInterceptor):
-    """Counts the commits that are under way, and the most that were."""
-
-    def __init__(self) -> None:
-        self.now = self.most = 0
-
-    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request*."""
-        self.now += 1
-        self.most = max(self.most, self.now)
-        try:
-            call = await continuation(details, request)
-            await call
-        finally:
-            self.now -= 1
-        return call
 
 
 class Unanswered(grpc.aio.UnaryUnaryClientInterceptor):
@@ -106,25 +88,6 @@ def silent_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")
         yield address
-
-
-async def test_a_thousand_appends_at_once_take_their_turns(connect: Connect) -> None:
-    """All land, in the order of their sessions' callers; few are under way at a time."""
-    gauge = Gauge()
-    service = connect(interceptors=[gauge], limits=SessionLimits(max_in_flight=16))
-    handles = [await service.create_session(app_name=APP, user_id=USER) for _ in range(SESSIONS)]
-    gauge.most = 0
-
-    async with asyncio.timeout(HANGS_S):
-        await asyncio.gather(
-            *(service.append_event(handles[n % SESSIONS], event(f"{n}")) for n in range(APPENDS))
-        )
-
-    assert 1 < gauge.most <= 16
-    for number, handle in enumerate(handles):
-        stored = await service.get_session(app_name=APP, user_id=USER, session_id=handle.id)
-        assert stored == handle
-        assert [f"{n}" for n in range(number, APPENDS, SESSIONS)] == texts(handle.events)
 
 
 async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Connect) -> None:

@@ -1,11 +1,14 @@
-"""Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
+"""Count what operations take on the emulators: RPCs, billed operations, requests. One more than agreed fails.
+
+The plain form of each operation is in tests/simulation/budgets.json.
+"""
 
 import asyncio
 import io
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.sessions import Session
@@ -33,11 +36,8 @@ from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, Meter
 from gcp_adk_store.turns import Turns
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
-from tools.benchmarks.stub_agent import runner
 
 pytestmark = pytest.mark.emulators
-
-KEY = SessionKey(app=APP, user=USER, session="session")
 
 
 @pytest.fixture
@@ -62,132 +62,6 @@ async def service(meter: FirestoreMeter, project: str) -> SessionService:
 def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
     """Return RPCs by name, documents read, written and deleted."""
     return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
-
-
-async def test_create_is_one_commit_beside_one_read(service: SessionService, meter: FirestoreMeter) -> None:
-    """1 write and the 2 reads of shared state; each touched scope adds a write, no RPC."""
-    await service.create_session(**WHO)
-    plain = meter.take()
-    await service.create_session(app_name=APP, user_id=USER, session_id="x", state={"user:a": 1, "app:a": 1})
-    scoped = meter.take()
-
-    assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 1, 0) == cost(plain)
-    assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 3, 0) == cost(scoped)
-
-
-@pytest.mark.parametrize(
-    ("delta", "writes"),
-    [
-        ({}, 1),
-        ({"mine": 1}, 1),
-        ({"temp:t": 1}, 1),
-        ({"user:a": 1}, 2),
-        ({"mine": 1, "user:a": 1, "app:a": 1}, 3),
-    ],
-)
-async def test_append_is_one_commit(
-    service: SessionService, meter: FirestoreMeter, delta: dict[str, int], writes: int
-) -> None:
-    """No read; 1 write, and 1 for each shared scope that it touches."""
-    held = await service.create_session(**WHO)
-    meter.take()
-    await service.append_event(held, event(delta=delta))
-
-    assert ({"Commit": 1}, 0, writes, 0) == cost(meter.take())
-
-
-async def test_get_of_a_short_session_is_one_read(service: SessionService, meter: FirestoreMeter) -> None:
-    """Session, user and app in one RPC, however many events."""
-    held = await service.create_session(**WHO)
-    for number in range(5):
-        await service.append_event(held, event(f"{number}"))
-    meter.take()
-    await service.get_session(**WHO)
-
-    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == cost(meter.take())
-
-
-async def test_a_point_costs_what_the_session_costs(
-    service: SessionService, meter: FirestoreMeter, project: str
-) -> None:
-    """Of a long session too, by a process that knows no segment yet, wherever the point is."""
-    held = await service.create_session(**WHO, state={"mine": "initial"})
-    for number in range(60):
-        await service.append_event(held, event(f"{number}", delta={"mine": number}))
-    costs = []
-    meter.take()
-    for at in (None, Point.position(0), Point.position(30), Point.after_event(held.events[-1].id)):
-        cold = FirestoreSessionService(project=project)
-        await (cold.get_session(**WHO) if at is None else cold.get_session_at(**WHO, at=at))
-        await cold.close()
-        costs.append(cost(meter.take()))
-
-    assert [costs[0]] * 4 == costs
-    assert {"BatchGetDocuments": 2} == costs[0][0]
-
-
-async def test_a_restore_writes_the_session_and_a_note(
-    service: SessionService, meter: FirestoreMeter, project: str
-) -> None:
-    """However many events it cuts off; it reads them all once, and deletes their segments and the note."""
-    held = await service.create_session(**WHO)
-    for number in range(60):
-        await service.append_event(held, event(f"{number}"))
-    segments = (await FirestoreSessionService(project=project)._reader.stored(KEY)).sealed  # type: ignore[union-attr]
-    meter.take()
-    cold = FirestoreSessionService(project=project)
-    restored = await cold.restore_session(**WHO, at=Point.position(20))
-    cut_off = meter.take()
-    left = (await service._reader.stored(KEY)).live  # type: ignore[union-attr]
-    await cold.append_event(restored, event("more"))
-    meter.take()
-    await cold.restore_session(**WHO, at=Point.position(20))
-    of_the_tail = meter.take()
-    await cold.restore_session(**WHO, at=Point.position(20))
-    of_nothing = meter.take()
-    await cold.close()
-
-    removed = segments - len(left)
-    assert removed > 1
-    assert ({"BatchGetDocuments": 3, "RunQuery": 1, "Commit": 2}, 2, removed + 1) == (
-        dict(cut_off.rpcs),
-        cut_off.writes,
-        cut_off.deletes,
-    )
-    assert ({"BatchGetDocuments": 2, "RunQuery": 1, "Commit": 1}, 1, 0) == (
-        dict(of_the_tail.rpcs),
-        of_the_tail.writes,
-        of_the_tail.deletes,
-    )
-    assert ({"BatchGetDocuments": 2, "RunQuery": 1}, 0) == (dict(of_nothing.rpcs), of_nothing.writes)
-    assert 1 + segments + 1 + 3 == cut_off.reads
-
-
-async def test_a_redaction_reads_the_session_once_and_rewrites_what_holds_the_event(
-    service: SessionService, meter: FirestoreMeter, project: str
-) -> None:
-    """By a process that knows no segment yet; the store also looks for the memory of the event."""
-    held = await service.create_session(**WHO)
-    for number in range(60):
-        await service.append_event(held, event(f"{number}"))
-    stored = await service._reader.stored(KEY)
-    segments = len(stored.live) if stored is not None else 0
-    found = []
-    meter.take()
-    for number in (0, 59, 0):
-        async with FirestoreSessionService(project=project) as cold:
-            await cold.redact_event(**WHO, event_id=held.events[number].id, reason="ticket 7")
-        found.append(cost(meter.take()))
-    async with Store.connect(project=project) as store:
-        await store.redact_event(**WHO, event_id=held.events[1].id, reason="ticket 7")
-    found.append(cost(meter.take()))
-    of_segment, of_tail, of_nothing, of_store = found
-
-    assert segments >= 3
-    assert ({"BatchGetDocuments": 3, "Commit": 1, "RunQuery": 1}, 3 + segments + 1 + 1, 2, 0) == of_segment
-    assert ({"BatchGetDocuments": 2, "Commit": 1, "RunQuery": 1}, 3 + segments + 1, 1, 0) == of_tail
-    assert ({"BatchGetDocuments": 2, "RunQuery": 1}, 3 + segments + 1, 0, 0) == of_nothing
-    assert ({"BatchGetDocuments": 4, "Commit": 1, "RunQuery": 1}, 3 + segments + 1 + 1 + 1, 2, 0) == of_store
 
 
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
@@ -238,40 +112,6 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
     assert ({"BatchGetDocuments": 2}, 4, 0, 0) == costs[4]
 
 
-async def test_a_long_session_is_read_from_storage_once(
-    service: SessionService, meter: FirestoreMeter, project: str
-) -> None:
-    """Then its segments are known: however long it is, a read costs what a short one does."""
-    held = await service.create_session(**WHO)
-    for number in range(60):
-        await service.append_event(held, event(f"{number}"))
-    reader = FirestoreSessionService(project=project)
-    await reader.get_session(**WHO)
-    meter.take()
-    warm = await reader.get_session(**WHO)
-    cost_of_warm = cost(meter.take())
-    forgetful = FirestoreSessionService(project=project, limits=SessionLimits(segment_cache_bytes=0))
-    await forgetful.get_session(**WHO)
-    meter.take()
-    await forgetful.get_session(**WHO)
-
-    assert held == warm
-    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == cost_of_warm
-    assert 2 == meter.take().rpc_count
-
-
-async def test_listing_a_user_is_one_query_beside_one_read(
-    service: SessionService, meter: FirestoreMeter
-) -> None:
-    """One billed read a session, and the shared state."""
-    for number in range(5):
-        await service.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
-    meter.take()
-    await service.list_sessions(app_name=APP, user_id=USER)
-
-    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 6 + 2, 0, 0) == cost(meter.take())
-
-
 async def test_a_page_costs_what_it_shows(service: SessionService, meter: FirestoreMeter) -> None:
     """However many sessions the user has."""
     for number in range(9):
@@ -302,43 +142,6 @@ async def test_a_page_by_labels_costs_what_a_page_does(
         (2, ({"RunQuery": 1}, 4, 0, 0)),
         (2, ({"RunQuery": 1}, 2, 0, 0)),
     ] == costs
-
-
-async def test_a_description_is_one_commit_after_one_read(
-    service: SessionService, meter: FirestoreMeter
-) -> None:
-    """Without a change it is the read alone; the next append through a handle from before is sent again."""
-    held = await service.create_session(**WHO)
-    costs = []
-    meter.take()
-    for _ in range(2):
-        await service.update_session_info(**WHO, title="t", labels={"a": "b"})
-        costs.append(cost(meter.take()))
-    await service.get_session_info(**WHO)
-    costs.append(cost(meter.take()))
-    for _ in range(2):
-        await service.append_event(held, event())
-        costs.append(cost(meter.take()))
-
-    assert [
-        ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0),
-        ({"BatchGetDocuments": 1}, 1, 0, 0),
-        ({"BatchGetDocuments": 1}, 1, 0, 0),
-        ({"BatchGetDocuments": 1, "Commit": 2}, 1, 1, 0),
-        ({"Commit": 1}, 0, 1, 0),
-    ] == costs
-
-
-async def test_listing_an_app_reads_each_users_state_once(
-    service: SessionService, meter: FirestoreMeter
-) -> None:
-    """One query, then one read of the app and its users."""
-    for number in range(6):
-        await service.create_session(app_name=APP, user_id=f"u{number % 2}", session_id=f"{number}")
-    meter.take()
-    await service.list_sessions(app_name=APP)
-
-    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 7 + 1 + 3, 0, 0) == cost(meter.take())
 
 
 async def test_a_page_of_an_app_costs_what_it_shows(service: SessionService, meter: FirestoreMeter) -> None:
@@ -567,18 +370,6 @@ async def test_a_handle_of_another_process_looks_first(
     assert ({"Commit": 1}, 0, 1, 0) == cost(meter.take())
 
 
-async def test_delete_and_user_state(service: SessionService, meter: FirestoreMeter) -> None:
-    """A session is one read beside a look for unfinished deletions, then a commit; user state is one read."""
-    await service.create_session(**WHO)
-    meter.take()
-    await service.delete_session(**WHO)
-    deleting = meter.take()
-    await service.get_user_state(app_name=APP, user_id=USER)
-
-    assert ({"BatchGetDocuments": 1, "RunQuery": 1, "Commit": 1}, 1 + 1, 0, 1) == cost(deleting)
-    assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(meter.take())
-
-
 async def a_thousand_events(service: SessionService) -> int:
     """Store a session of a thousand events of 600 bytes; return the number of its segments."""
     async with Store.local(":memory:") as local:
@@ -782,61 +573,6 @@ async def test_a_payload_that_is_put_again_is_marked(
     await service.append_event(held, event(delta={"large": "x" * 50}))
 
     assert {"upload": 1, "other": 1} == http.take().requests
-
-
-async def test_a_turn_is_two_writes_beside_its_appends(
-    service: SessionService, meter: FirestoreMeter
-) -> None:
-    """And 1 read, unless this process had the session's last turn; a heartbeat is 1 write."""
-    held = await service.create_session(**WHO)
-    turns = Turns(service)
-    meter.take()
-    async with turns.hold(**WHO) as turn:
-        begun = meter.take()
-        await service.append_event(held, event())
-        await service.append_event(held, event())
-        appended = meter.take()
-        await turns._leases.renew(turn)
-        renewed = meter.take()
-    ended = meter.take()
-    again = await turns.take(**WHO)
-    begun_again = meter.take()
-    assert await turns.enqueue(**WHO, text="{}")
-    enqueued = meter.take()
-    assert await turns.request_abort(**WHO)
-    asked = meter.take()
-    await turns.refresh(again)
-    looked = meter.take()
-
-    one_write = ({"Commit": 1}, 0, 1, 0)
-    read_and_write = ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0)
-    assert read_and_write == cost(begun)
-    assert ({"Commit": 2}, 0, 2, 0) == cost(appended)
-    assert [one_write] * 3 == [cost(renewed), cost(ended), cost(begun_again)]
-    assert [read_and_write] * 2 == [cost(enqueued), cost(asked)]
-    assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(looked)
-
-
-@pytest.mark.parametrize(("durability", "commits"), [("event", 6), ("turn", 2)])
-async def test_a_turn_of_six_events_costs_its_session_and_its_commits(
-    service: SessionService,
-    meter: FirestoreMeter,
-    project: str,
-    durability: Literal["event", "turn"],
-    commits: int,
-) -> None:
-    """The lease is taken and released with them, whether the process knows the session or not."""
-    await service.create_session(**WHO)
-    sessions = FirestoreSessionService(project=project, durability=durability)
-    speaking = runner(sessions, app=APP, calls=2)
-    message = types.Content(role="user", parts=[types.Part(text="hi")])
-    for _ in range(2):
-        meter.take()
-        events = Turns(sessions).run(speaking, user_id=USER, session_id="session", new_message=message)
-        assert 5 == len([event async for event in events])
-        assert ({"BatchGetDocuments": 1, "Commit": commits}, 3, commits, 0) == cost(meter.take())
-        speaking.agent.model.calls += 2  # type: ignore[attr-defined]  # of the next turn
-    await sessions.close()
 
 
 async def test_waiting_for_a_turn_is_a_read_for_each_change(

@@ -1,11 +1,12 @@
 """The stores that tests run on: the emulators of the cloud's, and a folder of this machine."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService
+from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.sessions.read.payloads import Payloads
@@ -13,6 +14,16 @@ from gcp_adk_store.sessions.read.storage import SessionStorage
 
 STORES: Final = (pytest.param("emulators", marks=pytest.mark.emulators), "folder")
 """For the ``params`` of a fixture that makes a store; `make quick` leaves out the emulators."""
+
+At = Mapping[str, str]
+"""A store: ``project`` and ``bucket`` on the emulators, or ``folder``."""
+
+
+def open_store(at: At, **options: Any) -> Store:
+    """Return the store *at* its place."""
+    if "folder" in at:
+        return Store.local(at["folder"], **options)
+    return Store.connect(project=at["project"], bucket=at.get("bucket"), **options)
 
 
 def sessions_in(
