@@ -23,7 +23,7 @@ WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "sess
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
 
 TESTS = 4
-"""How many tests share the steps of an operation on the emulators."""
+"""How many tests share the requests of an operation."""
 
 Step = TypeVar("Step")
 Way = TypeVar("Way")
@@ -64,11 +64,6 @@ class Ways:
         """Return the steps of one half of the kinds, of :meth:`few` of *steps*; or all."""
         few = self.few(steps, kind)
         return few if self._turn is None else few[self._turn % min(2, len(few)) :: 2]
-
-
-def in_turn(names: Sequence[str], test: int) -> Sequence[str]:
-    """Return which operations of *names* a test of this number has: each second, or all."""
-    return at_length(names[test % 2 :: 2], names)
 
 
 class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):

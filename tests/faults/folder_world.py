@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import pytest
+from google.adk.platform import time as platform_time
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Layout
@@ -44,10 +45,19 @@ class FolderWorld(World):
         super().__init__(now)
         self.folder = folder
 
-    def put_upload(self, name: str) -> None:
+    @contextmanager
+    def keeping_time(self) -> Iterator[None]:
+        """Let the running task, and what it starts, live at the time of this world."""
+        platform_time.set_time_provider(lambda: self.now)
+        try:
+            yield
+        finally:
+            platform_time.reset_time_provider()
+
+    async def put_upload(self, name: str) -> None:
         objects = self._backend().objects
-        asyncio.run(objects.create(name, ObjectFields(data=b"put", content_type="text/plain", metadata={})))
-        asyncio.run(objects.close())
+        await objects.create(name, ObjectFields(data=b"put", content_type="text/plain", metadata={}))
+        await objects.close()
 
     async def collect(self, *, uploads: bool = True) -> None:
         """Remove all garbage, and the files that a sweep removes once they are older than a day."""
@@ -91,6 +101,9 @@ class FolderWorld(World):
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
         del acting
         return kind(self._backend(limits).documents, prefix="adk", limits=limits)
+
+    async def holdings(self) -> Holdings:
+        return await asyncio.to_thread(self._read)
 
     def _read(self) -> Holdings:
         objects = {

@@ -661,7 +661,7 @@ class Artifacts(Operation):
             await service.save_artifact(**WHO, filename="f", artifact=part, custom_metadata={"n": number})
         await service.save_artifact(**WHO, filename="user:g", artifact=types.Part(text="of the user"))
         key = ArtifactKey.of(app="app", user="user", session="session", filename="f")
-        await asyncio.to_thread(world.put_upload, upload_name(key, UPLOAD_ID))
+        await world.put_upload(upload_name(key, UPLOAD_ID))
 
     async def attach(self, world: World) -> Any:
         service = world.artifacts(acting=True)
@@ -857,8 +857,8 @@ OPERATIONS: dict[str, Operation] = {
     "append that seals": Append(earlier=2, limits={"seal_tail_bytes": 1}),
     "append that merges": Append(others=True, on_conflict="merge", **LARGE_CHANGE),
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
-    "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
-    "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "append that renews chunks": Append(ttl_seconds=20_000, limits={"seal_tail_bytes": 1}),
+    "append that renews objects": Append(ttl_seconds=20_000, bucket=True),
     "append in a turn": AppendInTurn(**LARGE_CHANGE),
     "append in a turn that merges": AppendInTurn(others=True, on_conflict="merge"),
     "appends that go together": AppendTogether(),

@@ -148,7 +148,7 @@ async def _prepared(operation: Operation, copies: Iterator[Path]) -> Prepared:
     with world.keeping_time():
         await operation.prepare(world)
         await world.settle()
-    undisturbed = Prepared(operation, world.folder, world.now, Undisturbed({}, {}, []), [])
+    undisturbed = Prepared(operation, world.folder, world.now, Undisturbed({}, {}, ()), [])
     world = undisturbed.world(copies)
     with world.keeping_time():
         held = await operation.attach(world)
@@ -157,7 +157,7 @@ async def _prepared(operation: Operation, copies: Iterator[Path]) -> Prepared:
             await operation.act(held)
         steps = STEPS.taken
         await world.collect()
-        expected = Undisturbed(before, normal(await world.holdings()), [])
+        expected = Undisturbed(before, normal(await world.holdings()), ())
         await world.settle()
     assert steps
     return Prepared(operation, undisturbed.folder, undisturbed.now, expected, steps)

@@ -1,8 +1,8 @@
 """Every request of every operation goes wrong; then the store is looked at from outside.
 
-In `make test` each operation is in two of the tests below, and one of its requests goes wrong there in one
-way; they take turns over tests, requests and operations. `make long` lets each request go wrong in every way
-of every test.
+The operations run on a simulated service, whose network loses requests below the library's own retry. In
+`make test` one request of each operation goes wrong in each of the tests below, in one way; operations take
+turns over requests and ways. `make long` lets each request go wrong in every way of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who was told that nothing was written finds nothing, one who was told nothing
@@ -10,47 +10,32 @@ certain gets there by reading and repeating, and the caller's ``Session`` is as 
 """
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cache
+from typing import Final
 
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Cut, Fault, Garble, Hold, Lose, Refuse
-from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import Ways, in_turn
+from gcp_adk_store.testing.simulation import Fate
+from tests.faults.conftest import Ways
 from tests.faults.operations import OPERATIONS, Create, Operation
-from tests.faults.world import CloudWorld, Emulators, FromNow, World, normal
-from tests.faults.world_process import act_in_a_process
+from tests.faults.simulated_world import Plan, SimulatedWorld, in_a_world
+from tests.faults.world import World, normal
 
-AT_ONCE = 12
-HANGS_S = 60.0
 WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
 
-NOT_SENT, REFUSED, LOST = Refuse("UNAVAILABLE"), Refuse("RESOURCE_EXHAUSTED"), Lose()
-ONCE: dict[str, list[Fault]] = {
-    "Commit": [NOT_SENT, REFUSED, LOST, Garble()],
-    "BatchGetDocuments": [NOT_SENT, REFUSED, Cut(), Garble()],
-    "RunQuery": [NOT_SENT, REFUSED, Cut(), Garble()],
-    "upload": [REFUSED, LOST, Cut("request"), Garble()],
-    "media": [REFUSED, LOST, Cut(), Garble()],
-    "list": [REFUSED, LOST, Cut(), Garble()],
-    "metadata": [REFUSED, LOST, Cut(), Garble()],
-}
-"""What can go wrong with a request, by its kind; with another kind what goes wrong with an upload."""
-OUTAGES: dict[str, tuple[Fault, Fault]] = {
-    "every request is refused": (REFUSED, REFUSED),
-    "one answer is lost, then no request arrives": (LOST, NOT_SENT),
+ONCE: Final = [Fate.REFUSED, Fate.REQUEST_LOST, Fate.ANSWER_LOST, Fate.CONNECTION_BROKEN]
+"""What can go wrong with a request."""
+OUTAGES: Final = {
+    "every request is refused": (Fate.REFUSED, Fate.REFUSED),
+    "one answer is lost, then no request arrives": (Fate.CONNECTION_BROKEN, Fate.REQUEST_LOST),
 }
 """What the first request of an outage meets, and what those after it do."""
-Stage = Literal["before", "after"]
-STAGES: list[Stage] = ["before", "after"]
+ENDS: Final = [Fate.REQUEST_LOST, Fate.ANSWER_LOST]
+"""What becomes of the request at which a caller ends: it never arrives, or it is done."""
 
 
 @dataclass(frozen=True)
@@ -59,110 +44,42 @@ class Undisturbed:
 
     before: dict[str, str]
     after: dict[str, str]
-    steps: list[tuple[str, int, str]]
-    """Each of its requests: service, number and kind."""
+    kinds: Sequence[str]
+    """Of its requests, in order."""
 
 
-def kind_of(step: tuple[str, int, str]) -> tuple[str, str]:
-    """Return the service and the kind of a request."""
-    service, _, kind = step
-    return service, kind
+@pytest.fixture(autouse=True)
+def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork in commits of two segments."""
+    monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
 
 
-@pytest.fixture(scope="module")
-def emulators(firestore_emulator: Emulator, storage_emulator: Emulator) -> Iterator[Emulators]:
-    """Proxies before both emulators, for all cases of this module."""
-    with FirestoreProxy(firestore_emulator.address) as clock:
-        told = Emulators(clock.address, storage_emulator.address)
-        clock.clock = told.time_of
-        yield from _with_faults(told, firestore_emulator.address)
+@cache
+def undisturbed(name: str) -> Undisturbed:
+    """Do it once with nothing going wrong; take note of its requests."""
+    operation, found = OPERATIONS[name], []
 
-
-def _with_faults(told: Emulators, address: str) -> Iterator[Emulators]:
-    with (
-        FirestoreProxy(address, told.firestore_plans) as firestore,
-        StorageProxy(told.storage, told.storage_plans) as storage,
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        firestore.clock = told.time_of
-        patch.setenv(FIRESTORE_VARIABLE, firestore.address)
-        patch.setenv(STORAGE_VARIABLE, storage.address)
-        for module in ("artifacts.files", "cloud.storage.resumable"):
-            patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
-        patch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 2)
-        yield told
-
-
-@pytest.fixture(scope="module")
-def known() -> dict[str, Undisturbed]:
-    """What operations do undisturbed, as far as it is known."""
-    return {}
-
-
-@contextlib.asynccontextmanager
-async def prepared(operation: Operation, emulators: Emulators) -> AsyncIterator[CloudWorld]:
-    """Make a store of its own, with what is there before."""
-    world = CloudWorld(emulators)
-    with world.keeping_time():
-        await asyncio.to_thread(world.create_bucket)
+    async def case(world: SimulatedWorld) -> None:
         await operation.prepare(world)
-        yield world
-        await world.settle()
-
-
-async def undisturbed(name: str, emulators: Emulators, known: dict[str, Undisturbed]) -> Undisturbed:
-    """Do it once with nothing going wrong; count its requests."""
-    if name not in known:
-        known[name] = await _undisturbed(OPERATIONS[name], emulators)
-    return known[name]
-
-
-async def _undisturbed(operation: Operation, emulators: Emulators) -> Undisturbed:
-    counts = {service: FromNow(lambda _: None) for service in ("firestore", "storage")}
-    async with prepared(operation, emulators) as world:
-        held = await operation.attach(world)
+        held = await world.process.start(operation.attach, world)
         before = normal(await world.holdings())
-        with world.suffering("firestore", counts["firestore"]), world.suffering("storage", counts["storage"]):
-            await operation.act(held)
+        with world.suffering(lambda _: Fate.ANSWERED) as (kinds, _):
+            await world.process.start(operation.act, held)
         await world.collect()
-        after = normal(await world.holdings())
-    steps = [
-        (service, number, kind) for service, plan in counts.items() for number, kind in enumerate(plan.kinds)
-    ]
-    return Undisturbed(before, after, steps)
+        found.append(Undisturbed(before, normal(await world.holdings()), kinds))
+
+    in_a_world(case)
+    return found[0]
 
 
-async def each(cases: list[Any], at_once: int = AT_ONCE) -> None:
-    """Run *cases*, some at a time."""
-    gate = asyncio.Semaphore(at_once)
-    # Each case may wait in a thread for what it holds, and look at the store from another.
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(4 * AT_ONCE))
-
-    async def one(case: Any) -> None:
-        async with gate, asyncio.timeout(HANGS_S):
-            await case
-
-    async with asyncio.TaskGroup() as group:
-        for case in cases:
-            group.create_task(one(case))
-
-
-def once_at(number: int, fault: Fault) -> FromNow:
+def once_at(number: int, fate: Fate) -> Plan:
     """Return the plan of one request that goes wrong."""
-    return FromNow(lambda call: fault if call == number else None)
+    return lambda sent: fate if sent == number else Fate.ANSWERED
 
 
-def outage_from(number: int, first: Fault, later: Fault) -> FromNow:
+def outage_from(number: int, first: Fate, later: Fate) -> Plan:
     """Return the plan of an outage."""
-    return FromNow(lambda call: None if call < number else first if call == number else later)
-
-
-async def _reached(hold: Hold, acting: "asyncio.Task[Any]") -> None:
-    """Wait until a request is held, or until all is done: contention makes one more, now and then."""
-    held = asyncio.create_task(asyncio.to_thread(hold.reached.wait, HANGS_S))
-    await asyncio.wait([held, acting], return_when=asyncio.FIRST_COMPLETED)
-    hold.reached.set()
-    await held
+    return lambda sent: Fate.ANSWERED if sent < number else first if sent == number else later
 
 
 async def has_recovered(
@@ -190,158 +107,114 @@ async def has_recovered(
         assert expected.after == found
 
 
-@pytest.mark.sample(6)
-@pytest.mark.parametrize("name", in_turn(WRITING, 0))
-async def test_a_step_that_fails_once_is_not_noticed(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
-) -> None:
+def steps(name: str, ways: Ways, test: int) -> list[tuple[int, str]]:
+    """Return the requests of an operation that go wrong in a test, by number and kind."""
+    return ways.shared(undisturbed(name).kinds, str, test)
+
+
+@pytest.mark.parametrize("name", WRITING)
+def test_a_step_that_fails_once_is_not_noticed(name: str, ways: Ways) -> None:
     """The operation succeeds, once, with what it returns otherwise."""
     operation = OPERATIONS[name]
-    expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int, fault: Fault) -> None:
-        async with prepared(operation, emulators) as world:
-            held = await operation.attach(world)
+    def fail(number: int, fate: Fate) -> None:
+        async def case(world: SimulatedWorld) -> None:
+            await operation.prepare(world)
+            held = await world.process.start(operation.attach, world)
             before = operation.snapshot(held)
-            with world.suffering(service, once_at(number, fault)):
-                await operation.act(held)
+            with world.suffering(once_at(number, fate)):
+                await world.process.start(operation.act, held)
             await operation.check(world, held, before, None)
-            await has_recovered(operation, world, expected, None)
-            await operation.go_on(held)
+            await has_recovered(operation, world, undisturbed(name), None)
+            await world.process.start(operation.go_on, held)
 
-    assert expected.steps
-    await each(
-        [
-            case(service, number, fault)
-            for step, (service, number, kind) in ways.shared(expected.steps, kind_of, 0)
-            for fault in ways.of(step, ONCE.get(kind, ONCE["upload"]))
-        ]
-    )
+        in_a_world(case)
+
+    for number, _ in steps(name, ways, 0):
+        for fate in ways.of(number, ONCE):
+            fail(number, fate)
 
 
-@pytest.mark.sample(6)
-@pytest.mark.usefixtures("passing")
-@pytest.mark.parametrize("name", in_turn(WRITING, 1))
-async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
-) -> None:
+@pytest.mark.parametrize("name", WRITING)
+def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str, ways: Ways) -> None:
     """The error says what that means."""
     operation = OPERATIONS[name]
-    expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int, outage: str) -> None:
-        async with prepared(operation, emulators) as world:
+    def fail(number: int, outage: str) -> None:
+        async def case(world: SimulatedWorld) -> None:
+            await operation.prepare(world)
             world.may_miss_others = True
-            held = await operation.attach(world)
+            held = await world.process.start(operation.attach, world)
             before = operation.snapshot(held)
-
             error: StoreError | None = None
-            with world.suffering(service, outage_from(number, *OUTAGES[outage])):
+            with world.suffering(outage_from(number, *OUTAGES[outage])):
                 try:
-                    await operation.act(held)
+                    await world.process.start(operation.act, held)
                 except StoreError as exc:
                     error = exc
-            await world.settle()
+                await world.settle()
             assert isinstance(error, UnavailableError | OutcomeUnknownError | None)
             if error is not None:
                 assert error.operation
                 assert error.attempts
             await operation.check(world, held, before, error)
-            await has_recovered(operation, world, expected, error)
+            await has_recovered(operation, world, undisturbed(name), error)
 
-    await each(
-        [
-            case(service, number, outage)
-            for step, (service, number, _) in ways.shared(expected.steps, kind_of, 1)
-            for outage in ways.of(step, list(OUTAGES))
-        ],
-        at_once=1,  # the pauses of one let time pass for all
-    )
+        in_a_world(case)
+
+    for number, _ in steps(name, ways, 1):
+        for outage in ways.of(number, list(OUTAGES)):
+            fail(number, outage)
 
 
-@pytest.mark.sample(6)
-@pytest.mark.usefixtures("passing")
 @pytest.mark.parametrize("name", READING)
-async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
-    emulators: Emulators, name: str, ways: Ways
-) -> None:
+def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: Ways) -> None:
     """Once, it is not noticed; where an outage begins, nothing but UnavailableError says so."""
     operation = OPERATIONS[name]
-    counts = {service: FromNow(lambda _: None) for service in ("firestore", "storage")}
-    async with prepared(operation, emulators) as world:
+
+    async def case(world: SimulatedWorld) -> None:
+        await operation.prepare(world)
         holdings = await world.holdings()
-        with world.suffering("firestore", counts["firestore"]), world.suffering("storage", counts["storage"]):
-            expected = await operation.act(await operation.attach(world))
-        for service, count in counts.items():
-            for number, kind in enumerate(count.kinds):
-                for way in ways.of(number, [*ONCE[kind], *OUTAGES.values()]):
-                    held = await operation.attach(world)
-                    if isinstance(way, tuple):
-                        plan = outage_from(number, *way)
-                        with world.suffering(service, plan), pytest.raises(UnavailableError):
-                            await operation.act(held)
-                    else:
-                        with world.suffering(service, once_at(number, way)):
-                            assert expected == await operation.act(held)
-        assert counts["firestore"].kinds or counts["storage"].kinds
+        held = await world.process.start(operation.attach, world)
+        expected = await world.process.start(operation.act, held)
+        for number, _ in ways.few(undisturbed(name).kinds, str):
+            for way in ways.of(number, [*ONCE, *OUTAGES.values()]):
+                held = await world.process.start(operation.attach, world)
+                if isinstance(way, tuple):
+                    with world.suffering(outage_from(number, *way)), pytest.raises(UnavailableError):
+                        await world.process.start(operation.act, held)
+                else:
+                    with world.suffering(once_at(number, way)):
+                        assert expected == await world.process.start(operation.act, held)
         assert holdings == await world.holdings()
 
+    assert undisturbed(name).kinds
+    in_a_world(case)
 
-@pytest.mark.sample(6)
-@pytest.mark.parametrize("name", in_turn(WRITING, 2))
-async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
-) -> None:
-    """Before the request arrives, or after it was done and before the answer is there."""
+
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("how", ["cancelled", "killed"])
+def test_a_caller_that_ends_at_a_step_leaves_all_or_nothing(how: str, name: str, ways: Ways) -> None:
+    """Before the request arrives, or after it was done and before its answer is there."""
     operation = OPERATIONS[name]
-    expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int, stage: Stage) -> None:
-        async with prepared(operation, emulators) as world:
-            held = await operation.attach(world)
-            hold = Hold(stage)
-            with world.suffering(service, once_at(number, hold)):
-                task = asyncio.create_task(operation.act(held))
-                await _reached(hold, task)
-                task.cancel()
-                await asyncio.wait([task], timeout=HANGS_S)
-                hold.release(forward=False)
+    def end(number: int, fate: Fate) -> None:
+        async def case(world: SimulatedWorld) -> None:
+            await operation.prepare(world)
+            held = await world.process.start(operation.attach, world)
+            with world.suffering(once_at(number, fate), ends_at=number) as (_, reached):
+                acting = world.process.start(operation.act, held)
+                await reached.wait()
+                if how == "killed":
+                    world.process.kill()
+                else:
+                    acting.cancel()
+                await asyncio.wait([acting])
                 await world.settle()
-            assert task.done()
-            await has_recovered(operation, world, expected, asyncio.CancelledError())
+            await has_recovered(operation, world, undisturbed(name), asyncio.CancelledError())
 
-    await each(
-        [
-            case(service, number, stage)
-            for step, (service, number, _) in ways.shared(expected.steps, kind_of, 2)
-            for stage in ways.of(step, STAGES)
-        ]
-    )
+        in_a_world(case)
 
-
-@pytest.mark.sample(6)
-@pytest.mark.parametrize("name", in_turn(WRITING, 3))
-async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
-) -> None:
-    """SIGKILL: no handler, no farewell; another process goes on."""
-    operation = OPERATIONS[name]
-    expected = await undisturbed(name, emulators, known)
-
-    async def case(service: str, number: int, stage: Stage) -> None:
-        async with prepared(operation, emulators) as world:
-            hold = Hold(stage)
-            async with act_in_a_process(name, world) as acting:
-                with world.suffering(service, once_at(number, hold)):
-                    await _reached(hold, asyncio.create_task(acting.act()))
-                    acting.kill()
-                    hold.release(forward=False)
-            await has_recovered(operation, world, expected, asyncio.CancelledError())
-
-    await each(
-        [
-            case(service, number, stage)
-            for step, (service, number, _) in ways.shared(expected.steps, kind_of, 3)
-            for stage in ways.of(step + 1, STAGES)
-        ]
-    )
+    for number, _ in steps(name, ways, 2 + (how == "killed")):
+        for fate in ways.of(number, ENDS):
+            end(number, fate)

@@ -2,9 +2,6 @@
 
 import asyncio
 import contextlib
-import os
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -42,19 +39,6 @@ from tests.support.clock import PassingTime
 
 ROOT = Path(__file__).parents[2]
 StoredTail = Callable[[], list[str]]
-
-APPENDING = """
-import asyncio, sys
-from google.adk.events import Event
-from gcp_adk_store import FirestoreSessionService
-
-async def main(project):
-    service = FirestoreSessionService(project=project)
-    session = await service.get_session(app_name="app", user_id="user", session_id="session")
-    await service.append_event(session, Event(author="user"))
-
-asyncio.run(main(sys.argv[1]))
-"""
 
 
 def said(text: str) -> Event:
@@ -201,36 +185,6 @@ async def test_a_held_call_can_be_dropped(
 
     assert append.exception() is not None
     assert stored == len(stored_tail())
-
-
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("stage", ["before", "after"])
-async def test_a_process_is_killed_exactly_there(
-    firestore_emulator: Emulator, project: str, session: Any, stored_tail: StoredTail, stage: Any
-) -> None:
-    """What it sent arrives all the same, once the test lets it go."""
-    assert session
-    arrived = threading.Event()
-
-    def observe(rpc: str, _sent: object, _received: object) -> None:
-        if rpc == "Commit":
-            arrived.set()
-
-    hold = Hold(stage)
-    plan = only("Commit", nth(0, hold))
-    with FirestoreProxy(firestore_emulator.address, plan, observe=observe) as proxy:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", APPENDING, project, env={**os.environ, FIRESTORE_VARIABLE: proxy.address}
-        )
-        await asyncio.to_thread(hold.reached.wait)
-        process.kill()
-        await process.wait()
-        at_its_death = len(stored_tail())
-        hold.release()
-        assert await asyncio.to_thread(arrived.wait, 60)
-
-    assert {"before": 0, "after": 1}[stage] == at_its_death
-    assert 1 == len(stored_tail())
 
 
 async def test_a_read_that_breaks_off_is_read_again(

@@ -5,8 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from google.adk.events import Event, EventActions
-from google.adk.sessions import Session
+from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import (
@@ -114,68 +113,6 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
     hold.release()
 
     assert result == await reading
-
-
-async def overtaken(
-    merging: SessionService,
-    other: SessionService,
-    proxy: FirestoreProxy,
-    mine: Session,
-) -> tuple[asyncio.Task[Event], Hold]:
-    """Let others come first four times; return the append and what holds its fifth commit."""
-    theirs = await other.get_session(**WHO)
-    assert theirs is not None
-    holds = [Hold() for _ in range(5)]
-    proxy.plan = only("Commit", lambda call: holds[call.number] if call.number < len(holds) else None)
-    event = Event(author="me", actions=EventActions(state_delta={"n": "mine"}))
-    append = asyncio.create_task(merging.append_event(mine, event))
-    for hold in holds[:-1]:
-        await asyncio.to_thread(hold.reached.wait)
-        await other.append_event(theirs, Event(author="other"))
-        hold.release()
-    await asyncio.to_thread(holds[-1].reached.wait)
-    return append, holds[-1]
-
-
-async def test_a_merged_append_that_arrives_late_is_stored_once(
-    firestore_proxy: FirestoreProxy, project: str, other: SessionService, passing: PassingTime
-) -> None:
-    """Its caller gave up that request, sent another, and has its answer; others came after."""
-    giving_up = GivesUp(passing)
-    merging = FirestoreSessionService(project=project, on_conflict="merge", interceptors=[giving_up])
-    mine = await merging.create_session(**WHO)
-    append, late = await overtaken(merging, other, firestore_proxy, mine)
-    giving_up.now.set()
-    await append
-    newest = await other.get_session(**WHO)
-    assert newest is not None
-    theirs = Event(author="other", actions=EventActions(state_delta={"n": "theirs"}))
-    await other.append_event(newest, theirs)
-    late.release()
-    await giving_up.answers()
-    found = await other.get_session(**WHO)
-
-    assert found is not None
-    assert 1 == sum(stored.author == "me" for stored in found.events)
-    assert "theirs" == found.state["n"]
-
-
-async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
-    firestore_proxy: FirestoreProxy, project: str, other: SessionService
-) -> None:
-    """However often others came first before the session was deleted and made anew."""
-    merging = FirestoreSessionService(project=project, on_conflict="merge")
-    mine = await merging.create_session(**WHO)
-    append, held = await overtaken(merging, other, firestore_proxy, mine)
-    await other.delete_session(**WHO)
-    await other.create_session(**WHO)
-    held.release()
-    await asyncio.wait([append])
-    found = await other.get_session(**WHO)
-
-    assert found is not None
-    assert [] == found.events
-    assert isinstance(append.exception(), SessionMissingError)
 
 
 async def test_a_create_that_may_still_arrive_is_not_called_refused(

@@ -2,8 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -17,73 +16,6 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from tests.faults.conftest import WHO
 from tests.support.clock import in_days
-
-Reads = Callable[[SessionService], Coroutine[Any, Any, Sequence[Mapping[str, Any]]]]
-"""Returns the state of all that it reads."""
-
-
-async def got(service: SessionService) -> list[dict[str, Any]]:
-    """Get the session."""
-    found = await service.get_session(**WHO)
-    return [] if found is None else [found.state]
-
-
-async def user_state(service: SessionService) -> list[dict[str, Any]]:
-    """Read the user's state."""
-    state = await service.get_user_state(app_name="app", user_id="user")
-    return [{f"user:{key}": value for key, value in state.items()}]
-
-
-async def listed(service: SessionService) -> list[dict[str, Any]]:
-    """List the user's sessions."""
-    found = await service.list_sessions(app_name="app", user_id="user")
-    return [session.state for session in found.sessions]
-
-
-async def listed_all(service: SessionService) -> list[dict[str, Any]]:
-    """List the app's sessions."""
-    return [session.state for session in (await service.list_sessions(app_name="app")).sessions]
-
-
-async def paged(service: SessionService) -> list[dict[str, Any]]:
-    """List a page of them."""
-    found = await service.list_sessions_page(app_name="app", user_id="user")
-    return [session.state for session in found.sessions]
-
-
-async def created(service: SessionService) -> list[dict[str, Any]]:
-    """Make another session of the user."""
-    return [(await service.create_session(app_name="app", user_id="user", session_id="another")).state]
-
-
-@pytest.mark.parametrize(
-    ("name", "reads"),
-    [
-        *[(name, got) for name in ("mine", "user:mine", "app:mine")],
-        *[("mine", reads) for reads in (listed, listed_all, paged)],
-        *[("user:mine", reads) for reads in (user_state, listed, listed_all, paged, created)],
-    ],
-)
-async def test_a_value_that_is_replaced_and_collected_while_it_is_read_is_the_new_one(
-    firestore_proxy: FirestoreProxy, project: str, name: str, reads: Reads
-) -> None:
-    """The collector may remove an old payload as soon as nothing refers to it; a reader looks again."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=100))
-    session = await service.create_session(**WHO)  # an initial value stays in use
-    old = EventActions(state_delta={name: "old" * 100})
-    await service.append_event(session, Event(author="user", actions=old))
-    hold = Hold()
-    firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
-    reading = asyncio.create_task(reads(service))
-    await asyncio.to_thread(hold.reached.wait, 10)
-    firestore_proxy.plan = no_faults
-    change = EventActions(state_delta={name: "new" * 100})
-    await service.append_event(session, Event(author="user", actions=change))
-    for garbage in await found_by(service):
-        assert await service.remove_garbage(garbage)
-    hold.release()
-
-    assert ["new" * 100] == [state[name] for state in await reading]
 
 
 async def test_a_session_that_is_deleted_while_it_is_read_with_placeholders_is_gone(
@@ -112,25 +44,6 @@ async def found_by(service: SessionService) -> list[Garbage]:
     """Return what the collector finds in two days."""
     with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
-
-
-async def test_a_session_that_is_deleted_while_a_collector_reads_it_is_not_called_unreadable(
-    firestore_proxy: FirestoreProxy, project: str
-) -> None:
-    """It is gone, and so are its payloads."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(event_text_bytes=500))
-    session = await service.create_session(**WHO)
-    content = types.Content(role="user", parts=[types.Part(text="x" * 5000)])
-    await service.append_event(session, Event(author="user", content=content))
-    hold = Hold()
-    firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
-    finding = asyncio.create_task(found_by(service))
-    await asyncio.to_thread(hold.reached.wait, 10)
-    firestore_proxy.plan = no_faults
-    await service.delete_session(**WHO)
-    hold.release()
-
-    assert GarbageKind.UNREADABLE not in [garbage.kind for garbage in await finding]
 
 
 @pytest.fixture

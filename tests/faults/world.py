@@ -1,110 +1,32 @@
 """A store of its own for every case, and what it holds, read past the library."""
 
-import asyncio
-import contextlib
 import hashlib
 import json
 import re
-import threading
-import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, reduce
-from typing import Any, Final, TypeVar, cast
-
-import grpc
-import pytest
-import requests
-from google.adk.platform import time as platform_time
-from google.auth.credentials import AnonymousCredentials
-from google.cloud.firestore import AsyncClient
-from google.cloud.firestore_v1._helpers import decode_dict
-from google.cloud.firestore_v1.services.firestore import FirestoreClient
-from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
-from google.cloud.storage import Client as StorageClient
+from functools import reduce
+from typing import Any, TypeVar
 
 from gcp_adk_store import (
     ArtifactLimits,
     ArtifactService,
-    FirestoreSessionService,
     GarbageKind,
-    GcsArtifactService,
     MemoryService,
     SessionLimits,
     SessionService,
     Store,
 )
-from gcp_adk_store.codec.names import UPLOADS
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Embedder
-from gcp_adk_store.tasks import (
-    FirestorePushNotificationConfigStore,
-    FirestoreTaskStore,
-    PushNotificationConfigStore,
-    TaskStore,
-)
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
+from gcp_adk_store.tasks import PushNotificationConfigStore, TaskStore
 
 DAY_S = 24 * 3600
 NOW = 4_000_000_000.0
 
 Tasks = TypeVar("Tasks", TaskStore, PushNotificationConfigStore)
 
-_OF_CLOUD: Final[Mapping[type[Any], type[Any]]] = {
-    TaskStore: FirestoreTaskStore,
-    PushNotificationConfigStore: FirestorePushNotificationConfigStore,
-}
-
 Holdings = dict[str, Any]
 """What a store holds in the end: paths and names with what they mean."""
-
-
-@dataclass(frozen=True)
-class Emulators:
-    """Where the emulators are, and the plans of the proxies before them."""
-
-    firestore: str
-    """That tells the time of worlds."""
-    storage: str
-    firestore_plans: Plans = field(default_factory=Plans)
-    storage_plans: Plans = field(default_factory=Plans)
-    worlds: dict[str, "CloudWorld"] = field(default_factory=dict)
-    """By project."""
-
-    def time_of(self, project: str) -> float:
-        """Return what Firestore's answers tell in the world of *project*."""
-        return self.worlds[project].now
-
-    @cached_property
-    def client(self) -> FirestoreClient:
-        """Google's own client of the emulator itself."""
-        channel = grpc.insecure_channel(self.firestore)
-        return FirestoreClient(transport=FirestoreGrpcTransport(channel=channel))
-
-    @cached_property
-    def storage_client(self) -> StorageClient:
-        """Google's own client of the emulator itself: every client has threads and connections of its own."""
-        options = {"api_endpoint": self.storage}
-        return StorageClient(project="demo", credentials=AnonymousCredentials(), client_options=options)
-
-
-class FromNow:
-    """A plan that numbers calls from the moment on that it is made."""
-
-    def __init__(self, plan: Callable[[int], Fault | None]) -> None:
-        self.kinds: list[str] = []
-        """Of the calls that came, in order."""
-        self._plan = plan
-        self._guard = threading.Lock()
-
-    def __call__(self, call: Call) -> Fault | None:
-        """Return what goes wrong with *call*."""
-        with self._guard:
-            self.kinds.append(call.method)
-            number = len(self.kinds) - 1
-        return self._plan(number)
 
 
 class World:
@@ -143,8 +65,8 @@ class World:
         self._opened.append(store)
         return store
 
-    def put_upload(self, name: str) -> None:
-        """Put what a browser does; blocks."""
+    async def put_upload(self, name: str) -> None:
+        """Put what a browser does."""
         raise NotImplementedError
 
     def _open_sessions(
@@ -157,18 +79,6 @@ class World:
 
     def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
         raise NotImplementedError
-
-    def _read(self) -> Holdings:
-        raise NotImplementedError
-
-    @contextlib.contextmanager
-    def keeping_time(self) -> Iterator[None]:
-        """Let the running task, and what it starts, live at the time of this world."""
-        platform_time.set_time_provider(lambda: self.now)
-        try:
-            yield
-        finally:
-            platform_time.reset_time_provider()
 
     async def settle(self) -> None:
         """Wait for what services still do for callers that are gone, and close them."""
@@ -187,89 +97,7 @@ class World:
 
     async def holdings(self) -> Holdings:
         """Return what the store holds."""
-        return await asyncio.to_thread(self._read)
-
-
-class CloudWorld(World):
-    """A project and a bucket on the emulators."""
-
-    def __init__(
-        self, emulators: Emulators, *, project: str | None = None, bucket: str | None = None
-    ) -> None:
-        super().__init__()
-        self.emulators = emulators
-        self.project = project or f"demo-{uuid.uuid4().hex[:20]}"
-        self.bucket = bucket or f"steps-{uuid.uuid4().hex}"
-        emulators.worlds[self.project] = self
-
-    def create_bucket(self) -> None:
-        """Make the bucket; blocks."""
-        self.emulators.storage_client.create_bucket(self.bucket)
-
-    def put_upload(self, name: str) -> None:
-        url = f"{self.emulators.storage}/upload/storage/v1/b/{self.bucket}/o"
-        asked = {"uploadType": "media", "name": name}
-        requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=60)
-
-    def _open_sessions(
-        self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
-    ) -> SessionService:
-        return FirestoreSessionService(
-            project=self.project,
-            client=None if acting else self._undisturbed,
-            bucket=self.bucket if bucket else None,
-            storage=None if acting else self.emulators.storage_client,
-            limits=limits,
-            **options,
-        )
-
-    def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
-        client = None if acting else self.emulators.storage_client
-        return GcsArtifactService(self.bucket, client=client, limits=limits)
-
-    def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
-        of_cloud = _OF_CLOUD[kind]
-        client = None if acting else self._undisturbed
-        return cast(Tasks, of_cloud(project=self.project, client=client, limits=limits))
-
-    @cached_property
-    def _undisturbed(self) -> AsyncClient:
-        """A client past the proxy, for all that comes before and after what may go wrong."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(FIRESTORE_VARIABLE, self.emulators.firestore)
-            return AsyncClient(project=self.project)
-
-    @contextlib.contextmanager
-    def suffering(self, service: str, plan: Plan) -> Iterator[None]:
-        """Let the calls to one of the emulators go wrong."""
-        plans, owner = (
-            (self.emulators.firestore_plans, self.project)
-            if service == "firestore"
-            else (self.emulators.storage_plans, self.bucket)
-        )
-        with plans.of(owner, plan):
-            yield
-
-    def _read(self) -> Holdings:
-        documents: dict[str, dict[str, Any]] = {}
-        client = self.emulators.client
-        root = f"projects/{self.project}/databases/(default)/documents"
-        query = {"from_": [{"all_descendants": True}]}
-        for answer in client.run_query(request={"parent": root, "structured_query": query}):
-            if answer.document.name:
-                path = answer.document.name.removeprefix(f"{root}/")
-                documents[path] = dict(decode_dict(answer.document.fields, client))  # type: ignore[arg-type]  # of a map
-        return meaning(documents) | self._objects()
-
-    def _objects(self) -> Holdings:
-        url = f"{self.emulators.storage}/storage/v1/b/{self.bucket}/o"
-        found = requests.get(url, timeout=60).json().get("items", [])
-        kept = ("md5Hash", "contentType", "metadata")
-        return {
-            item["name"]: {name: item.get(name) for name in kept}
-            for item in found
-            if not item["name"].startswith(f"{UPLOADS}/")
-        }
+        raise NotImplementedError
 
 
 _DRAWN_ID = re.compile(r'"id":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"')

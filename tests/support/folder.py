@@ -6,13 +6,14 @@ Nothing of the library takes part: what both got wrong in the same way would nev
 import base64
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+DOCUMENTS = "SELECT key, fields, pieces, content FROM documents ORDER BY key"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -29,7 +30,11 @@ class FolderObject:
 
 def read_documents(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the fields of all documents, by path."""
-    rows = _rows(folder, "SELECT key, fields, pieces, content FROM documents ORDER BY key")
+    return documents_in(_rows(folder, DOCUMENTS))
+
+
+def documents_in(rows: Iterable[Any]) -> dict[str, dict[str, Any]]:
+    """Return the fields of documents, by path, from the rows of :data:`DOCUMENTS`."""
     return {_path(key): _fields(fields, pieces, content) for key, fields, pieces, content in rows}
 
 
