@@ -33,10 +33,6 @@ class StoredObject:
     data: bytes | None
 
 
-Generations = dict[tuple[str, str], StoredObject]
-"""What was read before, by name and generation: the bytes of one never change."""
-
-
 @dataclass(frozen=True, slots=True)
 class RawStore:
     """All documents and objects of a run."""
@@ -91,11 +87,8 @@ class RawMemory:
     """SHA-256 of its texts and inline data."""
 
 
-def read_store(*, project: str, storage_url: str, bucket: str, known: Generations) -> RawStore:
-    """Read everything, straight from the emulators; ``FIRESTORE_EMULATOR_HOST`` names that of Firestore.
-
-    Of the generations that are *known*, which grow, only the names are read again.
-    """
+def read_store(*, project: str, storage_url: str, bucket: str) -> RawStore:
+    """Read everything, straight from the emulators; ``FIRESTORE_EMULATOR_HOST`` names that of Firestore."""
     client = Client(project=project)
     documents: dict[str, Mapping[str, Any]] = {}
     try:
@@ -114,7 +107,7 @@ def read_store(*, project: str, storage_url: str, bucket: str, known: Generation
                     documents[found.reference.path] = found.to_dict() or {}
     finally:
         client.close()
-    return RawStore(documents, dict(_objects(storage_url, bucket, known)))
+    return RawStore(documents, dict(_objects(storage_url, bucket)))
 
 
 def read_folder(folder: Path) -> RawStore:
@@ -130,23 +123,18 @@ def read_folder(folder: Path) -> RawStore:
     return RawStore(folder_store.read_documents(folder), objects)
 
 
-def _objects(url: str, bucket: str, known: Generations) -> Iterator[tuple[str, StoredObject]]:
+def _objects(url: str, bucket: str) -> Iterator[tuple[str, StoredObject]]:
     objects = f"{url}/storage/v1/b/{bucket}/o"
     token = ""
     with requests.Session() as http:
         while True:
             page = http.get(objects, params={"pageToken": token} if token else {}, timeout=_TIMEOUT_S).json()
             for item in page.get("items", []):
-                name, generation = item["name"], item["generation"]
-                if (name, generation) not in known:
-                    asked = {"alt": "media", "generation": generation}
-                    data = http.get(
-                        f"{objects}/{quote(name, safe='')}", params=asked, timeout=_TIMEOUT_S
-                    ).content
-                    kept = data if "-payloads/" in name else None
-                    found = StoredObject(hashlib.sha256(data).hexdigest(), len(data), kept)
-                    known[name, generation] = found
-                yield name, known[name, generation]
+                name = item["name"]
+                url_of_it = f"{objects}/{quote(name, safe='')}"
+                data = http.get(url_of_it, params={"alt": "media"}, timeout=_TIMEOUT_S).content
+                kept = data if "-payloads/" in name else None
+                yield name, StoredObject(hashlib.sha256(data).hexdigest(), len(data), kept)
             token = page.get("nextPageToken", "")
             if not token:
                 return

@@ -13,7 +13,7 @@ from gcp_adk_store.testing.faults.plans import no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.chaos.checker import check
 from tests.chaos.journal import Operation, read_journals
-from tests.chaos.raw_store import Generations, read_folder, read_store
+from tests.chaos.raw_store import read_folder, read_store
 from tests.chaos.verdict import Verdict
 from tests.chaos.weather import Weather
 from tests.chaos.worker import Task
@@ -86,16 +86,11 @@ def run(settings: Settings) -> Chaos:
     return chaos
 
 
-def look(store: Cloud | Path, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
-    """Check what is stored now; of objects that an earlier look has *known*, that they are still there."""
+def look(store: Cloud | Path, operations: Sequence[Operation]) -> Verdict:
+    """Check what is stored now."""
     if isinstance(store, Path):
         return check(read_folder(store), operations)
-    found = read_store(
-        project=store.project,
-        storage_url=store.storage,
-        bucket=store.bucket,
-        known={} if known is None else known,
-    )
+    found = read_store(project=store.project, storage_url=store.storage, bucket=store.bucket)
     return check(found, operations)
 
 

@@ -1,9 +1,6 @@
-"""A run on a folder keeps every promise, and the checker finds what is damaged there."""
+"""A run on a folder keeps every promise, and the checker finds a damaged turn."""
 
-import asyncio
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,24 +8,13 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store import Store
-from tests.chaos.journal import Operation, read_journals
+from tests.chaos.conftest import OPERATIONS, SEED, Written
+from tests.chaos.journal import Operation
 from tests.chaos.places import PREFIXES, TURNED
 from tests.chaos.raw_store import RawSession, read_folder, sessions
 from tests.chaos.report import figures
 from tests.chaos.run import Chaos, Settings, look, run
 from tests.chaos.turn_checks import check_turns
-from tests.chaos.worker import Task, work_alone
-
-SEED, OPERATIONS, STEPS = 21, 150, 60
-
-
-@pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Operation]]:
-    """A folder, and what writers did there one after the other."""
-    folder, journals = (tmp_path_factory.mktemp(name) for name in ("store", "journals"))
-    task = Task(name="w0", seed=SEED, place=str(folder), journals=journals, writers=4, environ={})
-    asyncio.run(work_alone(task, STEPS))
-    return folder, read_journals(journals)
 
 
 async def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(tmp_path: Path) -> None:
@@ -48,7 +34,7 @@ async def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(tmp_path: Pa
             assert [] == [fault async for fault in store.check(full=True)]
 
 
-def test_the_writers_store_each_kind_of_thing(written: tuple[Path, list[Operation]]) -> None:
+def test_the_writers_store_each_kind_of_thing(written: Written) -> None:
     """Each that the checker knows; it finds no fault with them."""
     folder, operations = written
     verdict = look(folder, operations)
@@ -58,42 +44,6 @@ def test_the_writers_store_each_kind_of_thing(written: tuple[Path, list[Operatio
     for kind in ("restores", "forks", "titles", "turns", "segments", "memories", "versions"):
         assert verdict.stored[kind] > 0
     assert verdict.stored["payloads in the bucket"] > 0
-
-
-@pytest.mark.parametrize(
-    ("damage", "kind"),
-    [
-        (
-            "DELETE FROM documents WHERE collection = 'adk_sessions' AND instr(key, x'7368617265642d30')",
-            "lost session",
-        ),
-        (
-            "DELETE FROM documents WHERE collection LIKE '%_sessions' AND instr(key, CAST('fork-' AS BLOB))",
-            "lost session",
-        ),
-        ("DELETE FROM documents WHERE collection = 'adk_memories'", "lost"),
-        ("DELETE FROM documents WHERE collection = 'adk_segments'", "segment disagrees"),
-        ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE 'adk-payloads/%'", "dangling reference"),
-        ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE '%/shared/report/0'", "lost"),
-    ],
-)
-def test_the_checker_finds_a_damage_in_a_folder(
-    written: tuple[Path, list[Operation]], damage: str, kind: str
-) -> None:
-    """Each by its kind; the folder is repaired afterwards."""
-    folder, operations = written
-    with closing(sqlite3.connect(folder / "store.sqlite3")) as database:
-        kept = sqlite3.connect(":memory:")
-        database.backup(kept)
-        removed = database.execute(damage).rowcount
-        database.commit()
-        found = {violation.kind for violation in look(folder, operations).violations}
-        kept.backup(database)
-        kept.close()
-
-    assert removed
-    assert kind in found
-    assert [] == look(folder, operations).violations
 
 
 def interleave(session: RawSession, operations: list[Operation]) -> None:
@@ -183,7 +133,7 @@ def refuse_a_message(session: RawSession, operations: list[Operation]) -> None:
     ],
 )
 def test_the_checker_finds_a_damaged_turn(
-    written: tuple[Path, list[Operation]],
+    written: Written,
     damage: Callable[[RawSession, list[Operation]], None],
     kind: str,
 ) -> None:
