@@ -24,7 +24,7 @@ import yaml
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import main
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
-from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar, find_java
+from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
 
 pytestmark = pytest.mark.linux
 
@@ -136,28 +136,6 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environ:
     }
 
 
-def test_a_java_on_the_path_is_used(tmp_path: Path, bare: Environ) -> None:
-    """Without JAVA_HOME it is the Java on PATH."""
-    java = _java(tmp_path)
-
-    assert str(java) == find_java(bare)
-
-
-def test_java_home_goes_before_the_path(tmp_path: Path, bare: Environ) -> None:
-    """JAVA_HOME names the Java, whichever is on PATH."""
-    _java(tmp_path, version="1.8.0_392")
-    java = _java(tmp_path / "jdk/bin")
-
-    assert str(java) == find_java({**bare, "JAVA_HOME": str(tmp_path / "jdk")})
-
-
-def test_a_missing_java_is_named(bare: Environ) -> None:
-    """Without any Java the message says so and what to install."""
-    message = _refusal(bare)
-
-    assert "The Firestore emulator needs Java, which is missing on PATH." == message
-
-
 def test_a_java_home_without_java_is_named(tmp_path: Path, bare: Environ) -> None:
     """A JAVA_HOME that leads nowhere is an error, though PATH has a Java."""
     _java(tmp_path)
@@ -195,11 +173,6 @@ def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path, bare: Environ) -> 
     )
 
 
-def test_a_missing_jar_is_named(bare: Environ) -> None:
-    """Where no jar is in any usual place, the message says so and what to install."""
-    assert "The Firestore emulator is not installed." == _refusal({**bare, JAR_VARIABLE: ""})
-
-
 def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
     """The jar that the variable names is used, whatever else is installed."""
     named = _jar(tmp_path / "named.jar")
@@ -207,13 +180,6 @@ def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
     environ = {JAR_VARIABLE: str(named), "CLOUDSDK_ROOT_DIR": str(tmp_path)}
 
     assert named == find_firestore_jar(environ)
-
-
-def test_a_variable_that_names_no_file_is_refused(tmp_path: Path, bare: Environ) -> None:
-    """A path that leads nowhere is an error, not a reason to look elsewhere."""
-    message = _refusal({**bare, JAR_VARIABLE: str(tmp_path / "none.jar")})
-
-    assert f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is not a file." == message
 
 
 def test_a_variable_that_names_no_jar_is_refused(tmp_path: Path, bare: Environ) -> None:

@@ -1,25 +1,16 @@
 """An event that the tail holds is never counted again, whatever the handle has seen."""
 
 import asyncio
-import copy
-import json
-import pickle
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.events import Event
-from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store import SessionLimits, SessionService, Store
-from gcp_adk_store.model.sessions import Append, Marker
-from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.sessions.read.session_objects import marker_of
-from gcp_adk_store.sessions.read.tails import KnownTails
+from gcp_adk_store import SessionLimits, Store
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 PATH = "adk_apps/app/adk_users/user/adk_sessions/s"
@@ -66,48 +57,6 @@ async def test_a_handle_that_was_read_without_the_event_does_not_count_it_again(
         await require_exact(store, 4 + recent)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda held: pickle.loads(pickle.dumps(held))])  # noqa: S301
-async def test_a_handle_of_which_nothing_is_known_does_not_count_it_again(
-    copied: Callable[[Session], Session], store: Store, tmp_path: Path
-) -> None:
-    """One that was copied, emptied, or came from another process."""
-    held = await store.sessions.get_session(**WHO)
-    assert held is not None
-    other = copied(held)
-    other.events.clear()
-    async with Store.local(tmp_path) as process:
-        await process.sessions.append_event(other, said(1))
-        await process.sessions.append_event(other, said(3))
-
-    await require_exact(store, 4)
-
-
-async def test_a_handle_without_a_marker_does_not_count_it_again(store: Store, tmp_path: Path) -> None:
-    """As a client's JSON makes one."""
-    held = await store.sessions.get_session(**WHO)
-    assert held is not None
-    travelled = Session.model_validate_json(held.model_dump_json(exclude={"events"}))
-    async with Store.local(tmp_path) as process:
-        await process.sessions.append_event(travelled, said(1))
-
-    await require_exact(store, 3)
-
-
-async def test_a_merging_handle_from_before_does_not_count_it_again(store: Store, tmp_path: Path) -> None:
-    """It learns what others appended, then finds its own event there."""
-    async with Store.local(tmp_path, on_conflict="merge") as merging:
-        stale = await merging.sessions.get_session(**WHO)
-        held = await store.sessions.get_session(**WHO)
-        assert stale is not None
-        assert held is not None
-        await store.sessions.append_event(held, said(3))
-        await merging.sessions.append_event(stale, said(3))
-        await merging.sessions.append_event(stale, said(4))
-        await merging.sessions.append_event(stale, said(1))
-
-    await require_exact(store, 5)
-
-
 @pytest.mark.parametrize("durability", ["event", "turn"])
 async def test_of_appends_that_go_together_those_that_are_stored_go_alone(
     durability: Any, store: Store, tmp_path: Path
@@ -125,21 +74,6 @@ async def test_of_appends_that_go_together_those_that_are_stored_go_alone(
     await require_exact(store, 6)
 
 
-async def test_an_event_that_another_process_delivered_first_takes_no_other_of_its_group_along(
-    store: Store, tmp_path: Path
-) -> None:
-    """The group's first event is there, and so the second was taken for stored, and was lost."""
-    async with Store.local(tmp_path, on_conflict="merge") as process:
-        stale = await process.sessions.get_session(**WHO)
-        held = await store.sessions.get_session(**WHO)
-        assert stale is not None
-        assert held is not None
-        await store.sessions.append_event(held, said(3))
-        await asyncio.gather(*(process.sessions.append_event(stale, said(number)) for number in (8, 3, 4)))
-
-    await require_exact(store, 6)
-
-
 async def test_events_of_a_sealed_tail_may_come_again(tmp_path: Path) -> None:
     """They are other events then, and are counted and stored."""
     limits = SessionLimits(seal_tail_bytes=1)
@@ -153,35 +87,3 @@ async def test_events_of_a_sealed_tail_may_come_again(tmp_path: Path) -> None:
         proof = await store.verify_session(**WHO)
 
     assert (2, None) == (proof.events, proof.broken)
-
-
-async def test_tails_that_are_forgotten_are_unknown() -> None:
-    """Memory for them is bounded; one that is unknown may hold anything, but for a new session's."""
-    tails = KnownTails()
-    append = Append(texts=("{}",), timestamp=1.0, delta=ScopedState())
-    first = Marker(epoch="first", revision=0, update_time="1.0", chain=bytes(32))
-    tails.appended(first, append)
-    known = first.advanced(append, "2.0", None)
-    other = Append(texts=('{"a":1}',), timestamp=1.0, delta=ScopedState())
-
-    assert (False, True) == (tails.may_hold(known, other), tails.may_hold(known, append))
-    large = Append(
-        texts=[f'{{"n":{number}}}' for number in range(60_000)], timestamp=1.0, delta=ScopedState()
-    )
-    for number in range(20):
-        tails.appended(replace(first, epoch=f"{number}"), large)
-    assert tails.may_hold(known, other)
-
-
-@pytest.mark.usefixtures("store")
-async def test_a_tail_is_known_by_the_digests_alone(tmp_path: Path) -> None:
-    """A read without events takes the digests, so a new event needs no read more."""
-    async with Store.local(tmp_path) as other:
-        service: SessionService = other.sessions
-        held = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=0))
-        assert held is not None
-        base = marker_of(held)
-        assert base is not None
-        new = Append(texts=(json.dumps({"new": 1}),), timestamp=1.0, delta=ScopedState())
-
-        assert not service._reader.tails.may_hold(base, new)
