@@ -3,9 +3,7 @@
 import asyncio
 import json
 import os
-import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from tests.adk_server.conftest import AGENTS
 from tests.adk_server.process import Server
 from tests.adk_server.story import NOTES, SESSION, Api, begin, go_on, texts
 from tests.support.documents import ROOT, blocks, command
-from tests.support.ready_programs import ready_path, ready_programs
+from tests.support.ready_programs import ready_path
 
 LOCAL = "firestore+local://"
 
@@ -108,23 +106,6 @@ def test_adks_own_server_finds_the_folder_by_its_services_yaml(
     conversation(start, f"adk api_server {uris} {agents}")
 
     assert ["notes.txt"] == asyncio.run(told_by(folder))[1]
-
-
-@pytest.mark.long
-def test_adk_run_keeps_its_turn_in_the_folder(environ: dict[str, str], folder: Path, tmp_path: Path) -> None:
-    """A command shows it."""
-    shutil.copytree(AGENTS / "notes", tmp_path / "notes")
-    own = str(ready_programs() / "gcp-adk-store")
-    uris = [f"--session_service_uri={LOCAL}{folder}", f"--artifact_service_uri=gs+local://{folder}"]
-    arguments = ["adk", "run", *uris, "--session_id", "s1", "notes", "buy milk"]
-    runs: dict[str, Any] = {"cwd": tmp_path, "env": environ, "capture_output": True, "text": True}
-    ran = subprocess.run([own, *arguments], stdin=subprocess.DEVNULL, check=False, **runs)
-    shown = subprocess.run([own, "sessions", "list", "--app", "notes"], check=True, **runs)
-
-    assert 0 == ran.returncode, ran.stderr
-    assert "[notes]: Noted. 1 in all." in ran.stdout
-    assert re.search(r"^ *test_user +s1 ", shown.stdout, re.MULTILINE)
-    assert [[["buy milk"]], ["notes.txt"]] == asyncio.run(told_by(folder))
 
 
 def test_a_folder_has_no_bucket_to_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

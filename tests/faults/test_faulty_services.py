@@ -5,16 +5,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from google.adk.agents import LlmAgent
-from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
-from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
-from google.genai import types
-
-from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
-from gcp_adk_store.testing.faults.plans import (
+from gcp_adk_store_local import OutcomeUnknownError, Store, UnavailableError
+from gcp_adk_store_local.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store_local.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
@@ -27,7 +20,14 @@ from gcp_adk_store.testing.faults.plans import (
     nth,
     only,
 )
-from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
+from gcp_adk_store_local.testing.faults.services import FaultyArtifactService, FaultySessionService
+from google.adk.agents import LlmAgent
+from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
+from google.genai import types
+
 from tests.faults.conftest import WHO
 from tests.support.told import Told
 
@@ -40,13 +40,13 @@ class TestSessions(SessionServiceConformance):
     """Nothing of ADK's contract is lost where a call is held and goes on."""
 
     @pytest.fixture
-    def session_service(self, adk_store: Store) -> BaseSessionService:
+    def session_service(self, adk_store_local: Store) -> BaseSessionService:
         def released(_: object) -> Fault:
             hold = Hold("after")
             hold.release()
             return hold
 
-        return FaultySessionService(adk_store.sessions, released)
+        return FaultySessionService(adk_store_local.sessions, released)
 
 
 @pytest.mark.sample(3)
@@ -54,8 +54,8 @@ class TestArtifacts(ArtifactServiceConformance):
     """Nothing of ADK's contract is lost where nothing goes wrong."""
 
     @pytest.fixture
-    def artifact_service(self, adk_store: Store) -> BaseArtifactService:
-        return FaultyArtifactService(adk_store.artifacts)
+    def artifact_service(self, adk_store_local: Store) -> BaseArtifactService:
+        return FaultyArtifactService(adk_store_local.artifacts)
 
 
 @pytest.fixture(params=["ADK's", "ours"])
@@ -63,7 +63,7 @@ def sessions(request: pytest.FixtureRequest) -> FaultySessionService:
     """A service in memory, and ours."""
     if request.param == "ADK's":
         return FaultySessionService(InMemorySessionService())
-    store: Store = request.getfixturevalue("adk_store")
+    store: Store = request.getfixturevalue("adk_store_local")
     return FaultySessionService(store.sessions)
 
 
@@ -114,9 +114,9 @@ async def test_an_append_that_fails_leaves_the_callers_session_as_it_was(
     assert Counter({fault.kind: 1}) == sessions.figures.faults
 
 
-async def test_the_next_append_learns_of_the_one_whose_answer_was_lost(adk_store: Store) -> None:
+async def test_the_next_append_learns_of_the_one_whose_answer_was_lost(adk_store_local: Store) -> None:
     """It is stale, as after a real lost answer; the same event again is stored once."""
-    sessions = FaultySessionService(adk_store.sessions)
+    sessions = FaultySessionService(adk_store_local.sessions)
     session = await sessions.create_session(**WHO)
     lost = event()
     sessions.plan = only("append_event", nth(0, Lose()))

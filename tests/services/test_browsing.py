@@ -1,6 +1,5 @@
 """Sessions in pages, and the events of one in parts."""
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
@@ -10,7 +9,6 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.cloud.firestore import Client
-from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
@@ -136,17 +134,6 @@ async def test_a_cursor_of_other_pages_is_refused(shop: SessionService, change: 
         await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
 
 
-async def test_listings_fetch_large_values_of_many_sessions(connect: Connect) -> None:
-    """Each of its own session."""
-    service = connect(limits=SessionLimits(state_value_bytes=100))
-    expected = {f"s{number:02}": f"{number}" * 200 for number in range(20)}
-    for name, value in expected.items():
-        await service.create_session(app_name=APP, user_id=USER, session_id=name, state={"large": value})
-    listed = (await service.list_sessions(app_name=APP, user_id=USER)).sessions
-
-    assert expected == {session.id: session.state["large"] for session in listed}
-
-
 @pytest.fixture
 async def long(connect: Connect, small_segments: SessionLimits) -> SessionService:
     """A service that holds one session with 40 events, in segments and a tail."""
@@ -204,27 +191,6 @@ async def test_a_cursor_leads_back_too(long: SessionService) -> None:
     back = await collect(long.iter_events(**WHO, cursor=forward[-1].cursor, direction="backward"))
 
     assert ["4", "3", "2", "1", "0"] == texts(events_of(back))
-
-
-async def test_events_are_read_with_their_payloads(connect: Connect) -> None:
-    """One by one, so that a history of pictures needs the memory of one."""
-    service = connect(limits=SessionLimits(inline_bytes=10))
-    held = await service.create_session(**WHO)
-    for number in range(3):
-        blob = types.Blob(data=b"%d" % number * 100, mime_type="image/png")
-        made = event()
-        made.content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
-        await service.append_event(held, made)
-
-    assert held.events == events_of(await collect(service.iter_events(**WHO)))
-
-
-async def test_an_empty_session_has_no_events(sessions: SessionService) -> None:
-    """In both directions."""
-    await sessions.create_session(**WHO)
-
-    assert [] == await collect(sessions.iter_events(**WHO))
-    assert [] == await collect(sessions.iter_events(**WHO, direction="backward"))
 
 
 async def test_events_of_a_missing_session_are_an_error(long: SessionService) -> None:
@@ -298,10 +264,3 @@ def beyond(cursor: str, **change: int) -> str:
     epoch, segment, offset = json.loads(base64.urlsafe_b64decode(cursor))
     place = {"segment": segment, "offset": offset, **change}
     return base64.urlsafe_b64encode(json.dumps([epoch, *place.values()]).encode()).decode()
-
-
-async def test_iterations_run_side_by_side(long: SessionService) -> None:
-    """Each with a place of its own."""
-    found = await asyncio.gather(*(collect(long.iter_events(**WHO, limit=n)) for n in (1, 20, 40)))
-
-    assert [1, 20, 40] == [len(part) for part in found]

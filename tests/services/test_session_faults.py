@@ -113,25 +113,6 @@ async def test_a_cancelled_append_leaves_the_session_in_step_with_storage(connec
     assert held == await connect().get_session(**WHO)
 
 
-async def test_a_loop_that_ends_all_its_tasks_leaves_the_turn_to_others(connect: Connect) -> None:
-    """As ``asyncio.run`` does: also for an append that had its turn and had not begun."""
-    service = connect()
-    held = await service.create_session(**WHO)
-    outer = asyncio.create_task(service.append_event(held, event("never")))
-    await asyncio.sleep(0)  # lets it take its turn and make its task, no more
-    ended = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in ended:
-        task.cancel()
-    await asyncio.wait(ended)
-    async with asyncio.timeout(60):
-        await service.append_event(held, event("next"))
-
-    assert outer.cancelled()
-    assert 2 == len(ended)
-    assert ["next"] == texts(held.events)
-    assert held == await service.get_session(**WHO)
-
-
 @pytest.mark.parametrize("ending", ["close", "flush"])
 async def test_closing_waits_for_an_append_that_nobody_awaits(connect: Connect, ending: str) -> None:
     """A turn that was cancelled just before the shutdown is not lost; ADK's servers only flush."""
@@ -247,13 +228,3 @@ def test_channels_of_event_loops_that_have_ended_are_let_go(connect: Connect) ->
 
     assert before == open_channels() > 0
     assert 20 == len(held.events)
-
-
-async def test_two_prefixes_never_see_each_other(connect: Connect) -> None:
-    """Neither sessions nor shared state, in one database."""
-    blue, green = connect(prefix="blue"), connect(prefix="green")
-    await blue.create_session(**WHO, state={"user:n": 1, "app:m": 1})
-    fresh = await green.create_session(**WHO)
-
-    assert {} == fresh.state
-    assert 1 == len((await green.list_sessions(app_name=APP)).sessions)
