@@ -34,6 +34,8 @@ OUTAGES: Final = {
     "one answer is lost, then no request arrives": (Fate.CONNECTION_BROKEN, Fate.REQUEST_LOST),
 }
 """What the first request of an outage meets, and what those after it do."""
+OF_READS: Final[Sequence[Fate | tuple[Fate, Fate]]] = [*ONCE, *OUTAGES.values()]
+"""What can go wrong with a read: once, or from there on."""
 ENDS: Final = [Fate.REQUEST_LOST, Fate.ANSWER_LOST]
 """What becomes of the request at which a caller ends: it never arrives, or it is done."""
 
@@ -178,7 +180,7 @@ def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: W
         held = await world.process.start(operation.attach, world)
         expected = await world.process.start(operation.act, held)
         for number, _ in ways.few(undisturbed(name).kinds, str):
-            for way in ways.of(number, [*ONCE, *OUTAGES.values()]):
+            for way in ways.of(number, OF_READS):
                 held = await world.process.start(operation.attach, world)
                 if isinstance(way, tuple):
                     with world.suffering(outage_from(number, *way)), pytest.raises(UnavailableError):

@@ -173,7 +173,8 @@ async def test_a_document_can_be_read_as_it_was(connect: Any, project: str) -> N
 def test_every_promise_names_a_test_that_exists() -> None:
     """In the tables of docs/proofs.md, and wherever else one is named."""
     named = {name for path in documents() for name in re.findall(r"`(test_\w+)`", (ROOT / path).read_text())}
-    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    suites = (ROOT / "gcp_adk_store/testing/conformance").glob("*.py")
+    sources = "".join(path.read_text() for path in (*(ROOT / "tests").rglob("test_*.py"), *suites))
 
     assert named
     assert set() == {name for name in named if f"def {name}(" not in sources}
