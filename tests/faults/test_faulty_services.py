@@ -5,9 +5,16 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from gcp_adk_store_local import OutcomeUnknownError, Store, UnavailableError
-from gcp_adk_store_local.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
-from gcp_adk_store_local.testing.faults.plans import (
+from google.adk.agents import LlmAgent
+from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
+from google.genai import types
+
+from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
+from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
@@ -20,14 +27,7 @@ from gcp_adk_store_local.testing.faults.plans import (
     nth,
     only,
 )
-from gcp_adk_store_local.testing.faults.services import FaultyArtifactService, FaultySessionService
-from google.adk.agents import LlmAgent
-from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
-from google.adk.events import Event, EventActions
-from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
-from google.genai import types
-
+from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.faults.conftest import WHO
 from tests.support.told import Told
 
