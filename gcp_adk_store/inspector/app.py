@@ -20,8 +20,9 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.inspector import artifact_pages, pages, session_pages, writes
+from gcp_adk_store.inspector import artifact_pages, pages, recent_pages, session_pages, state_pages, writes
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
+from gcp_adk_store.inspector.past import READS, FartherError
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
 from gcp_adk_store.store import Store
 
@@ -50,7 +51,9 @@ _OF_USER: Final = ("app", "user")
 _OF_SESSION: Final = ("app", "user", "session")
 
 PAGES: Final = (
-    _Page("/", pages.apps),
+    _Page("/", recent_pages.apps),
+    _Page("/usage", recent_pages.usage, _OF_APP),
+    _Page("/find", recent_pages.find, _OF_APP),
     _Page("/users", pages.users, _OF_APP),
     _Page("/sessions", pages.sessions, _OF_APP),
     _Page("/memories", pages.memories, _OF_USER),
@@ -62,9 +65,10 @@ PAGES: Final = (
     _Page("/timeline", session_pages.timeline_page, _OF_SESSION),
     _Page("/search", session_pages.search, _OF_SESSION),
     _Page("/compare", session_pages.compare, _OF_SESSION),
-    _Page("/matrix", session_pages.matrix, _OF_SESSION),
-    _Page("/change", session_pages.change, _OF_SESSION),
-    _Page("/state", session_pages.state, _OF_SESSION),
+    _Page("/matrix", state_pages.matrix, _OF_SESSION),
+    _Page("/change", state_pages.change, _OF_SESSION),
+    _Page("/state", state_pages.state, _OF_SESSION),
+    _Page("/difference", state_pages.differences, _OF_SESSION),
     _Page("/vitals", session_pages.vitals, _OF_SESSION),
     _Page("/raw", session_pages.raw_documents, _OF_SESSION),
     _Page("/artifacts", artifact_pages.artifacts, _OF_USER),
@@ -135,6 +139,10 @@ def _answering(site: Site, page: _Page) -> Callable[[Request], Awaitable[Respons
             return Response(str(exc), exc.status, media_type="text/plain")
         try:
             return await page.show(visit)
+        except FartherError as exc:
+            asked = {**request.query_params, **exc.parameters}
+            on = visit.links.to(page.path.removeprefix("/"), **asked)
+            return visit.page("farther.html", number=exc.number, on=on, reads=READS)
         except RefusedRequestError as exc:
             return visit.page("error.html", status=exc.status, title="Not shown", message=str(exc))
         except StoreError as exc:

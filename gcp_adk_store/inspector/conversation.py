@@ -56,7 +56,7 @@ class EventView:
     number: int | None
     """Its number in the session from 1 on, if known."""
     place: str | None
-    """The cursor at which an iteration forward begins with this event; ``None`` begins the session."""
+    """The cursor at which an iteration forward begins with this event, if known."""
     author: str
     is_user: bool
     invocation_id: str
@@ -254,7 +254,7 @@ class Wanted:
         return (
             self.author in ("", event.author)
             and (not self.tool or self.tool in _tools(event))
-            and (not self.errors or _failed(event))
+            and (not self.errors or failed(event))
             and (not self.text or any(self.text.casefold() in each.casefold() for each in _texts(event)))
         )
 
@@ -264,7 +264,8 @@ def _tools(event: Event) -> set[str | None]:
     return called | {each.name for each in event.get_function_responses()}
 
 
-def _failed(event: Event) -> bool:
+def failed(event: Event) -> bool:
+    """Return whether *event* is an error, or has the result of a tool with the key ``error``."""
     if event.error_code or event.error_message:
         return True
     return any("error" in (each.response or {}) for each in event.get_function_responses())

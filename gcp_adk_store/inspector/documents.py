@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
             start = base64.b64encode(value[:_SHOWN_BYTES]).decode()
             return {"bytes": len(value), "base64": start + ("..." if len(value) > _SHOWN_BYTES else "")}
         case datetime():
-            return value.isoformat()
+            return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
         case Foreign():
             return {"foreign": value.kind}
         case Mapping():

@@ -7,12 +7,11 @@ from typing import Any, Final
 from google.adk.events import Event
 
 from gcp_adk_store.inspector.conversation import moment
-from gcp_adk_store.inspector.masking import json_text
 
 MAX_KEYS: Final = 200
 """Keys of one matrix."""
 
-MAX_CHANGES: Final = 5_000
+MAX_CHANGES: Final = 1_000
 """Marks of one matrix."""
 
 WIDTH: Final = 600
@@ -44,19 +43,23 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """The changes of a session's state."""
+    """The changes of a session's state by some of its events."""
 
     rows: tuple[Row, ...]
+    first: int
+    """The number of its first event, from 1 on."""
     events: int
+    """How many it is of."""
     changes: int
     is_cut: bool
     """Whether there are more keys or changes than the matrix has."""
 
 
 class MatrixCollector:
-    """Takes the events of a session one by one, and keeps no value."""
+    """Takes events of a session one by one, and keeps no value."""
 
-    def __init__(self, initial: Mapping[str, Any]) -> None:
+    def __init__(self, initial: Mapping[str, Any], *, first: int = 1) -> None:
+        self._first = first
         self._events = 0
         self._changes = 0
         self._is_cut = False
@@ -64,12 +67,17 @@ class MatrixCollector:
         for key in initial:
             self._put(key, Change(position=0, event_id="", place=None, author="creation", moment=""))
 
+    def has_room(self, event: Event) -> bool:
+        """Return whether the matrix has room for the changes of the next event; an empty one always has."""
+        return not self._changes or self._changes + len(event.actions.state_delta) <= MAX_CHANGES
+
     def add(self, event: Event, place: str | None) -> None:
         """Take the next event, in append order."""
+        position = self._first + self._events
         self._events += 1
         for key in event.actions.state_delta:
             change = Change(
-                position=self._events,
+                position=position,
                 event_id=event.id,
                 place=place,
                 author=event.author,
@@ -99,59 +107,15 @@ class MatrixCollector:
                             place=each.place,
                             author=each.author,
                             moment=each.moment,
-                            x=round(each.position * step, 1),
+                            x=round(max(0, each.position - self._first + 1) * step, 1),
                         )
                         for each in changes
                     ),
                 )
                 for key, changes in sorted(self._rows.items())
             ),
+            first=self._first,
             events=self._events,
             changes=self._changes,
             is_cut=self._is_cut,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyChange:
-    """The value of one key before and after one event."""
-
-    key: str
-    before: str | None
-    """As JSON; ``None`` if it had no value, or an unknown one."""
-    after: str | None
-    position: int
-    event: Event | None
-    place: str | None
-
-
-class KeyFollower:
-    """Follows one key through the events of a session, up to the event that is asked for."""
-
-    def __init__(self, key: str, event_id: str, initial: Mapping[str, Any]) -> None:
-        self._key = key
-        self._event_id = event_id
-        self._position = 0
-        self._value = json_text(initial[key]) if key in initial else None
-        self._found = None if event_id else self._change(None, self._value, None, None)
-
-    def found(self) -> KeyChange | None:
-        """Return the change, once its event was added; that of the creation from the start."""
-        return self._found
-
-    def add(self, event: Event, place: str | None) -> None:
-        """Take the next event, in append order."""
-        self._position += 1
-        delta = event.actions.state_delta
-        if self._key not in delta:
-            return
-        before, self._value = self._value, json_text(delta[self._key])
-        if event.id == self._event_id:
-            self._found = self._change(before, self._value, event, place)
-
-    def _change(
-        self, before: str | None, after: str | None, event: Event | None, place: str | None
-    ) -> KeyChange:
-        return KeyChange(
-            key=self._key, before=before, after=after, position=self._position, event=event, place=place
         )

@@ -1,4 +1,4 @@
-"""Show apps, users, sessions and memories."""
+"""Show users, sessions and memories."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,12 +14,6 @@ from gcp_adk_store.sessions.describe.decide import SessionInfo
 
 _SESSIONS_PER_PAGE = 50
 _MEMORIES_PER_PAGE = 50
-
-
-async def apps(visit: Visit) -> Response:
-    """List the apps that have a session; 1 query of 1 document for each, and 1 more."""
-    found = await visit.reader.apps(after=visit.given.get("after"))
-    return visit.page("apps.html", found=found)
 
 
 async def users(visit: Visit) -> Response:
@@ -40,7 +34,7 @@ async def sessions(visit: Visit) -> Response:
         cursor=visit.text("cursor"),
         order=order,  # type: ignore[arg-type]  # one of both
         include_state=False,
-        labels=_labels(labels_text) or None,
+        labels=labels_of(labels_text) or None,
         updated_after=_time(since),
     )
     return visit.page(
@@ -145,7 +139,7 @@ def _row(info: SessionInfo, mask: Mask) -> dict[str, Any]:
     }
 
 
-def _labels(text: str) -> Mapping[str, str]:
+def labels_of(text: str) -> Mapping[str, str]:
     """Return the labels of ``name=value`` with commas between them.
 
     Raises:

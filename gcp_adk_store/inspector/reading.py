@@ -1,6 +1,6 @@
 """Read what pages show, and put the events of two sessions side by side."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
@@ -8,19 +8,21 @@ from typing import Any, Final, Literal
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.codec.cursors import decode_event_cursor
+from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.inspector.conversation import moment, price_of_writes
 from gcp_adk_store.inspector.documents import Place, document_tree
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text
-from gcp_adk_store.inspector.matrix import KeyChange, KeyFollower, Matrix, MatrixCollector
+from gcp_adk_store.inspector.past import Look
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
+from gcp_adk_store.sessions.read.events import SessionEvents
+from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.store import Store
 
 SEGMENTS_LISTED: Final = 200
@@ -172,10 +174,12 @@ def _key(place: Place) -> SessionKey:
 
 
 EVENTS_PER_PAGE: Final = 50
-NAMES_PER_PAGE: Final = 50
-"""Apps or users on one page; each takes a query of one document."""
+NAMES_PER_PAGE: Final = 48
+"""Users on one page; each takes a query of one document."""
 
 Order = Literal["oldest", "newest"]
+Near = tuple[str, int]
+"""A cursor, and the number of events before it."""
 _BEYOND: Final = "\U0010ffff"
 """A name of a collection after all others, so that a path through it follows all that is below a document."""
 
@@ -194,8 +198,8 @@ class Placed:
     """An event, and where it is."""
 
     event: Event
-    place: str | None
-    """The cursor at which an iteration forward begins with this event; ``None`` begins the session."""
+    place: str
+    """The cursor at which an iteration forward begins with this event."""
     segment: int | None = None
     """The number of the segment that begins with it: those before are sealed; ``None`` within one."""
 
@@ -215,16 +219,19 @@ class Reader:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        storage, limits = store.sessions.storage, store.sessions.limits
+        self._sessions = SessionReader(storage, cache_bytes=limits.segment_cache_bytes, placeholders=True)
+        self._events = SessionEvents(storage, self._sessions)
 
-    async def apps(self, *, after: str | None = None) -> Names:
+    async def apps(self, *, after: str | None = None, most: int = NAMES_PER_PAGE) -> Names:
         """Return apps in the order of their names; 1 query of 1 document for each, and 1 more."""
-        return await self._names(None, after)
+        return await self._names(None, after, most)
 
     async def users(self, app: str, *, after: str | None = None) -> Names:
         """Return users of an app in the order of their names; 1 query of 1 document for each, and 1 more."""
-        return await self._names(app, after)
+        return await self._names(app, after, NAMES_PER_PAGE)
 
-    async def _names(self, app: str | None, after: str | None) -> Names:
+    async def _names(self, app: str | None, after: str | None, most: int) -> Names:
         storage = self.store.sessions.storage
         layout = storage.layout
         parent = "" if app is None else layout.app(app)
@@ -235,14 +242,14 @@ class Reader:
 
         names: list[str] = []
         start = None if after is None else beyond(after)
-        for _ in range(2 * NAMES_PER_PAGE):
+        for _ in range(2 * most):
             page = Page(field=None, descending=False, limit=1, after=None if start is None else (0.0, start))
             found = await storage.documents.query(
                 parent, layout.sessions_collection, all_descendants=True, fields=("app", "user"), page=page
             )
             if not found:
                 return Names(names=names, after=None)
-            if len(names) == NAMES_PER_PAGE:
+            if len(names) == most:
                 break
             try:
                 key = layout.session_at(found[0].path)
@@ -261,45 +268,42 @@ class Reader:
         """Return one page of events; 1 read, and 1 for the next segments that this process does not know."""
         found: list[Placed] = []
         last = cursor
-        async for each in self.store.sessions.iter_events(
-            **place.ids,
+        async for each in self._events.iterate(
+            _key(place),
             cursor=cursor,
             limit=limit + 1,
             direction="forward" if order == "oldest" else "backward",
+            follow=False,
         ):
             if len(found) == limit:
                 return EventPage(events=found, last=last, has_more=True)
             if order == "oldest":
-                found.append(Placed(each.event, last, _begun(last, each.cursor)))
+                found.append(Placed(each.event, _before(each.cursor), _begun(last, each.cursor)))
             else:
                 found.append(Placed(each.event, each.cursor))
             last = each.cursor
         return EventPage(events=found, last=last, has_more=False)
 
-    async def event(self, place: Place, event_id: str, at: str | None) -> Placed:
-        """Return one event; 1 read if *at* is its place, and otherwise those of all events before it.
+    async def look(self, place: Place) -> Look:
+        """Look at a session as it is now; 1 read."""
+        return await Look.at_now(_key(place), self._sessions, self._events)
+
+    async def look_with_state(self, place: Place) -> tuple[Look, dict[str, Any]]:
+        """Look at a session, and return the state of its user and app, too; 3 reads."""
+        return await Look.with_state(_key(place), self._sessions, self._events)
+
+    async def event(self, place: Place, event_id: str, at: str | None, near: Near | None) -> Placed:
+        """Return one event; 2 reads if *at* is its place, and otherwise it is looked for before *near*.
 
         Raises:
+            FartherError: it is not among the events that a page reads.
             SessionMissingError: the session does not exist, or has no such event.
         """
-        if at is not None:
-            try:
-                page = await self.events(place, cursor=at, order="oldest", limit=1)
-            except (InvalidInputError, SessionMissingError):
-                page = None  # a restore took the place away, or the session is another one
-            if page is not None and page.events and page.events[0].event.id == event_id:
-                return page.events[0]
-        async for placed in self.all_events(place):
-            if placed.event.id == event_id:
-                return placed
-        raise SessionMissingError("the session has no event of this id; a restore may have removed it")
-
-    async def all_events(self, place: Place) -> AsyncIterator[Placed]:
-        """Yield all events in append order."""
-        before: str | None = None
-        async for each in self.store.sessions.iter_events(**place.ids):
-            yield Placed(each.event, before)
-            before = each.cursor
+        look = await self.look(place)
+        known = None if near is None else (near[1], look.place_of(near[0]))
+        step = await look.event(event_id, at, known)
+        page = await self.events(place, cursor=look.cursor(step.place), order="oldest", limit=1)
+        return page.events[0]
 
     async def session_at(self, place: Place, at: Point) -> Session:
         """Return a session as it was.
@@ -312,31 +316,11 @@ class Reader:
             raise SessionMissingError("the session does not exist")
         return session
 
-    async def matrix(self, place: Place) -> Matrix:
-        """Return the changes of a session's state; reads all events, and the session as it began."""
-        begun = await self.session_at(place, Point.position(0))
-        collector = MatrixCollector(own_state(begun))
-        async for placed in self.all_events(place):
-            collector.add(placed.event, placed.place)
-        return collector.matrix()
 
-    async def change(self, place: Place, key: str, event_id: str) -> KeyChange:
-        """Return one change of one key; reads as :meth:`matrix`, up to that event.
-
-        Raises:
-            SessionMissingError: the session does not exist, or its event did not change the key.
-        """
-        begun = await self.session_at(place, Point.position(0))
-        follower = KeyFollower(key, event_id, own_state(begun))
-        found = follower.found()
-        if found is not None:
-            return found
-        async for placed in self.all_events(place):
-            follower.add(placed.event, placed.place)
-            found = follower.found()
-            if found is not None:
-                return found
-        raise SessionMissingError("no event of this id changed this key; a restore may have removed it")
+def _before(cursor: str) -> str:
+    """Return the place before the event that a walk forward comes to *cursor* with."""
+    epoch, place = decode_event_cursor(cursor)
+    return encode_cursor((epoch, place.segment, place.offset - 1))
 
 
 def _begun(before: str | None, after: str) -> int | None:
@@ -345,11 +329,6 @@ def _begun(before: str | None, after: str) -> int | None:
         return None
     segment = decode_event_cursor(after)[1].segment
     return None if segment == decode_event_cursor(before)[1].segment else segment
-
-
-def own_state(session: Session) -> dict[str, object]:
-    """Return the state that belongs to the session alone: that of user and app is today's."""
-    return {key: value for key, value in session.state.items() if not key.startswith(("user:", "app:"))}
 
 
 COMPARED: Final = 100

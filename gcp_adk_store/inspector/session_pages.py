@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from google.adk.events import Event
-from google.adk.sessions.base_session_service import GetSessionConfig
 from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
@@ -13,10 +12,10 @@ from gcp_adk_store.inspector.conversation import (
     SEARCHED,
     EventView,
     Wanted,
-    difference,
     event_view,
     price_of_writes,
 )
+from gcp_adk_store.inspector.past import FartherError
 from gcp_adk_store.inspector.reading import (
     COMPARED,
     EVENTS_PER_PAGE,
@@ -30,7 +29,6 @@ from gcp_adk_store.inspector.reading import (
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit, answer_bytes
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
-from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 
 _MAX_CURSOR: Final = 4_000
@@ -39,9 +37,6 @@ NEWS_S: Final = 20.0
 
 TIMELINE_EVENTS: Final = 200
 """Events of one page of the timeline."""
-
-MAX_STATE_KEYS: Final = 500
-"""State keys on one page."""
 
 
 async def conversation(visit: Visit) -> Response:
@@ -95,7 +90,7 @@ async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
 
 
 async def event(visit: Visit) -> Response:
-    """Show one event by its permanent link; 1 read, and 1 for its segment."""
+    """Show one event by its permanent link; 2 reads, and 1 for its segment."""
     placed = await _placed(visit)
     found = public_event(placed.event).model_dump(mode="json", exclude_none=True)
     return visit.page("event.html", event=_view(visit, placed), raw=visit.mask.over_json(found, most=200_000))
@@ -184,40 +179,6 @@ async def compare(visit: Visit) -> Response:
     return visit.page("compare.html", other=other, order=order, rows=shown, next=following, per_side=COMPARED)
 
 
-async def matrix(visit: Visit) -> Response:
-    """Show which events changed which state keys; reads all events."""
-    return visit.page("matrix.html", matrix=await visit.reader.matrix(visit.place))
-
-
-async def change(visit: Visit) -> Response:
-    """Show how one event changed one state key; reads all events up to it."""
-    key = visit.given.get("key")
-    if not isinstance(key, str):
-        raise RefusedRequestError(400, "the parameter key is missing")
-    found = await visit.reader.change(visit.place, key, visit.text("event") or "")
-    compared = difference(found.before or "", found.after or "", visit.mask)
-    by = None
-    if found.event is not None:
-        by = _view(visit, Placed(found.event, found.place), number=found.position)
-    return visit.page("change.html", change=found, difference=compared, event=by)
-
-
-async def state(visit: Visit) -> Response:
-    """Show the state after an event, which reads all events, or now, which reads none."""
-    event_id = visit.text("event")
-    if event_id is None:
-        found = await visit.site.store.sessions.get_session(
-            **visit.place.ids, config=GetSessionConfig(num_recent_events=0)
-        )
-        if found is None:
-            raise SessionMissingError("the session does not exist")
-    else:
-        found = await visit.reader.session_at(visit.place, Point.after_event(event_id))
-    keys = sorted(found.state)
-    rows = [(key, visit.mask.over_json(found.state[key], most=5_000)) for key in keys[:MAX_STATE_KEYS]]
-    return visit.page("state.html", rows=rows, left=len(keys) - len(rows), event_id=event_id)
-
-
 async def vitals(visit: Visit) -> Response:
     """Show lease, inbox, chain, size and cost; 1 read, and 1 query of segments."""
     return visit.page("vitals.html", vitals=await look(visit.site.store, visit.place, visit.mask))
@@ -231,7 +192,12 @@ async def raw_documents(visit: Visit) -> Response:
 
 
 async def _placed(visit: Visit) -> Placed:
-    return await visit.reader.event(visit.place, visit.required("event"), visit.text("at", most=_MAX_CURSOR))
+    at = visit.text("at", most=_MAX_CURSOR)
+    try:
+        return await visit.reader.event(visit.place, visit.required("event"), at, visit.near())
+    except FartherError as exc:
+        exc.parameters = {"near": exc.near, "number": str(exc.number)}
+        raise
 
 
 def _view(visit: Visit, placed: Placed, *, number: int | None = None) -> EventView:

@@ -98,6 +98,11 @@ class Visit:
         text = self.text(name) or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default  # noqa: PLR2004
 
+    def near(self, prefix: str = "") -> tuple[str, int] | None:
+        """Return where a page goes on that did not find what it was asked for, and the number of events before."""
+        cursor = self.text(f"{prefix}near", most=4_000)
+        return None if cursor is None else (cursor, self.number(f"{prefix}number", 0))
+
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:
         """Return a page, or a part of one, made of *template*."""
         here = self.request.url.path + (f"?{self.request.url.query}" if self.request.url.query else "")

@@ -162,7 +162,7 @@ def spoken(author: str, timestamp: float, *parts: types.Part, **fields: Any) -> 
     """Return an event of the turn ``t``."""
     content = types.Content(parts=[*parts])
     given: dict[str, Any] = {"invocation_id": "t", **fields}
-    return Placed(Event(author=author, timestamp=timestamp, content=content, **given), None)
+    return Placed(Event(author=author, timestamp=timestamp, content=content, **given), "")
 
 
 def called(name: str) -> types.Part:
@@ -232,7 +232,7 @@ def test_documents_tell_kinds_and_sizes_under_a_mask() -> None:
     masked, shown = document_tree(document, MASKED), document_tree(document, LIFTED)
 
     assert "secret" not in str(masked)
-    assert (3, 60, "2026-01-01T00:00:00+00:00") == (
+    assert (3, 60, "2026-01-01T00:00:00Z") == (
         masked["rev"],
         masked["chain"]["bytes"],
         masked["expire_at"],

@@ -1,0 +1,414 @@
+"""Find places in a session, and its state there, from a few of its segments."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
+from gcp_adk_store.codec.events import WHOLE
+from gcp_adk_store.errors import InvalidInputError, PointMissingError, SessionMissingError, StoredDataError
+from gcp_adk_store.inspector.masking import json_text
+from gcp_adk_store.kernel.concurrency import Pauses
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
+from gcp_adk_store.model.state import ScopedState, merge_scopes
+from gcp_adk_store.sessions.read.completion import decode_events
+from gcp_adk_store.sessions.read.events import SessionEvents, end_of
+from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
+from gcp_adk_store.sessions.read.session_objects import beyond, require_place
+
+READS: Final = 40
+"""Segments that one page reads, and payloads that are whole events."""
+
+_AT_ONCE: Final = 8
+"""Segments of one read, as of an iteration over events."""
+
+
+class FartherError(Exception):
+    """What a page asks for is farther than it reads; the next page goes on near a place."""
+
+    def __init__(self, near: str, number: int | None = None) -> None:
+        super().__init__("what is asked for is farther than one page reads")
+        self.near = near
+        self.number = number
+        """Events of the session before that place; ``None`` if they were not counted."""
+        self.parameters: dict[str, str] = {}
+        """What the next page is asked with, beside what this one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event of a session, and the place before it."""
+
+    place: EventPlace
+    event: Event
+
+    @property
+    def after(self) -> EventPlace:
+        """The place after it."""
+        return EventPlace(segment=self.place.segment, offset=self.place.offset + 1)
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """The values that it gives to keys of state."""
+        return self.event.actions.state_delta
+
+
+class Look:
+    """One version of a session, of which a page reads at most :data:`READS` segments."""
+
+    def __init__(self, stored: StoredSession, reader: SessionReader, events: SessionEvents) -> None:
+        self.stored = stored
+        self.left = READS
+        """Segments that may still be read."""
+        self.is_spent = False
+        """Whether the last walk ended because none may."""
+        self._reader = reader
+        self._events = events
+        self._numbers = [*stored.live, stored.sealed]
+        self._segments: dict[int, Segment] = {}
+
+    @classmethod
+    async def at_now(cls, key: SessionKey, reader: SessionReader, events: SessionEvents) -> Self:
+        """Look at a session as it is stored now; 1 read.
+
+        Raises:
+            SessionMissingError: it does not exist.
+        """
+        stored = await reader.stored(key)
+        if stored is None or stored.has_expired:
+            raise SessionMissingError(NOT_FOUND)
+        return cls(stored, reader, events)
+
+    @classmethod
+    async def with_state(
+        cls, key: SessionKey, reader: SessionReader, events: SessionEvents
+    ) -> tuple[Self, dict[str, Any]]:
+        """Look at a session, and return the state of its user and app, too; 3 reads, and payloads of state.
+
+        Raises:
+            SessionMissingError: it does not exist.
+        """
+        found = await reader.find(key, GetSessionConfig(num_recent_events=1))
+        if found is None:
+            raise SessionMissingError(NOT_FOUND)
+        shared = ScopedState(app=found.shared.app, user=found.shared.user)
+        return cls(found.stored, reader, events), merge_scopes(shared)
+
+    @property
+    def start(self) -> EventPlace:
+        """The place before all events."""
+        return EventPlace(segment=self._numbers[0])
+
+    @property
+    def end(self) -> EventPlace:
+        """The place after all events."""
+        return end_of(self.stored)
+
+    def newest(self, segments: int) -> EventPlace:
+        """Return the place before so many segments and the tail, which are the newest."""
+        return EventPlace(segment=self._numbers[-segments - 1 :][0])
+
+    def cursor(self, place: EventPlace) -> str:
+        """Return *place* as a text, with which an iteration forward begins there."""
+        return encode_cursor((self.stored.epoch, place.segment, place.offset))
+
+    def place_of(self, cursor: str) -> EventPlace:
+        """Return the place that *cursor* names.
+
+        Raises:
+            SessionMissingError: it is of another session of this id.
+            InvalidInputError: it is malformed, or a restore took the place away.
+        """
+        epoch, place = decode_event_cursor(cursor)
+        if epoch != self.stored.epoch:
+            raise SessionMissingError("the session of the cursor was deleted; another one has its id")
+        require_place(place, self.stored)
+        return place
+
+    def between(self, begin: EventPlace, end: EventPlace) -> int:
+        """Return how many segments have the events between two places."""
+        return sum(begin.segment <= number <= end.segment for number in self._numbers[:-1])
+
+    async def runs(self, place: EventPlace, *, backward: bool) -> AsyncIterator[tuple[int, Sequence[str]]]:
+        """Yield segments with their events as texts from that of *place* on, until no more may be read."""
+        self.is_spent = False
+        here = place.segment
+        unread = [each for each in self._numbers if (each <= here if backward else each >= here)]
+        if backward:
+            unread.reverse()
+        step = 1
+        while unread:
+            some = self._affordable(unread[:step])
+            if not some:
+                self.is_spent = True
+                return
+            await self._read(some)
+            for number in some:
+                yield number, self._texts(number)
+            del unread[: len(some)]
+            step = min(2 * step, _AT_ONCE)
+
+    async def walk(self, place: EventPlace, *, backward: bool) -> AsyncIterator[Step]:
+        """Yield the events from *place* on, without payloads of their content, until no more may be read.
+
+        Raises:
+            InvalidInputError: the session has no such place.
+        """
+        pauses = Pauses()
+        async for number, texts in self.runs(place, backward=backward):
+            begin, end = self._part(place, number, len(texts), backward=backward)
+            where = self._reader.place_of(self.stored, number)
+            found = await decode_events(texts[begin:end], where=where, first=begin, pauses=pauses)
+            offsets = range(begin, end)
+            for offset in reversed(offsets) if backward else offsets:
+                event = found[offset - begin]
+                if WHOLE in event.missing:
+                    if not self.left:
+                        self.is_spent = True
+                        return
+                    self.left -= 1
+                whole = await self._events.completed(self.stored, event, only_whole=True)
+                yield Step(EventPlace(segment=number, offset=offset), whole)
+
+    async def event(self, event_id: str, at: str | None, near: tuple[int, EventPlace] | None) -> Step:
+        """Return an event by its id: at the place *at*, or else the newest one before the place *near*.
+
+        *near* comes with the number of events before it, and is by default the end of the session.
+
+        Raises:
+            FartherError: none of the events that may be read is it.
+            SessionMissingError: the session has no such event.
+        """
+        if at is not None:
+            found = await self._event_at(at)
+            if found is not None and found.event.id == event_id:
+                return found
+        number, place = near or (self.stored.revision, self.end)
+        async for step in self.walk(place, backward=True):
+            if step.event.id == event_id:
+                return step
+            number, place = number - 1, step.place
+        if self.is_spent:
+            raise FartherError(self.cursor(place), max(0, number))
+        raise SessionMissingError("the session has no event of this id; a restore may have removed it")
+
+    async def _event_at(self, at: str) -> Step | None:
+        """Return the event at a place; ``None`` if a restore took it away, or it is of another session."""
+        try:
+            async for step in self.walk(self.place_of(at), backward=False):
+                return step
+        except (InvalidInputError, SessionMissingError):
+            pass
+        return None
+
+    async def position(self, number: int, known: Iterable[tuple[int, EventPlace]] = ()) -> EventPlace:
+        """Return the place after the first *number* events, from the nearest of both ends and *known* places.
+
+        Raises:
+            PointMissingError: the session has fewer events.
+            FartherError: it is farther from all of them than may be read.
+        """
+        if number > self.stored.revision:
+            have = self.stored.revision
+            raise PointMissingError(f"the session has {have} events, the point is after {number}")
+        ends = [(0, self.start), (self.stored.revision, self.end)]
+        count, place = min([*ends, *known], key=lambda each: abs(each[0] - number))
+        backward = number < count
+        last = place
+        async for segment, texts in self.runs(place, backward=backward):
+            begin, end = self._part(place, segment, len(texts), backward=backward)
+            if abs(number - count) <= end - begin:
+                offset = end - (count - number) if backward else begin + number - count
+                return EventPlace(segment=segment, offset=offset)
+            count += begin - end if backward else end - begin
+            last = EventPlace(segment=segment, offset=begin if backward else end)
+        if self.is_spent:
+            raise FartherError(self.cursor(last), count)
+        raise StoredDataError("the session does not have as many events as it counts")
+
+    async def as_of(self, time: float) -> EventPlace:
+        """Return the place before the first event with a later timestamp than *time*, Unix time in seconds.
+
+        Takes about log2 of the segments in reads: the newest time of a segment and of all before never falls.
+        """
+        low, high = 0, len(self._numbers) - 1
+        while low < high:
+            middle = (low + high) // 2
+            await self._read([self._numbers[middle]])
+            if self._segments[self._numbers[middle]].running_max > time:
+                high = middle
+            else:
+                low = middle + 1
+        place = EventPlace(segment=self._numbers[low])
+        async for step in self.walk(place, backward=False):
+            if step.event.timestamp > time:
+                return step.place
+        return self.end
+
+    async def initial(self) -> Mapping[str, Any]:
+        """Return the state that the session was created with; 1 read, and 1 if that is a payload."""
+        first = self._numbers[:1] if self.stored.live else []
+        await self._read(first)
+        return await self._reader.initial(self.stored, [self._segments[each] for each in first])
+
+    def _affordable(self, numbers: Sequence[int]) -> list[int]:
+        some: list[int] = []
+        cost = 0
+        for number in numbers:
+            cost += number != self.stored.sealed and number not in self._segments
+            if cost > self.left:
+                break
+            some.append(number)
+        return some
+
+    async def _read(self, numbers: Iterable[int]) -> None:
+        unknown = sorted(
+            each for each in numbers if each != self.stored.sealed and each not in self._segments
+        )
+        self.left -= len(unknown)
+        found = await self._events.segments(self.stored, unknown)
+        self._segments.update(zip(unknown, found, strict=True))
+
+    def _texts(self, number: int) -> Sequence[str]:
+        return self.stored.tail if number == self.stored.sealed else self._segments[number].texts
+
+    def _part(self, place: EventPlace, number: int, count: int, *, backward: bool) -> tuple[int, int]:
+        """Return the first and the last offset of the events of a segment that a walk from *place* has."""
+        if number != place.segment:
+            return 0, count
+        if place.offset > count:
+            raise beyond()
+        return (0, place.offset) if backward else (place.offset, count)
+
+
+@dataclass(slots=True)
+class Past:
+    """The session's own state at a place, as far as it was looked for."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+    """Keys that the session has now, whose last change before the place is farther than was read."""
+    back: EventPlace | None = None
+    """Where to look on for them."""
+
+    def take(self, values: Mapping[str, Any]) -> None:
+        """Take those of *values* whose keys are unknown yet."""
+        for key in self.unknown & values.keys():
+            self.values[key] = values[key]
+        self.unknown -= values.keys()
+
+
+async def state_at(look: Look, place: EventPlace) -> Past:
+    """Return the session's own state at a place, from the nearer one of its beginning and its end.
+
+    A key that no later event changed has today's value, and any other that of its last change before, or else
+    that of the session's creation. A session never loses a key, so that today's are all there are.
+    """
+    now = look.stored.state
+    past = Past(unknown=set(now))
+    after = look.between(place, look.end)
+    if after < look.between(look.start, place) and after <= look.left:
+        later: set[str] = set()
+        async for step in look.walk(place, backward=False):
+            later |= step.changes.keys()
+        if not look.is_spent:
+            past.take({key: value for key, value in now.items() if key not in later})
+    await look_back(look, place, past)
+    return past
+
+
+async def look_back(look: Look, place: EventPlace, past: Past) -> None:
+    """Find the last changes before a place of keys that are unknown in *past*, or else their first values.
+
+    Those that are farther than a page reads stay unknown, and ``back`` is where to look on for them.
+    """
+    past.back = place
+    if not past.unknown:
+        return
+    async for step in look.walk(place, backward=True):
+        past.back = step.place
+        past.take(step.changes)
+        if not past.unknown:
+            return
+    if not look.is_spent:
+        past.take(await look.initial())
+        past.unknown.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChange:
+    """A key whose values at two places differ, or whose value at one of them is not known."""
+
+    key: str
+    before: Past
+    after: Past
+
+    @property
+    def is_known(self) -> bool:
+        """Whether both values are."""
+        return self.key not in self.before.unknown | self.after.unknown
+
+
+async def state_difference(look: Look, begin: EventPlace, end: EventPlace) -> list[StateChange]:
+    """Return the keys of the session's own state that differ between two places, in the order of keys.
+
+    If the events between them can be read, no other key differs, and only the values before of those that
+    these events changed are looked for. Otherwise both states are.
+    """
+    first, last = sorted((begin, end), key=_in_order)
+    later = await _changes_between(look, first, last) if look.between(first, last) <= look.left // 2 else None
+    if later is not None:
+        keys = {key for key in later.values if key in look.stored.state}  # others are of user and app
+        earlier = Past(unknown=set(keys))
+        await look_back(look, first, earlier)
+    else:
+        keys = {*look.stored.state}
+        spare = look.left // 2
+        look.left -= spare
+        earlier = await state_at(look, first)
+        look.left += spare
+        later = await state_at(look, last)
+    before, after = (earlier, later) if begin == first else (later, earlier)
+    differing = sorted(key for key in keys if _differs(earlier, later, key))
+    return [StateChange(key=key, before=before, after=after) for key in differing]
+
+
+async def _changes_between(look: Look, first: EventPlace, last: EventPlace) -> Past | None:
+    """Return the last values that events between two places give to keys; ``None`` if some are not read."""
+    later = Past()
+    async for step in look.walk(first, backward=False):
+        if _in_order(step.place) >= _in_order(last):
+            return later
+        later.values.update(step.changes)
+    return None if look.is_spent else later
+
+
+async def last_change(look: Look, key: str, place: EventPlace) -> Step | None:
+    """Return the newest event before a place that changed a key; ``None`` if no event before it did.
+
+    Raises:
+        FartherError: none of the events that may be read did.
+    """
+    async for step in look.walk(place, backward=True):
+        if key in step.changes:
+            return step
+        place = step.place
+    if look.is_spent:
+        raise FartherError(look.cursor(place))
+    return None
+
+
+def _in_order(place: EventPlace) -> tuple[int, int]:
+    return place.segment, place.offset
+
+
+def _differs(one: Past, other: Past, key: str) -> bool:
+    if key in one.unknown or key in other.unknown:
+        return True
+    if key not in one.values or key not in other.values:
+        return key in one.values or key in other.values
+    return json_text(one.values[key]) != json_text(other.values[key])

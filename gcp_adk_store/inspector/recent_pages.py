@@ -1,0 +1,98 @@
+"""Show all apps, what the newest sessions of an app used, and what they say."""
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from gcp_adk_store.errors import StoreError
+from gcp_adk_store.inspector.conversation import Wanted, event_view
+from gcp_adk_store.inspector.documents import Place
+from gcp_adk_store.inspector.pages import labels_of
+from gcp_adk_store.inspector.recent import SESSIONS, Recent, RecentPage, days_of, largest_of, recent
+from gcp_adk_store.inspector.site import Visit
+from gcp_adk_store.kernel.concurrency import gather
+
+APPS_PER_PAGE: Final = 10
+"""Apps on the first page; each takes 1 query of 1 document, and at most as many more find the next ones."""
+
+HOME_SESSIONS: Final = 15
+"""Sessions of all apps together that the first page looks at."""
+
+HITS_OF_EACH: Final = 2
+"""Events of one session on a page of a search."""
+
+_MAX_CURSOR: Final = 4_000
+
+
+async def apps(visit: Visit) -> Response:
+    """List the apps that have a session, with what their newest sessions used.
+
+    1 query of 1 document for each app, and 1 more; 2 reads for each of 15 sessions.
+    """
+    found = await visit.reader.apps(after=visit.given.get("after"), most=APPS_PER_PAGE)
+    most = max(1, HOME_SESSIONS // max(1, len(found.names)))
+    used = await gather(_used(visit, Place(app=name), most) for name in found.names)
+    return visit.page("apps.html", found=found, apps=used)
+
+
+async def _used(visit: Visit, place: Place, most: int) -> dict[str, Any]:
+    """Return what an app used; the other apps are shown also if it cannot be read."""
+    try:
+        return {"place": place, "problem": None, **_usage(await recent(visit.site.store, place, most=most))}
+    except StoreError as exc:
+        return {"place": place, "problem": str(exc)}
+
+
+async def usage(visit: Visit) -> Response:
+    """Show what 24 sessions of an app or a user used by day; 2 reads for each of them."""
+    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    page = await recent(visit.site.store, visit.place, most=SESSIONS, cursor=cursor)
+    return visit.page("usage.html", used={"place": visit.place, "problem": None, **_usage(page)})
+
+
+def _usage(page: RecentPage) -> dict[str, Any]:
+    return {"page": page, "days": days_of(page.sessions), "largest": largest_of(page.sessions)}
+
+
+async def find(visit: Visit) -> Response:
+    """Show which of 24 sessions of an app or a user have newest events as asked for; 2 reads for each."""
+    labels = visit.text("labels") or ""
+    wanted = Wanted(
+        text=visit.text("q") or "",
+        tool=visit.text("tool") or "",
+        author=visit.text("author") or "",
+        errors=visit.text("errors") == "1",
+    )
+    refused = bool(wanted.text) and not visit.mask.lifted
+    page, rows = None, list[dict[str, Any]]()
+    if (wanted or labels) and not refused:
+        page = await recent(
+            visit.site.store,
+            visit.place,
+            most=SESSIONS,
+            cursor=visit.text("cursor", most=_MAX_CURSOR),
+            labels=labels_of(labels),
+        )
+        rows = [_hits(visit, each, wanted) for each in page.sessions]
+    asked = {"q": wanted.text, "tool": wanted.tool, "author": wanted.author}
+    asked |= {"errors": "1"} if wanted.errors else {}
+    return visit.page(
+        "find.html",
+        wanted=wanted,
+        labels=labels,
+        refused=refused,
+        page=page,
+        rows=rows,
+        asked={name: value for name, value in asked.items() if value},
+    )
+
+
+def _hits(visit: Visit, session: Recent, wanted: Wanted) -> dict[str, Any]:
+    """Return which of a session's newest events have what is asked for, the newest of them to show."""
+    hits = [each for each in reversed(session.events) if wanted.fits(each.event)] if wanted else []
+    shown = hits[:HITS_OF_EACH]
+    return {
+        "session": session,
+        "count": len(hits),
+        "events": [event_view(each.event, visit.mask, place=each.place) for each in shown],
+    }

@@ -1,0 +1,250 @@
+"""Show the state of a session: its changes, its values at a place, and what differs between two places."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.inspector.conversation import EventView, difference, event_view
+from gcp_adk_store.inspector.masking import Shown, json_text
+from gcp_adk_store.inspector.matrix import MatrixCollector
+from gcp_adk_store.inspector.past import (
+    READS,
+    FartherError,
+    Look,
+    Past,
+    Step,
+    last_change,
+    look_back,
+    state_at,
+    state_difference,
+)
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit
+from gcp_adk_store.model.sessions import EventPlace
+
+MAX_CURSOR: Final = 4_000
+
+MAX_KEYS: Final = 500
+"""State keys on one page."""
+
+MAX_VALUE: Final = 5_000
+"""Characters of a value on a page of states."""
+
+ROOM: Final = 150_000
+"""Characters of all values on a page of states; beyond them, each has its start alone."""
+
+
+async def matrix(visit: Visit) -> Response:
+    """Show which events changed which state keys; 1 read, and at most 40 segments."""
+    look = await visit.reader.look(visit.place)
+    first, cursor = visit.number("first", 1), visit.text("cursor", most=MAX_CURSOR)
+    begin = look.start if cursor is None else look.place_of(cursor)
+    if visit.text("order") == "newest":
+        begin = look.newest(READS - 1)
+        first = (
+            look.stored.revision
+            + 1
+            - sum([len(texts) async for _, texts in look.runs(begin, backward=False)])
+        )
+    initial = await look.initial() if begin == look.start else {}
+    collector = MatrixCollector(initial, first=first)
+    following: EventPlace | None = begin
+    async for step in look.walk(begin, backward=False):
+        if not collector.has_room(step.event):
+            break
+        collector.add(step.event, look.cursor(step.place))
+        following = step.after
+    else:
+        following = following if look.is_spent else None
+    shown = collector.matrix()
+    return visit.page(
+        "matrix.html",
+        matrix=shown,
+        total=look.stored.revision,
+        last=shown.first + shown.events - 1,
+        next=None if following is None else look.cursor(following),
+    )
+
+
+async def change(visit: Visit) -> Response:
+    """Show how one event changed one state key, or the last change before a place.
+
+    1 read, and at most 40 segments.
+    """
+    key = visit.given.get("key")
+    if not isinstance(key, str):
+        raise RefusedRequestError(400, "the parameter key is missing")
+    look = await visit.reader.look(visit.place)
+    step = await _changing(visit, look, key)
+    past = Past(unknown={key})
+    if step is None:
+        values = await look.initial()
+        after = json_text(values[key]) if key in values else None
+    else:
+        after = json_text(step.changes[key])
+        await look_back(look, step.place, past)
+    before = json_text(past.values[key]) if key in past.values else None
+    return visit.page(
+        "change.html",
+        key=key,
+        event=None if step is None else _view(visit, look, step),
+        difference=difference(before or "", after or "", visit.mask),
+        has_before=before is not None,
+        has_after=after is not None,
+        back=look.cursor(past.back) if past.back is not None and past.unknown else None,
+    )
+
+
+def _view(visit: Visit, look: Look, step: Step) -> EventView:
+    number = visit.number("position", 0)
+    return event_view(step.event, visit.mask, place=look.cursor(step.place), number=number or None)
+
+
+async def _changing(visit: Visit, look: Look, key: str) -> Step | None:
+    """Return the event that a page of a change is about; ``None`` for the creation of the session."""
+    event_id, back = visit.text("event"), visit.text("back", most=MAX_CURSOR)
+    if event_id is not None:
+        step = await _event(visit, look, event_id, "")
+        if key not in step.changes:
+            raise SessionMissingError("the event of this id did not change this key")
+        return step
+    if back is None:
+        return None
+    try:
+        return await last_change(look, key, look.place_of(back))
+    except FartherError as exc:
+        exc.parameters = {"back": exc.near}
+        raise
+
+
+async def state(visit: Visit) -> Response:
+    """Show the state now, 3 reads, or at a point, 3 reads and at most 40 segments."""
+    look, shared = await visit.reader.look_with_state(visit.place)
+    past = Past(values=dict(look.stored.state))
+    asked = visit.text("event")
+    if asked is not None:
+        past = await state_at(look, await _point(visit, look, "event", "", look.end))
+    own = {*past.values, *past.unknown}
+    keys = sorted({*own, *shared})
+    values = {**shared, **past.values}
+    shown = _shown(visit, [values.get(key) for key in keys[:MAX_KEYS]])
+    return visit.page(
+        "state.html",
+        rows=[
+            (key, None if key in past.unknown else value)
+            for key, value in zip(keys[:MAX_KEYS], shown, strict=True)
+        ],
+        left=max(0, len(keys) - MAX_KEYS),
+        asked=asked,
+        at=visit.text("at", most=MAX_CURSOR),
+        back=look.cursor(past.back) if past.back is not None else None,
+    )
+
+
+async def differences(visit: Visit) -> Response:
+    """Show how the state differs between two points; 3 reads, and at most 40 segments."""
+    look, _ = await visit.reader.look_with_state(visit.place)
+    begin = await _point(visit, look, "from", "from_", look.start)
+    try:
+        end = await _point(visit, look, "to", "to_", look.end)
+    except FartherError as exc:
+        exc.parameters["from_place"] = look.cursor(begin)
+        raise
+    found = await state_difference(look, begin, end)
+    values: list[Any] = []
+    for each in found[:MAX_KEYS]:
+        values += [each.before.values.get(each.key), each.after.values.get(each.key)]
+    shown = iter(_shown(visit, values))
+    rows = [
+        {
+            "key": each.key,
+            "before": _side(visit, look, each.key, each.before, next(shown)),
+            "after": _side(visit, look, each.key, each.after, next(shown)),
+        }
+        for each in found[:MAX_KEYS]
+    ]
+    return visit.page(
+        "difference.html",
+        rows=rows,
+        unknown=sum(not each.is_known for each in found),
+        left=max(0, len(found) - MAX_KEYS),
+        begin=_name(visit, "from", "the beginning"),
+        end=_name(visit, "to", "now"),
+    )
+
+
+def _side(visit: Visit, look: Look, key: str, past: Past, value: Shown) -> dict[str, Any]:
+    """Return a value of one side: shown, absent, or with a link to where it is looked for."""
+    back = None
+    if key in past.unknown and past.back is not None:
+        back = visit.links.to("change", visit.place, key=key, back=look.cursor(past.back))
+    return {"value": value if key in past.values else None, "back": back}
+
+
+def _shown(visit: Visit, values: Iterable[Any]) -> list[Shown]:
+    """Return values as a page shows them, which has room for so many characters."""
+    room = ROOM
+    found: list[Shown] = []
+    for value in values:
+        shown = visit.mask.over_json(value, most=min(MAX_VALUE, max(100, room)))
+        room -= len(shown.text or "")
+        found.append(shown)
+    return found
+
+
+def _name(visit: Visit, text: str, default: str) -> str:
+    if visit.text(f"{text}_place", most=MAX_CURSOR) is not None and visit.text(text) is None:
+        return "a linked place"
+    return visit.text(text) or default
+
+
+async def _point(visit: Visit, look: Look, text: str, prefix: str, default: EventPlace) -> EventPlace:
+    """Return the place that a parameter names: a number of events, a time, or after the event of an id.
+
+    The place of the event may come along, or the place itself.
+
+    Raises:
+        FartherError: it is farther than a page reads; the error says with which parameters to go on.
+    """
+    place = visit.text(f"{prefix}place", most=MAX_CURSOR)
+    if place is not None:
+        return look.place_of(place)
+    asked = visit.text(text)
+    if asked is None:
+        return default
+    if visit.text(f"{prefix}at") is None:
+        if asked.isascii() and asked.isdigit() and len(asked) < 10:  # noqa: PLR2004  # as a number of a page
+            return await _position(visit, look, int(asked), prefix)
+        if (time := _time(asked)) is not None:
+            return await look.as_of(time)
+    return (await _event(visit, look, asked, prefix)).after
+
+
+async def _position(visit: Visit, look: Look, number: int, prefix: str) -> EventPlace:
+    near = visit.near(prefix)
+    try:
+        return await look.position(number, [] if near is None else [(near[1], look.place_of(near[0]))])
+    except FartherError as exc:
+        exc.parameters = {f"{prefix}near": exc.near, f"{prefix}number": str(exc.number)}
+        raise
+
+
+async def _event(visit: Visit, look: Look, event_id: str, prefix: str) -> Step:
+    near = visit.near(prefix)
+    known = None if near is None else (near[1], look.place_of(near[0]))
+    try:
+        return await look.event(event_id, visit.text(f"{prefix}at", most=MAX_CURSOR), known)
+    except FartherError as exc:
+        exc.parameters = {f"{prefix}near": exc.near, f"{prefix}number": str(exc.number)}
+        raise
+
+
+def _time(text: str) -> float | None:
+    """Return a date and time as Unix time in seconds, in UTC unless it says another zone; else ``None``."""
+    try:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
