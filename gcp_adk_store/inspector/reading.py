@@ -9,6 +9,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
@@ -25,7 +26,7 @@ from gcp_adk_store.sessions.read.events import SessionEvents
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.store import Store
 
-SEGMENTS_LISTED: Final = 200
+SEGMENTS_LISTED: Final = 40
 """Segments whose documents one page reads."""
 
 
@@ -71,6 +72,10 @@ class RawDocument:
     text: str | None
     """Its fields as JSON; ``None`` if it does not exist."""
     update_time: str
+    segments: list[str]
+    """Names of segments of the session."""
+    after: str | None
+    """The last of these names, to go on after it; ``None`` at the end."""
 
 
 async def look(store: Store, place: Place, mask: Mask) -> Vitals:
@@ -90,10 +95,14 @@ async def look(store: Store, place: Place, mask: Mask) -> Vitals:
     return vitals(document, stored, found, mask)
 
 
-async def raw(store: Store, place: Place, name: str, mask: Mask) -> tuple[RawDocument, list[str]]:
-    """Return a document of a session, and the names of its segments; 1 read, and 1 query of names.
+async def raw(store: Store, place: Place, name: str, mask: Mask, *, after: str | None) -> RawDocument:
+    """Return a document of a session, and 40 names of its segments; 1 read, and 1 query of names.
 
-    *name* is ``session``, ``user`` or the name of a segment.
+    *name* is ``session``, ``user`` or the name of a segment, and *after* the name of a segment before those
+    that are named.
+
+    Raises:
+        SessionMissingError: the session has no document of such a name.
     """
     storage = store.sessions.storage
     layout = storage.layout
@@ -102,20 +111,32 @@ async def raw(store: Store, place: Place, name: str, mask: Mask) -> tuple[RawDoc
     if name == "user":
         path = layout.user(UserKey(app=key.app, user=key.user))
     elif name != "session":
-        if "/" in name or not name:
-            raise SessionMissingError("the session has no such document")
-        path = f"{path}/{layout.segments_collection}/{name}"
+        path = _segment(layout, key, name)
     (document,) = await storage.documents.get([path])
-    page = Page(field=None, descending=False, limit=SEGMENTS_LISTED, after=None)
+    place_after = None if after is None else (0.0, _segment(layout, key, after))
+    page = Page(field=None, descending=False, limit=SEGMENTS_LISTED, after=place_after)
     segments = await storage.documents.query(
         layout.session(key), layout.segments_collection, fields=("count",), page=page
     )
-    shown = RawDocument(
+    names = [each.path.rpartition("/")[2] for each in segments]
+    return RawDocument(
         path=path,
         text=None if document is None else json_text(document_tree(document, mask)),
         update_time="" if document is None else moment(float(document.update_time)),
+        segments=names,
+        after=names[-1] if len(names) == SEGMENTS_LISTED else None,
     )
-    return shown, [each.path.rpartition("/")[2] for each in segments]
+
+
+def _segment(layout: Layout, key: SessionKey, name: str) -> str:
+    """Return the path of a segment by its name.
+
+    Raises:
+        SessionMissingError: it is not the name of a document.
+    """
+    if "/" in name or not name:
+        raise SessionMissingError("the session has no such document")
+    return f"{layout.session(key)}/{layout.segments_collection}/{name}"
 
 
 def vitals(document: Document, stored: StoredSession, segments: Sequence[Document], mask: Mask) -> Vitals:

@@ -187,8 +187,8 @@ async def vitals(visit: Visit) -> Response:
 async def raw_documents(visit: Visit) -> Response:
     """Show a document as it is stored; 1 read, and 1 query of names."""
     name = visit.text("document") or "session"
-    document, segments = await raw(visit.site.store, visit.place, name, visit.mask)
-    return visit.page("raw.html", document=document, name=name, segments=segments)
+    document = await raw(visit.site.store, visit.place, name, visit.mask, after=visit.text("after"))
+    return visit.page("raw.html", document=document, name=name)
 
 
 async def _placed(visit: Visit) -> Placed:

@@ -99,7 +99,7 @@ class Visit:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default  # noqa: PLR2004
 
     def near(self, prefix: str = "") -> tuple[str, int] | None:
-        """Return where a page goes on that did not find what it was asked for, and the number of events before."""
+        """Return the place at which a page goes on to look: a cursor, and the number of events before it."""
         cursor = self.text(f"{prefix}near", most=4_000)
         return None if cursor is None else (cursor, self.number(f"{prefix}number", 0))
 

@@ -31,6 +31,8 @@ axe.run(document, {resultTypes: ["violations"], iframes: false}).then(found => J
 CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("", {}, "support"),
     ("users", {"app": "support"}, "ada"),
+    ("usage", {"app": "support"}, "2023-11-14"),
+    ("find", {**OF_ADA, "q": "oslo"}, "12 events have it"),
     ("sessions", OF_ADA, "Where is my parcel?"),
     ("session", CALM_PLACE, "It is in Oslo. 5"),
     ("timeline", CALM_PLACE, "105 in, 20 out"),
@@ -38,6 +40,7 @@ CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("compare", {**CALM_PLACE, "other": "s1"}, "25 events are the same"),
     ("matrix", CALM_PLACE, "13 changes of 2 keys in 25 events"),
     ("state", CALM_PLACE, '"parcel", 5'),
+    ("difference", {**CALM_PLACE, "from": 4, "to": 9}, "2 keys differ"),
     ("vitals", CALM_PLACE, "Lease free"),
     ("raw", CALM_PLACE, '"rev": 25'),
     ("memories", {**OF_ADA, "q": "parcel"}, "score 0."),
@@ -60,6 +63,9 @@ HOSTILE_PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("matrix", PLACE),
     ("change", {**PLACE, "event": f"event1{EVIL}", "key": f"state{EVIL}"}),
     ("state", PLACE),
+    ("difference", PLACE),
+    ("usage", {"app": PLACE["app"]}),
+    ("find", {"app": PLACE["app"], "author": f"author{EVIL}"}),
     ("raw", PLACE),
     *(("artifact", {**CALM_PLACE, "name": f"evil.{ending}"}) for ending in ("svg", "html", "png", "csv")),
 ]
@@ -190,11 +196,13 @@ def test_more_events_come_as_one_scrolls(page: Browser, site: str) -> None:
     assert [] == page.wrong
 
 
-@pytest.mark.parametrize("path", ["sessions", "session", "timeline", "matrix", "vitals"])
+@pytest.mark.parametrize(
+    "path", ["", "sessions", "session", "timeline", "matrix", "difference", "find", "vitals"]
+)
 def test_a_narrow_window_shows_all(page: Browser, site: str, path: str) -> None:
     """Nothing but tables is wider than the window, and these scroll by themselves."""
     page.look_as(width=360)
-    page.open(address(site, path, OF_ADA if path == "sessions" else CALM_PLACE))
+    page.open(address(site, path, OF_ADA if path in ("sessions", "find") else CALM_PLACE))
     widest = page.run("document.documentElement.scrollWidth")
     page.keep(PICTURES / f"inspector-narrow-{path}.png")
     page.look_as()

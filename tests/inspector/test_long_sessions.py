@@ -1,17 +1,22 @@
 """The first page of a session costs the same, however long the session is."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qs, urlencode, urlsplit
 
+import httpx
 import pytest
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
-from tests.inspector.story import client_of
+from tests.inspector.story import Read, client_of
 from tests.support.loop_work import counted_work
 
 EVENTS = 10_000
@@ -21,19 +26,51 @@ async def said(count: int) -> AsyncIterator[Event]:
     """Yield so many events of 600 bytes."""
     for number in range(count):
         content = types.Content(role="model", parts=[types.Part(text=f"{number} {'x' * 400}")])
-        yield Event(id=f"e{number}", invocation_id=f"i{number // 4}", author="agent", content=content)
+        yield Event(
+            id=f"e{number}",
+            invocation_id=f"i{number // 4}",
+            author="agent",
+            timestamp=float(number),
+            content=content,
+            actions=EventActions(state_delta=delta_of(number)),
+        )
+
+
+def delta_of(number: int) -> dict[str, Any]:
+    """Return what an event changes: one key often, others once, the last of them by the last event."""
+    delta: dict[str, Any] = {"often": number} if number % 5 == 0 else {}
+    return delta | ({f"once {number}": "x" * 1000} if number % 1000 == 999 else {})
+
+
+def state_after(count: int) -> dict[str, Any]:
+    """Return the state after so many events."""
+    state: dict[str, Any] = {"given": "at creation"}
+    for number in range(count):
+        state |= delta_of(number)
+    return state
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of one short and one long session."""
+    folder = tmp_path_factory.mktemp("long") / "store"
+
+    async def fill() -> None:
+        async with Store.local(folder) as store:
+            imports = SessionImports(store.sessions.storage, SessionLimits())
+            for name, count in (("short", 200), ("long", EVENTS)):
+                key = SessionKey(app="app", user="ada", session=name)
+                header = SessionHeader(key=key, state=state_after(count), last_update_time=0.0)
+                assert count == await imports.write(header, said(count))
+
+    asyncio.run(fill())
+    return folder
 
 
 @pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store of one short and one long session, whose process remembers no segment."""
-    async with Store.local(":memory:", session_limits=SessionLimits(segment_cache_bytes=0)) as store:
-        imports = SessionImports(store.sessions.storage, SessionLimits())
-        for name, count in (("short", 200), ("long", EVENTS)):
-            header = SessionHeader(
-                key=SessionKey(app="app", user="ada", session=name), state={}, last_update_time=0.0
-            )
-            assert count == await imports.write(header, said(count))
+async def store(folder: Path) -> AsyncIterator[Store]:
+    """The store, in a process that remembers no segment."""
+    async with Store.local(folder, session_limits=SessionLimits(segment_cache_bytes=0)) as store:
         yield store
 
 
@@ -54,33 +91,189 @@ async def test_the_first_page_of_a_long_session_costs_what_that_of_a_short_one_d
             assert 0 < await cost("long", order) < 2 * await cost("short", order)
 
 
-async def test_a_page_of_a_long_session_reads_and_weighs_little(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At most 50 documents, of a session of 10,000 events, and 1 MB."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+@pytest.fixture
+def read(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The documents that were read, as Google bills them: of queries, too, and those that are missing."""
     documents = type(store.sessions.storage.documents)
-    get, read = documents.get, list[str]()
+    get, query, read = documents.get, documents.query, list[str]()
 
-    async def counted(self: Any, paths: Sequence[str], **more: Any) -> Any:
+    async def counted_get(self: Any, paths: Sequence[str], **more: Any) -> Any:
         read.extend(paths)
         return await get(self, paths, **more)
 
-    monkeypatch.setattr(documents, "get", counted)
-    pages = {
-        "session": {},
-        "timeline": {},
-        "search": {"q": "x" * 400},
-        "compare": {"other": "short"},
-        "vitals": {},
-        "raw": {},
-    }
+    async def counted_query(self: Any, *where: str, **more: Any) -> Any:
+        found = await query(self, *where, **more)
+        read.extend([each.path for each in found] or ["nothing"])
+        return found
+
+    monkeypatch.setattr(documents, "get", counted_get)
+    monkeypatch.setattr(documents, "query", counted_query)
+    return read
+
+
+LONG: Final = {"app": "app", "user": "ada", "session": "long"}
+PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("", {}),
+    ("usage", {"app": "app"}),
+    ("find", {"app": "app", "q": "x" * 400}),
+    ("find", {"app": "app", "user": "ada", "author": "agent"}),
+    ("session", LONG),
+    ("timeline", LONG),
+    ("search", {**LONG, "q": "x" * 400}),
+    ("compare", {**LONG, "other": "short"}),
+    ("vitals", LONG),
+    ("raw", LONG),
+    ("sessions", {"app": "app"}),
+    ("matrix", LONG),
+    ("matrix", {**LONG, "order": "newest"}),
+    ("event", {**LONG, "event": "e10"}),
+    ("event", {**LONG, "event": "e9990"}),
+    ("change", {**LONG, "event": "e4995", "key": "often"}),
+    ("change", {**LONG, "key": "given"}),
+    ("state", LONG),
+    *(
+        ("state", {**LONG, "event": point})
+        for point in (0, 10, 2500, 5000, 7500, 9990, EVENTS, "e10", "e9990")
+    ),
+    ("state", {**LONG, "event": "1970-01-01T01:23:20Z"}),
+    ("difference", LONG),
+    *(
+        ("difference", {**LONG, "from": begin, "to": end})
+        for begin, end in ((10, 20), (9990, 20), (2500, 7500), (4000, 6000), (5000, 5001), ("e10", "e9990"))
+    ),
+]
+
+
+async def test_a_page_of_a_long_session_reads_and_weighs_little(store: Store, read: list[str]) -> None:
+    """At most 50 documents, of a session of 10,000 events, and 1 MB, whatever it is asked for."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     async with client_of(app) as client:
-        for page, more in pages.items():
+        for page, asked in PAGES:
             read.clear()
-            asked = {"app": "app", "user": "ada", "session": "long", **more}
             answer = await client.get(f"/{page}", params=asked)
 
-            assert 200 == answer.status_code
-            assert 1 <= len(read) <= 50, page
-            assert len(answer.content) < 1_000_000, page
+            assert 200 == answer.status_code, (page, asked, answer.text)
+            assert 1 <= len(read) <= 50, (page, asked)
+            assert len(answer.content) < 1_000_000, (page, asked)
+
+
+async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
+    """Return the page that *address* shows, or that its links to look on lead to."""
+    for _ in range(6):
+        page = Read((await client.get(address)).text)
+        links = [each["href"] for each in page.all("a")]
+        on = page.text.partition("Look on from there")[1]
+        if not on:
+            return page
+        (address,) = [link for link in links if "near=" in link or "back=" in link]
+    raise AssertionError(f"{says} is not found")
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 2345, 5000, 6000, 9999, EVENTS])
+async def test_the_state_at_each_place_is_what_the_events_before_it_made(store: Store, count: int) -> None:
+    """Wherever it is; a value that a page does not read, or that was not given yet, is found by its link."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    async with client_of(app) as client:
+        page = await led(client, f"/state?{urlencode({**LONG, 'event': count})}", f"place {count}")
+        wanted = state_after(count)
+        texts = page.text
+        unread = [each["href"] for each in page.all("a") if "back=" in each["href"]]
+        missing = {parse_qs(urlsplit(link).query)["key"][0] for link in unread}
+        assert not missing & {"often"}
+        assert not missing or 2345 < count < EVENTS
+        for key in set(wanted) - missing:
+            assert f"{key} {json.dumps(wanted[key])}" in texts
+        for key in set(state_after(EVENTS)) - set(wanted) - missing:
+            assert f"{key} " not in texts
+        for link in unread[:2]:
+            key = parse_qs(urlsplit(link).query)["key"][0]
+            found = await led(client, link, key)
+            changed = [number for number in range(count) if key in delta_of(number)]
+            if changed:
+                assert f"By event e{changed[-1]}" in found.text
+            elif key == "given":
+                assert "At the creation of the session." in found.text
+            else:
+                assert "The session was created without this key" in found.text
+
+
+@pytest.mark.parametrize(("begin", "end"), [(10, 20), (2400, 2900), (5000, 5100), (6000, 10), (0, EVENTS)])
+async def test_two_places_of_a_session_are_compared(store: Store, begin: int, end: int) -> None:
+    """What events between them changed, in either direction; what a page does not read has a link."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    asked = urlencode({**LONG, "from": begin, "to": end})
+    async with client_of(app) as client:
+        page = await led(client, f"/difference?{asked}", f"{begin} to {end}")
+    before, after = state_after(begin), state_after(end)
+    unread = {
+        parse_qs(urlsplit(each["href"]).query)["key"][0] for each in page.all("a") if "back=" in each["href"]
+    }
+    differing = {key for key in {*before, *after} if before.get(key) != after.get(key)}
+
+    assert f"{len(differing - unread)} keys differ" in page.text
+    for key in differing - unread:
+        one, other = (json.dumps(each[key]) if key in each else "no value" for each in (before, after))
+        assert f"{key} {one} {other}" in page.text
+    if end - begin in (10, 100, 500):
+        assert not unread & {"often", "given"}
+
+
+async def test_an_event_is_found_without_its_place(store: Store) -> None:
+    """By some links, each of which says how far it came; a link of a page has the place."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    async with client_of(app) as client:
+        first = Read((await client.get("/event", params={**LONG, "event": "e10"})).text)
+        found = await led(client, f"/event?{urlencode({**LONG, 'event': 'e10'})}", "e10")
+        change = await led(client, f"/change?{urlencode({**LONG, 'event': 'e10', 'key': 'often'})}", "e10")
+        gone = await led(client, f"/event?{urlencode({**LONG, 'event': 'no'})}", "the end")
+        matrix = Read((await client.get("/matrix", params=LONG)).text)
+    links = [
+        each["href"]
+        for page in (found, change, matrix)
+        for each in page.all("a")
+        if each["href"].startswith(("/change?", "/state?event", "/event?"))
+    ]
+
+    assert "They led to event" in first.text
+    assert "10 xxx" in found.text
+    assert "- 5 + 10" in change.text
+    assert "the session has no event of this id" in gone.text
+    assert len(links) > 500
+    assert all("at=" in link for link in links if "event=" in link)
+
+
+async def test_the_matrix_of_a_long_session_has_pages(store: Store) -> None:
+    """Each change is on one, with the number of its event; the newest page ends with the last event."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    marks: list[str] = []
+    asked = f"/matrix?{urlencode(LONG)}"
+    async with client_of(app) as client:
+        newest = Read((await client.get("/matrix", params={**LONG, "order": "newest"})).text)
+        while asked:
+            page = Read((await client.get(asked)).text)
+            marks += [each["aria-label"].split(",")[0] for each in page.all("a") if "aria-label" in each]
+            links = [each["href"] for each in page.all("a") if each["href"].startswith("/matrix?")]
+            asked = next((link for link in links if "cursor=" in link), "")
+    wanted = [f"Event {number + 1}" for number in range(EVENTS) for _ in delta_of(number)]
+
+    assert sorted(["Creation", *wanted]) == sorted(marks)
+    assert "of 10,000" in newest.text
+    assert newest.all(
+        "a", lambda each: each.get("aria-label", "").startswith("Event 10000, agent 1970-01-01 02:46:39Z")
+    )
+
+
+async def test_all_segments_of_a_long_session_are_named(store: Store) -> None:
+    """Some on each page of its documents."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    names: set[str] = set()
+    asked = f"/raw?{urlencode(LONG)}"
+    async with client_of(app) as client:
+        while asked:
+            page = Read((await client.get(asked)).text)
+            links = [each["href"] for each in page.all("a")]
+            names |= {parse_qs(urlsplit(link).query)["document"][0] for link in links if "document=" in link}
+            asked = next((link for link in links if "after=" in link and "document=" not in link), "")
+        vitals = Read((await client.get("/vitals", params=LONG)).text)
+
+    assert f"Segments {len(names - {'user'})};" in vitals.text

@@ -21,7 +21,9 @@ READS: Final = {"BatchGetDocuments", "RunQuery"}
 OF_ADA: Final = {"app": "support", "user": "ada"}
 
 BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]] = [
-    ("", {}, {"RunQuery": 2}, {}),
+    ("", {}, {"RunQuery": 3, "BatchGetDocuments": 1}, {}),
+    ("usage", OF_ADA, {"RunQuery": 1, "BatchGetDocuments": 1}, {}),
+    ("find", {**OF_ADA, "errors": 1}, {"RunQuery": 1, "BatchGetDocuments": 1}, {}),
     ("users", {"app": "support"}, {"RunQuery": 2}, {}),
     ("sessions", OF_ADA, {"RunQuery": 1}, {}),
     ("session", CALM_PLACE, {"BatchGetDocuments": 4}, {}),
@@ -30,8 +32,10 @@ BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]]
     ("timeline", CALM_PLACE, {"BatchGetDocuments": 2}, {}),
     ("search", {**CALM_PLACE, "errors": 1}, GET, {}),
     ("compare", {**CALM_PLACE, "other": "s1"}, {"BatchGetDocuments": 2}, {}),
-    ("matrix", CALM_PLACE, {"BatchGetDocuments": 2}, {}),
+    ("matrix", CALM_PLACE, GET, {}),
     ("state", CALM_PLACE, GET, {}),
+    ("state", {**CALM_PLACE, "event": 5}, GET, {}),
+    ("difference", CALM_PLACE, GET, {}),
     ("vitals", CALM_PLACE, {"BatchGetDocuments": 1, "RunQuery": 1}, {}),
     ("raw", CALM_PLACE, {"BatchGetDocuments": 1, "RunQuery": 1}, {}),
     ("memories", OF_ADA, GET, {}),
