@@ -3,7 +3,7 @@
 import html
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from typing import Any, Final
 
@@ -233,3 +233,13 @@ class Read(HTMLParser):
 def unescaped(text: str) -> str:
     """Return *text* as a page shows it."""
     return " ".join(html.unescape(text).split())
+
+
+async def seen(
+    app: FastAPI, page: str, parameters: Mapping[str, str | int] = CALM_PLACE, status: int = 200
+) -> Read:
+    """Return what a page shows."""
+    async with client_of(app) as client:
+        answer = await client.get(f"/{page}", params=dict(parameters))
+    assert status == answer.status_code, answer.text
+    return Read(answer.text)

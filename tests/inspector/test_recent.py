@@ -1,0 +1,164 @@
+"""The newest sessions are counted and searched, and a page says what it did not look at."""
+
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fastapi import FastAPI
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.inspector import recent_pages
+from gcp_adk_store.model.keys import SessionKey
+from tests.inspector.story import Read, client_of, seen
+
+HELD: Final = "that its document holds"
+
+
+async def remarked(store: Store, user: str, name: str, *texts: str, day: int = 1) -> None:
+    """Make a session of a user with such answers, of one turn on a day of 1970."""
+    ids: dict[str, Any] = {"app_name": "support", "user_id": user, "session_id": name}
+    session = await store.sessions.create_session(**ids)
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=10, candidates_token_count=1)
+    for number, text in enumerate(texts):
+        event = Event(
+            author="agent",
+            invocation_id=name,
+            timestamp=day * 86_400.0 + number,
+            content=types.Content(parts=[types.Part(text=text)]),
+            usage_metadata=usage,
+            error_code="STOPPED" if text == "failed" else None,
+        )
+        await store.sessions.append_event(session, event)
+
+
+async def test_the_first_page_counts_what_the_newest_sessions_used(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By day: sessions, turns, events, tokens, errors and writes; it says what is not counted."""
+    await remarked(store, "ada", "small", "one", "failed", day=2)
+    await remarked(store, "bob", "large", "one", "two", "three", "four", day=2)
+    await remarked(store, "bob", "old", "one")
+    all_of_them = await seen(app, "", {})
+    monkeypatch.setattr(recent_pages, "HOME_SESSIONS", 2)
+    monkeypatch.setattr(recent_pages, "SESSIONS", 2)
+    two = await seen(app, "", {})
+    of_bob = await seen(app, "usage", {"app": "support", "user": "bob"})
+    first = await seen(app, "usage", {"app": "support"})
+    (older,) = [each["href"] for each in first.all("a") if "cursor=" in each["href"]]
+    async with client_of(app) as client:
+        last = Read((await client.get(older)).text)
+
+    second_day = "1970-01-03 2 2 6 60 in, 6 out 1 $0.000005"
+    assert (
+        f"Of the 3 sessions that were updated last, with the events of each {HELD}. Day" in all_of_them.text
+    )
+    assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 $0.000001" in all_of_them.text
+    assert (
+        "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 events"
+        in all_of_them.text
+    )
+    assert (
+        f"Of the 2 sessions that were updated last, with the events of each {HELD}. Older sessions"
+        in two.text
+    )
+    assert second_day in two.text
+    assert "1970-01-02" not in two.text
+    assert "1970-01-03 1 1 4 40 in, 4 out 0 $0.000004" in of_bob.text
+    assert "Of the 1 sessions of this page" in last.text
+    assert "1970-01-02 1 1 1 10 in, 1 out" in last.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_events_that_are_not_counted_are_told(app: FastAPI) -> None:
+    """Those that are sealed, of a session that the page has read but for these."""
+    page = await seen(app, "usage", {"app": "support"})
+    search = await seen(app, "find", {"app": "support", "tool": "find_parcel"})
+    (link,) = [each["href"] for each in search.all("a") if each["href"].startswith("/search?")][-1:]
+    async with client_of(app) as client:
+        rest = Read((await client.get(link)).text)
+    counted = int(page.text.partition("older events of them")[0].split()[-1])
+
+    assert 0 < counted < 25
+    assert f"{counted} older events of these sessions were not looked at." in search.text
+    assert f"{counted} older events: search all events of s1" in search.text
+    assert "12 of 25 events have it." in rest.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"q": "PARCEL"}, {"one", "two"}),
+        ({"q": "parcel", "user": "ada"}, {"one"}),
+        ({"errors": 1}, {"three"}),
+        ({"labels": "team=x"}, {"two"}),
+        ({"labels": "team=x", "q": "parcel"}, {"two"}),
+        ({"labels": "team=x", "errors": 1}, set()),
+        ({"tool": "none"}, set()),
+        ({"author": "agent"}, {"one", "two", "three"}),
+    ],
+)
+async def test_a_search_finds_events_in_sessions_of_a_user_or_an_app(
+    store: Store, app: FastAPI, asked: dict[str, Any], found: set[str]
+) -> None:
+    """By text, label, tool, author and error; each session with its newest such events."""
+    await remarked(store, "ada", "one", "a parcel")
+    await remarked(store, "bob", "two", "no", "Parcel 1", "Parcel 2", "Parcel 3")
+    await remarked(store, "bob", "three", "failed")
+    ids = {"app_name": "support", "user_id": "bob", "session_id": "two"}
+    await store.sessions.update_session_info(**ids, labels={"team": "x"})
+    page = await seen(app, "find", {"app": "support", **asked})
+    links = [each["href"] for each in page.all("a") if each["href"].startswith("/session?")]
+
+    assert found == {parse_qs(urlsplit(link).query)["session"][0] for link in links}
+    if asked == {"q": "PARCEL"}:
+        assert "4 events have it, of the newest events of 3 sessions." in page.text
+        assert "3 of its 4 newest events have it. The newest 2 are here." in page.text
+        assert page.text.index("Parcel 3") < page.text.index("Parcel 2")
+        assert "Parcel 1" not in page.text
+
+
+async def test_a_search_of_many_sessions_goes_on(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each session is on one page; a page says that there are more."""
+    for number in range(5):
+        await remarked(store, "ada", f"s{number}", "a parcel", day=number)
+    monkeypatch.setattr(recent_pages, "SESSIONS", 2)
+    asked, found, said = "/find?app=support&q=parcel", list[str](), list[bool]()
+    async with client_of(app) as client:
+        while asked:
+            page = Read((await client.get(asked)).text)
+            links = [each["href"] for each in page.all("a")]
+            found += [parse_qs(urlsplit(link).query)["session"][0] for link in links if "/session?" in link]
+            said.append("Sessions that were updated earlier were not looked at." in page.text)
+            asked = next((link for link in links if "cursor=" in link), "")
+
+    assert ["s4", "s3", "s2", "s1", "s0"] == found
+    assert [True, True, False] == said
+
+
+@pytest.mark.usefixtures("calm")
+async def test_no_session_is_searched_by_text_under_the_mask(masked: FastAPI) -> None:
+    """By tool it is."""
+    refused = await seen(masked, "find", {"app": "support", "q": "oslo"})
+    by_error = await seen(masked, "find", {"app": "support", "errors": 1})
+
+    assert "Text is masked, so it is not searched." in refused.text
+    assert not refused.all("article")
+    assert 1 == len(by_error.all("article"))
+
+
+async def test_a_damaged_session_is_not_counted(store: Store, app: FastAPI) -> None:
+    """And the page says so; the others are counted."""
+    await remarked(store, "ada", "good", "one")
+    await remarked(store, "ada", "bad", "one")
+    path = store.sessions.storage.layout.session(SessionKey(app="support", user="ada", session="bad"))
+    write = Write(path=path, fields={"tail": ["{"]}, mask=[("tail",)])
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+    page = await seen(app, "", {})
+
+    assert "1 sessions cannot be read." in page.text
+    assert "1970-01-02 1 1 1" in page.text

@@ -1,0 +1,54 @@
+"""The state of a session is shown by its changes, at a place, and by what differs between two places."""
+
+from fastapi import FastAPI
+from google.adk.sessions import Session
+
+from tests.inspector.story import CALM_PLACE, Read, client_of, seen
+
+
+async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:
+    """A mark opens a comparison with the value before, and names its event."""
+    page = await seen(app, "matrix")
+    marks = [each["href"] for each in page.all("a") if each["href"].startswith("/change?")]
+    async with client_of(app) as client:
+        creation = Read((await client.get(marks[0])).text)
+        first = Read((await client.get(marks[1])).text)
+
+    assert "13 changes of 2 keys in 25 events" in page.text
+    assert 13 == len(marks) == len(page.all("circle"))
+    assert "At the creation of the session. @@ -0,0 +1 @@ + []" in creation.text
+    assert f"By event 4, {calm.events[3].id} ." in first.text
+    assert '- [] + [ + "parcel", + 0 + ]' in first.text
+
+
+async def test_the_state_of_a_moment_is_shown(calm: Session, app: FastAPI) -> None:
+    """After any event, and now."""
+    then = await seen(app, "state", {**CALM_PLACE, "event": calm.events[3].id})
+    now = await seen(app, "state")
+
+    assert 'cart [ "parcel", 0 ] seen 0 user:name "Ada"' in then.text
+    assert 'cart [ "parcel", 5 ] seen 5 user:name "Ada"' in now.text
+
+
+async def test_the_difference_of_two_points_is_shown(calm: Session, app: FastAPI, masked: FastAPI) -> None:
+    """Points are positions, events and times; under the mask keys alone."""
+    of_place = {"from": 4, "to": 9}
+    by_events = {"from": calm.events[3].id, "to": calm.events[8].id}
+    by_time = {"from": "2023-11-14T22:13:23Z", "to": "2023-11-14T23:15:20+01:00"}
+    texts = []
+    for points in (of_place, by_events, by_time, {"from": 9, "to": 4}):
+        page = await seen(app, "difference", {**CALM_PLACE, **points})
+        texts.append(page.text.partition("Key From To ")[2])
+    hidden = await seen(masked, "difference", {**CALM_PLACE, **of_place})
+    same = await seen(app, "difference", {**CALM_PLACE, "from": 1, "to": 3})
+    far = await seen(app, "difference", {**CALM_PLACE, "from": 26}, status=404)
+    whole = await seen(app, "difference")
+
+    assert 'cart [ "parcel", 0 ] [ "parcel", 1 ] seen 0 1' in texts[0]
+    assert texts[0] == texts[1] == texts[2]
+    assert 'cart [ "parcel", 1 ] [ "parcel", 0 ] seen 1 0' in texts[3]
+    assert "2 keys differ" in hidden.text
+    assert "masked, 19 characters" in hidden.text
+    assert "0 keys differ" in same.text
+    assert "the session has 25 events, the point is after 26" in far.text
+    assert 'cart [] [ "parcel", 5 ] seen no value 5' in whole.text
