@@ -58,11 +58,13 @@ class Step:
 
 
 class Look:
-    """One version of a session, of which a page reads at most :data:`READS` segments."""
+    """One version of a session, of which a page reads a few segments."""
 
-    def __init__(self, stored: StoredSession, reader: SessionReader, events: SessionEvents) -> None:
+    def __init__(
+        self, stored: StoredSession, reader: SessionReader, events: SessionEvents, *, most: int = READS
+    ) -> None:
         self.stored = stored
-        self.left = READS
+        self.left = most
         """Segments that may still be read."""
         self.is_spent = False
         """Whether the last walk ended because none may."""

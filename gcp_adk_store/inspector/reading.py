@@ -309,6 +309,10 @@ class Reader:
         """Look at a session as it is now; 1 read."""
         return await Look.at_now(_key(place), self._sessions, self._events)
 
+    def look_at(self, stored: StoredSession, *, segments: int) -> Look:
+        """Look at a session that was read, and at most so many *segments* of it."""
+        return Look(stored, self._sessions, self._events, most=segments)
+
     async def look_with_state(self, place: Place) -> tuple[Look, dict[str, Any]]:
         """Look at a session, and return the state of its user and app, too; 3 reads."""
         return await Look.with_state(_key(place), self._sessions, self._events)

@@ -4,23 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gcp_adk_store.codec.cursors import encode_cursor
-from gcp_adk_store.codec.events import WHOLE
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import SessionConflictError, SessionMissingError, StoredDataError
 from gcp_adk_store.inspector.conversation import failed, moment, price_of_writes
 from gcp_adk_store.inspector.documents import Place
-from gcp_adk_store.inspector.reading import Placed
-from gcp_adk_store.kernel.concurrency import Pauses
+from gcp_adk_store.inspector.past import Look
+from gcp_adk_store.inspector.reading import Placed, Reader
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.describe.decide import SessionInfo, UnreadableSession
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.sessions.listing.usage import TokenUsage, UsageCounter
-from gcp_adk_store.sessions.read.completion import decode_events
-from gcp_adk_store.store import Store
 
-SESSIONS: Final = 24
+SESSIONS: Final = 16
 """Sessions that one page looks at; each takes 2 reads."""
+
+SEGMENTS: Final = 16
+"""The newest segments that one page reads of these sessions together."""
 
 LARGEST: Final = 5
 """Sessions that a page names as the largest of those that it looked at."""
@@ -32,7 +31,7 @@ class Recent:
 
     info: SessionInfo
     events: list[Placed]
-    """Those of its document, in append order, without payloads; not those that are a payload as a whole."""
+    """Those that were read, in append order, without payloads of their content."""
 
     @property
     def place(self) -> Place:
@@ -61,19 +60,23 @@ class RecentPage:
 
 
 async def recent(
-    store: Store,
+    reader: Reader,
     place: Place,
     *,
     most: int,
+    segments: int,
     cursor: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> RecentPage:
-    """Return the newest sessions of an app or a user; 1 query and 1 BatchGet, 2 reads for each session.
+    """Return the newest sessions of an app or a user, with their newest events.
+
+    1 query and 1 BatchGet, which are 2 reads for each session, and at most so many *segments*, of which each
+    session that has any gets as many.
 
     Raises:
         NotProvisionedError: the database has no index for sessions of an app, or with labels.
     """
-    page = await store.sessions.list_sessions_page(
+    page = await reader.store.sessions.list_sessions_page(
         app_name=place.app or "",
         user_id=place.user,
         page_size=most,
@@ -81,34 +84,31 @@ async def recent(
         include_state=False,
         labels=labels or None,
     )
-    storage = store.sessions.storage
+    storage = reader.store.sessions.storage
     keys = [SessionKey(app=each.app_name, user=each.user_id, session=each.session_id) for each in page.infos]
     documents = await storage.documents.get([storage.layout.session(key) for key in keys]) if keys else []
-    found: list[Recent] = []
-    unreadable: list[UnreadableSession | SessionInfo] = [*page.unreadable]
-    pauses = Pauses()
+    there: list[tuple[SessionInfo, StoredSession]] = []
+    unreadable = len(page.unreadable)
     for info, document in zip(page.infos, documents, strict=True):
-        if document is None:
-            continue  # deleted since
         try:
-            found.append(Recent(info=info, events=await _events(document, pauses)))
+            if document is not None:  # not deleted since
+                there.append((info, read_session(document)))
         except StoredDataError:
-            unreadable.append(info)
-    return RecentPage(sessions=found, unreadable=len(unreadable), next_cursor=page.next_cursor)
+            unreadable += 1
+    share = segments // max(1, sum(bool(stored.live) for _, stored in there))
+    found: list[Recent] = []
+    for info, stored in there:
+        try:
+            found.append(Recent(info=info, events=await _newest(reader.look_at(stored, segments=share))))
+        except (StoredDataError, SessionMissingError, SessionConflictError):
+            unreadable += 1
+    return RecentPage(sessions=found, unreadable=unreadable, next_cursor=page.next_cursor)
 
 
-async def _events(document: Document, pauses: Pauses) -> list[Placed]:
-    """Return the events of a session's document.
-
-    Raises:
-        StoredDataError: one is damaged.
-    """
-    stored = read_session(document)
-    return [
-        Placed(each.event, encode_cursor((stored.epoch, stored.sealed, offset)))
-        for offset, each in enumerate(await decode_events(stored.tail, where=document.path, pauses=pauses))
-        if WHOLE not in each.missing
-    ]
+async def _newest(look: Look) -> list[Placed]:
+    """Return the newest events of a session, as many as may be read."""
+    steps = [step async for step in look.walk(look.end, backward=True)]
+    return [Placed(step.event, look.cursor(step.place)) for step in reversed(steps)]
 
 
 @dataclass(slots=True)

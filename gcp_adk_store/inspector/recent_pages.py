@@ -8,15 +8,18 @@ from gcp_adk_store.errors import StoreError
 from gcp_adk_store.inspector.conversation import Wanted, event_view
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.pages import labels_of
-from gcp_adk_store.inspector.recent import SESSIONS, Recent, RecentPage, days_of, largest_of, recent
+from gcp_adk_store.inspector.recent import SEGMENTS, SESSIONS, Recent, RecentPage, days_of, largest_of, recent
 from gcp_adk_store.inspector.site import Visit
 from gcp_adk_store.kernel.concurrency import gather
 
 APPS_PER_PAGE: Final = 10
 """Apps on the first page; each takes 1 query of 1 document, and at most as many more find the next ones."""
 
-HOME_SESSIONS: Final = 15
-"""Sessions of all apps together that the first page looks at."""
+HOME_SESSIONS: Final = 10
+"""Sessions of all apps together that the first page looks at; each takes 2 reads."""
+
+HOME_SEGMENTS: Final = 10
+"""Segments of all apps together that the first page reads."""
 
 HITS_OF_EACH: Final = 2
 """Events of one session on a page of a search."""
@@ -27,26 +30,28 @@ _MAX_CURSOR: Final = 4_000
 async def apps(visit: Visit) -> Response:
     """List the apps that have a session, with what their newest sessions used.
 
-    1 query of 1 document for each app, and 1 more; 2 reads for each of 15 sessions.
+    1 query of 1 document for each app, and 1 more; 2 reads for each of 10 sessions, and 10 segments.
     """
     found = await visit.reader.apps(after=visit.given.get("after"), most=APPS_PER_PAGE)
-    most = max(1, HOME_SESSIONS // max(1, len(found.names)))
-    used = await gather(_used(visit, Place(app=name), most) for name in found.names)
+    count = max(1, len(found.names))
+    used = await gather(_used(visit, Place(app=name), count) for name in found.names)
     return visit.page("apps.html", found=found, apps=used)
 
 
-async def _used(visit: Visit, place: Place, most: int) -> dict[str, Any]:
-    """Return what an app used; the other apps are shown also if it cannot be read."""
+async def _used(visit: Visit, place: Place, count: int) -> dict[str, Any]:
+    """Return what one of *count* apps used; the others are shown also if it cannot be read."""
+    most, segments = max(1, HOME_SESSIONS // count), HOME_SEGMENTS // count
     try:
-        return {"place": place, "problem": None, **_usage(await recent(visit.site.store, place, most=most))}
+        page = await recent(visit.reader, place, most=most, segments=segments)
+        return {"place": place, "problem": None, **_usage(page)}
     except StoreError as exc:
         return {"place": place, "problem": str(exc)}
 
 
 async def usage(visit: Visit) -> Response:
-    """Show what 24 sessions of an app or a user used by day; 2 reads for each of them."""
+    """Show what 16 sessions of an app or a user used by day; 2 reads for each, and 16 segments."""
     cursor = visit.text("cursor", most=_MAX_CURSOR)
-    page = await recent(visit.site.store, visit.place, most=SESSIONS, cursor=cursor)
+    page = await recent(visit.reader, visit.place, most=SESSIONS, segments=SEGMENTS, cursor=cursor)
     return visit.page("usage.html", used={"place": visit.place, "problem": None, **_usage(page)})
 
 
@@ -55,7 +60,10 @@ def _usage(page: RecentPage) -> dict[str, Any]:
 
 
 async def find(visit: Visit) -> Response:
-    """Show which of 24 sessions of an app or a user have newest events as asked for; 2 reads for each."""
+    """Show which of 16 sessions of an app or a user have events as asked for.
+
+    2 reads for each session, and 16 segments.
+    """
     labels = visit.text("labels") or ""
     wanted = Wanted(
         text=visit.text("q") or "",
@@ -67,9 +75,10 @@ async def find(visit: Visit) -> Response:
     page, rows = None, list[dict[str, Any]]()
     if (wanted or labels) and not refused:
         page = await recent(
-            visit.site.store,
+            visit.reader,
             visit.place,
             most=SESSIONS,
+            segments=SEGMENTS,
             cursor=visit.text("cursor", most=_MAX_CURSOR),
             labels=labels_of(labels),
         )

@@ -1,6 +1,6 @@
 """The newest sessions are counted and searched, and a page says what it did not look at."""
 
-from typing import Any, Final
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -13,8 +13,6 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import recent_pages
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import Read, client_of, seen
-
-HELD: Final = "that its document holds"
 
 
 async def remarked(store: Store, user: str, name: str, *texts: str, day: int = 1) -> None:
@@ -52,17 +50,14 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
         last = Read((await client.get(older)).text)
 
     second_day = "1970-01-03 2 2 6 60 in, 6 out 1 $0.000005"
-    assert (
-        f"Of the 3 sessions that were updated last, with the events of each {HELD}. Day" in all_of_them.text
-    )
+    assert "Of the 3 sessions that were updated last, with the newest events of each. Day" in all_of_them.text
     assert f"{second_day} 1970-01-02 1 1 1 10 in, 1 out 0 $0.000001" in all_of_them.text
     assert (
         "The largest of these sessions: large , 4 events ; small , 2 events ; old , 1 events"
         in all_of_them.text
     )
     assert (
-        f"Of the 2 sessions that were updated last, with the events of each {HELD}. Older sessions"
-        in two.text
+        "Of the 2 sessions that were updated last, with the newest events of each. Older sessions" in two.text
     )
     assert second_day in two.text
     assert "1970-01-02" not in two.text
@@ -72,8 +67,10 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
 
 
 @pytest.mark.usefixtures("calm")
-async def test_events_that_are_not_counted_are_told(app: FastAPI) -> None:
-    """Those that are sealed, of a session that the page has read but for these."""
+async def test_events_that_are_not_counted_are_told(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of segments that the page did not read; with them, all events count."""
+    whole = await seen(app, "usage", {"app": "support"})
+    monkeypatch.setattr(recent_pages, "SEGMENTS", 1)
     page = await seen(app, "usage", {"app": "support"})
     search = await seen(app, "find", {"app": "support", "tool": "find_parcel"})
     (link,) = [each["href"] for each in search.all("a") if each["href"].startswith("/search?")][-1:]
@@ -81,6 +78,8 @@ async def test_events_that_are_not_counted_are_told(app: FastAPI) -> None:
         rest = Read((await client.get(link)).text)
     counted = int(page.text.partition("older events of them")[0].split()[-1])
 
+    assert "2023-11-14 1 6 25 615 in, 120 out 1 $0.000023" in whole.text
+    assert "older events" not in whole.text
     assert 0 < counted < 25
     assert f"{counted} older events of these sessions were not looked at." in search.text
     assert f"{counted} older events: search all events of s1" in search.text
