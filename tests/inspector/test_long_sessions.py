@@ -52,14 +52,15 @@ def state_after(count: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store of one short and one long session."""
+    """A store of one short and one long session, and of an app of many sessions with a segment each."""
     folder = tmp_path_factory.mktemp("long") / "store"
 
     async def fill() -> None:
         async with Store.local(folder) as store:
             imports = SessionImports(store.sessions.storage, SessionLimits())
-            for name, count in (("short", 200), ("long", EVENTS)):
-                key = SessionKey(app="app", user="ada", session=name)
+            many = [("many", f"s{number}", 150) for number in range(18)]
+            for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
+                key = SessionKey(app=app, user="ada", session=name)
                 header = SessionHeader(key=key, state=state_after(count), last_update_time=0.0)
                 assert count == await imports.write(header, said(count))
 
@@ -115,6 +116,8 @@ LONG: Final = {"app": "app", "user": "ada", "session": "long"}
 PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("", {}),
     ("usage", {"app": "app"}),
+    ("usage", {"app": "many"}),
+    ("find", {"app": "many", "author": "agent"}),
     ("find", {"app": "app", "q": "x" * 400}),
     ("find", {"app": "app", "user": "ada", "author": "agent"}),
     ("session", LONG),

@@ -21,12 +21,12 @@ READS: Final = {"BatchGetDocuments", "RunQuery"}
 OF_ADA: Final = {"app": "support", "user": "ada"}
 
 BUDGETS: Final[list[tuple[str, dict[str, Any], dict[str, int], dict[str, int]]]] = [
-    ("", {}, {"RunQuery": 3, "BatchGetDocuments": 1}, {}),
+    ("", {}, {"RunQuery": 3, "BatchGetDocuments": 2}, {}),
     ("usage", OF_ADA, {"RunQuery": 1, "BatchGetDocuments": 1}, {}),
     ("find", {**OF_ADA, "errors": 1}, {"RunQuery": 1, "BatchGetDocuments": 1}, {}),
     ("users", {"app": "support"}, {"RunQuery": 2}, {}),
     ("sessions", OF_ADA, {"RunQuery": 1}, {}),
-    ("session", CALM_PLACE, {"BatchGetDocuments": 4}, {}),
+    ("session", CALM_PLACE, {"BatchGetDocuments": 2}, {}),
     ("session", {**CALM_PLACE, "order": "newest"}, {"BatchGetDocuments": 2}, {}),
     ("events", CALM_PLACE, GET, {}),
     ("timeline", CALM_PLACE, {"BatchGetDocuments": 2}, {}),
