@@ -1,5 +1,8 @@
 """The state of a session is shown by its changes, at a place, and by what differs between two places."""
 
+import re
+
+import pytest
 from fastapi import FastAPI
 from google.adk.sessions import Session
 
@@ -52,3 +55,21 @@ async def test_the_difference_of_two_points_is_shown(calm: Session, app: FastAPI
     assert "0 keys differ" in same.text
     assert "the session has 25 events, the point is after 26" in far.text
     assert 'cart [] [ "parcel", 5 ] seen no value 5' in whole.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_prices_do_not_wrap_and_times_are_in_utc(app: FastAPI) -> None:
+    """Each price is in an element of the class ``figure``; each time ends with a Z."""
+    prices, times = 0, list[str]()
+    async with client_of(app) as client:
+        for path in ("", "sessions", "usage", "timeline", "vitals", "session"):
+            page = (await client.get(f"/{path}", params=CALM_PLACE)).text
+            opened = re.findall(r"<(\w+[^>]*)>\$[0-9.]+<", page)
+            assert len(opened) == len(re.findall(r"\$[0-9]", page))
+            assert all("figure" in each for each in opened)
+            prices += len(opened)
+            times += re.findall(r"<time>([^<]+)</time>", page)
+
+    assert prices >= 5
+    assert len(times) > 25
+    assert all(each.endswith("Z") for each in times)
