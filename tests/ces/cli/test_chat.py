@@ -1,6 +1,5 @@
 """Show what ``gcp-adk-store ces chat`` says, shows, keeps, and ends with."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -109,25 +108,6 @@ def test_what_cannot_begin_says_why(app: Path, arguments: tuple[str, ...], says:
 
     assert (result.exit_code, result.stdout) == (2, "")
     assert says in result.stderr.replace("\n", " ")
-
-
-def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    """And ends with 2."""
-    result = chat(tmp_path / "missing", says="")
-
-    assert (result.exit_code, result.stderr) == (
-        2,
-        f"Error: the folder {tmp_path / 'missing'} does not exist\n",
-    )
-
-
-def test_mocks_answer_in_place_of_tools(app: Path) -> None:
-    """As the platform's API has them."""
-    mocks = {"mockedToolCalls": [{"toolId": "greet", "mockResponse": {"result": "mocked"}}]}
-
-    result = chat(app, *scripted(app), "--mocks", json.dumps(mocks), says="I am Ada.\n/calls\n")
-
-    assert '-> {"result": "mocked"}' in result.stdout
 
 
 TALKS = '''def greet(name: str) -> str:

@@ -62,13 +62,6 @@ def test_the_test_of_a_guardrail_is_run(code: Path) -> None:
     assert [each["status"] for each in json.loads(result.stdout)] == ["passed", "passed"], result.output
 
 
-def test_its_code_is_linted(code: Path) -> None:
-    """With the names that it finds."""
-    result = CliRunner().invoke(command, ["ces", "lint", str(code.parents[3])])
-
-    assert (result.exit_code, result.stdout) == (0, "1 tools and callbacks: 0 errors, 0 warnings\n")
-
-
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
 def test_a_guardrail_that_does_not_run_here_is_named(tmp_path: Path) -> None:
     """Nobody takes the conversation for a guarded one; one that is not enabled is of no interest."""

@@ -26,19 +26,3 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path, folder: str,
     assert says in result.stderr
     assert "dear" == (tmp_path / "precious/file").read_text()
     assert ["precious"] == [path.name for path in tmp_path.iterdir()]
-
-
-def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
-    """Before anything is made."""
-    result = CliRunner().invoke(command, ["ces", "install", "--folder", str(tmp_path), "--python", "false"])
-
-    assert 2 == result.exit_code
-    assert "false is not a CPython that runs" in result.stderr
-
-
-def test_what_is_installed_and_where_is_said_before_it_begins(tmp_path: Path) -> None:
-    """It takes some time."""
-    result = CliRunner().invoke(command, ["ces", "install", "--folder", str(tmp_path), "--python", "false"])
-
-    assert result.stderr.startswith(f"{tmp_path}: installing pydantic==")
-    assert "some 90 MB" in result.stderr.splitlines()[0]

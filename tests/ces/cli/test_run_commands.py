@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from google.adk.events import Event, EventActions
-from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import SessionService, Store
+from gcp_adk_store import SessionService
 from gcp_adk_store.ces.http.policy import AllowedHost
 from gcp_adk_store.cli.command import command
 
@@ -185,43 +184,6 @@ def test_a_stored_session_keeps_what_changes(
     assert "exists already" in again.stderr
     assert session is not None
     assert 7 == session.state["halved"]
-    assert ["user", "agent", "agent"] == [event.author for event in session.events]
-
-
-@pytest.mark.parametrize("named", ["by an option", "by the environment"])
-def test_a_session_of_a_store_in_a_folder_keeps_what_changes(
-    folder: Path, named: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a tool, then of a callback, in two commands; a folder without a store stays without one."""
-    at = folder / "store"
-    place = ["--session", "shop/ada/s1"]
-    if named == "by an option":
-        place += ["--local", str(at)]
-    else:
-        monkeypatch.setenv("ADK_STORE_LOCAL", str(at))
-    made = [*place, "--create", "--variables", '{"halved": 5, "old": 1}', "--said", "half it"]
-    without = half(folder, *made)
-    exists = at.exists()
-
-    async def find() -> Session | None:
-        async with Store.local(at) as store:
-            return await store.sessions.get_session(app_name="shop", user_id="ada", session_id="s1")
-
-    assert asyncio.run(find()) is None  # which makes the store
-    missing, first, again = (half(folder, *each) for each in (place, made, made))
-    callback = run("run-callback", "before_model", str(folder / "second.py"), *place)
-    session = asyncio.run(find())
-
-    assert [2, 2, 0, 2, 0] == [each.exit_code for each in (without, missing, first, again, callback)]
-    assert f"the folder '{at}' contains no local store" in without.stderr
-    assert not exists
-    assert f"the session shop/ada/s1 does not exist in folder {at}, prefix adk; create it" in missing.stderr
-    assert f"session\n  shop/ada/s1 in folder {at}, prefix adk: changed\n" in first.stdout
-    assert "exists already" in again.stderr
-    assert "HALF IT" in callback.stdout
-    assert session is not None
-    assert 6 == session.state["halved"]
-    assert session.state["old"] is None
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
 
 

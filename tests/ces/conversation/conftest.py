@@ -7,10 +7,15 @@ from typing import Any
 import pytest
 from google.adk.sessions import BaseSessionService, InMemorySessionService
 
-from gcp_adk_store.ces import AgentApp, Conversation, ScriptedModel
+from gcp_adk_store.ces import AgentApp, Conversation, ConversationTurn, ScriptedModel
 from gcp_adk_store.ces.sandbox import InProcessSandbox, UnsafeSandboxWarning
 
 Converse = Callable[..., Conversation]
+
+
+async def first_turn(conversation: Conversation, said: str) -> ConversationTurn:
+    """Return what comes of *said* in a new session."""
+    return await conversation.send(said, await conversation.begin())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from gcp_adk_store.ces.host.toolbox import timeout_of
 from gcp_adk_store.ces.sandbox import Limits
 from gcp_adk_store.ces.tools.declarations import PythonTool
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
 FAKE = """
@@ -94,9 +94,7 @@ async def test_a_fake_answers_for_tools_that_only_the_platform_has(
         tmp_path, "toolsets/Crm/Crm.json", enabled=True, mcpToolset={"serverAddress": "https://x.test/mcp"}
     )
     calls = {"calls": [{"name": "Crm_find", "args": {}}]}
-    conversation = converse(app, [calls, "Done."], use_fakes=True)
-
-    turn = await conversation.send("Go", await conversation.begin())
+    turn = await first_turn(converse(app, [calls, "Done."], use_fakes=True), "Go")
 
     assert [use.response for use in turn.calls] == [{"result": "fake Crm_find"}]
 
@@ -172,9 +170,7 @@ async def test_a_failure_of_the_model_may_end_the_session(tmp_path: Path, conver
     write_app(tmp_path, {"root": {}})
     settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
     app = with_config(tmp_path, "app.json", errorHandlingSettings=settings)
-    conversation = converse(app, model=Failing())
-
-    turn = await conversation.send("Hello", await conversation.begin())
+    turn = await first_turn(converse(app, model=Failing()), "Hello")
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]

@@ -9,7 +9,7 @@ import pytest
 from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 
 SAYS_NO = {"respondImmediately": {"responses": [{"text": "off", "disabled": True}, {"text": "I cannot."}]}}
 SUBJECT = {"before_model": ", llm_request: LlmRequest", "after_model": ", llm_response: LlmResponse"}
@@ -77,9 +77,7 @@ ALL = ("before_agent", "after_agent", "before_model", "after_model")
 async def test_guardrails_run_before_the_agents_callbacks(tmp_path: Path, converse: Converse) -> None:
     """Each kind before the callbacks of its kind; one that is content changes nothing."""
     app = guarded(tmp_path, ALL)
-    conversation = converse(app, ["Hello."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, ["Hello."]), "Hi")
 
     assert (turn.text, turn.error) == ("Hello.", None)
     assert turn.variables["trace"] == [
@@ -113,22 +111,12 @@ async def test_a_guardrail_answers_in_place_of_the_agent(
     assert len(model.requests) == len(replies)
 
 
-async def test_the_turn_after_a_guardrail_goes_on(tmp_path: Path, converse: Converse) -> None:
-    """As after any other."""
-    conversation = converse(guarded(tmp_path, ("before_agent",), SAYS_NO), ["Hello."])
-    key = await conversation.begin()
-
-    texts = [(await conversation.send(said, key)).text for said in ("bad", "good")]
-
-    assert texts == ["I cannot.", "Hello."]
-
-
 async def test_a_guardrail_hands_over(tmp_path: Path, converse: Converse) -> None:
     """The other agent begins in the same turn."""
     action = {"transferAgent": {"agent": "projects/p/locations/us/apps/a/agents/billing"}}
-    conversation = converse(guarded(tmp_path, ("after_model",), action, of_agent=True), ["bad", "Billing."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(
+        converse(guarded(tmp_path, ("after_model",), action, of_agent=True), ["bad", "Billing."]), "Hi"
+    )
 
     assert (turn.text, turn.agent) == ("Billing.", "billing")
 
@@ -137,9 +125,7 @@ async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path,
     """Without the agent's instruction and tools, and without the answer that was stopped."""
     model = ScriptedModel(["bad", "Let us talk about bills."])
     action = {"generativeAnswer": {"prompt": "Decline politely."}}
-    conversation = converse(guarded(tmp_path, ("after_model",), action), model=model)
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(guarded(tmp_path, ("after_model",), action), model=model), "Hi")
 
     assert turn.text == "Let us talk about bills."
     config = model.requests[1].config
@@ -150,9 +136,7 @@ async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path,
 
 async def test_a_guardrail_without_an_action_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
     """With an error that has its name and its reason."""
-    conversation = converse(guarded(tmp_path, ("before_agent",)))
-
-    turn = await conversation.send("bad", await conversation.begin())
+    turn = await first_turn(converse(guarded(tmp_path, ("before_agent",))), "bad")
 
     assert turn.error == "GUARDRAIL_TRIGGERED: Words: a bad word"
 
@@ -177,9 +161,7 @@ async def test_code_of_a_guardrail_that_fails_ends_the_turn(
     """What guards must not be passed by its own failure: an answer that it should judge is not said."""
     app = guarded(tmp_path, (kind,), SAYS_NO)
     (app.callbacks[-1].path).write_text(f"def {kind}_guardrail_callback(callback_context):\n    1 / 0\n")
-    conversation = converse(app, ["Hello."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, ["Hello."]), "Hi")
 
     assert (
         turn.error == f"CALLBACK_FAILED: {kind} of the guardrail Words: ZeroDivisionError: division by zero"

@@ -6,7 +6,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import RunLog, RuntimeSettings, SessionKey
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 
 TALK = '''
 def talk(times: int) -> dict:
@@ -34,9 +34,7 @@ async def test_each_run_tells_what_it_printed_warned_of_and_failed_with(
     )
     told: list[RunLog] = []
     replies = [calling("quiet"), calling("talk", times=1), "Done."]
-    conversation = converse(app, replies, note_run=lambda _, log: told.append(log))
-
-    turn = await conversation.send("Go", await conversation.begin())
+    turn = await first_turn(converse(app, replies, note_run=lambda _, log: told.append(log)), "Go")
 
     assert [(each.agent, each.what) for each in told] == [
         *[("root", "before_model")] * 2,

@@ -10,7 +10,7 @@ from gcp_adk_store.ces import AgentApp, MockConfig, ScriptedModel
 from gcp_adk_store.ces.tools.declarations import MockedCall
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.conversation.test_guardrails import guarded
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "paid"\n'
@@ -45,9 +45,7 @@ async def test_a_tool_that_was_not_offered_does_not_run(
 ) -> None:
     """Neither another agent's, nor one that a callback hides; the model gets the reason, and goes on."""
     model = ScriptedModel([PAYS, "Sorry."])
-    conversation = converse(app_of(tmp_path, asynchronous=asynchronous, **root), model=model)
-
-    turn = await conversation.send("Pay", await conversation.begin())
+    turn = await first_turn(converse(app_of(tmp_path, asynchronous=asynchronous, **root), model=model), "Pay")
 
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
     assert ("Sorry.", None) == (turn.text, turn.error)
@@ -60,9 +58,9 @@ async def test_no_callback_runs_for_a_tool_that_was_not_offered(tmp_path: Path, 
     """Nor does a mock answer in its place."""
     callbacks = {kind: ["set_variable('ran', tool.name)"] for kind in ("before_tool", "after_tool")}
     mocks = MockConfig(calls=[MockedCall(tool="pay", response={"result": "paid"})])
-    conversation = converse(app_of(tmp_path, callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks)
-
-    turn = await conversation.send("Pay", await conversation.begin())
+    turn = await first_turn(
+        converse(app_of(tmp_path, callbacks=callbacks), [PAYS, "Sorry."], mocks=mocks), "Pay"
+    )
 
     assert {} == dict(turn.variables)
     assert [{"error": f"'pay' {REFUSED}"}] == [use.response for use in turn.calls]
@@ -83,9 +81,7 @@ async def test_a_callback_that_makes_the_models_calls_anew_offers_nothing(
         {"root": {**root, "callbacks": {"after_model": REBUILDS}}, "other": {"tools": ["pay"]}, "third": {}},
         tools={"pay": PAY},
     )
-    conversation = converse(app, [PAYS, TO_OTHER, ENDS, "Sorry."])
-
-    turn = await conversation.send("Pay", await conversation.begin())
+    turn = await first_turn(converse(app, [PAYS, TO_OTHER, ENDS, "Sorry."]), "Pay")
 
     assert [
         {"error": f"'pay' {REFUSED}"},
@@ -133,9 +129,7 @@ async def test_a_user_who_answers_the_call_that_ended_a_session_does_not_begin_i
 async def test_the_answer_of_a_guardrails_model_calls_nothing(tmp_path: Path, converse: Converse) -> None:
     """Its request offers nothing."""
     app = guarded(tmp_path, ("before_agent",), {"generativeAnswer": {"prompt": "Decline."}})
-    conversation = converse(app, [ENDS])
-
-    turn = await conversation.send("bad", await conversation.begin())
+    turn = await first_turn(converse(app, [ENDS]), "bad")
 
     assert [{"error": f"'end_session' {REFUSED}"}] == [use.response for use in turn.calls]
     assert not turn.ended

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gcp_adk_store.ces import ScriptedModel, read_app
+from gcp_adk_store.ces import ScriptedModel
 from gcp_adk_store.ces.conversation.decisions import Condition
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 TO_BILLING = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}
@@ -87,9 +87,7 @@ async def test_a_callback_hands_over_to_any_agent(tmp_path: Path, converse: Conv
             "other": {},
         },
     )
-    conversation = converse(app, ["Other here."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, ["Other here."]), "Hi")
 
     assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
 
@@ -100,9 +98,7 @@ async def test_the_agent_that_hands_over_runs_its_last_callback(tmp_path: Path, 
     app = write_app(
         tmp_path, {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
     )
-    conversation = converse(app, [TO_BILLING, "Billing here."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, [TO_BILLING, "Billing here."]), "Hi")
 
     assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
     assert turn.calls[0].response == {"result": None}
@@ -118,9 +114,7 @@ async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_no
         tools={"count": "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"},
     )
     calls = [{"name": "count"}, *TO_BILLING["calls"], {"name": "count"}]
-    conversation = converse(app, [{"calls": calls}, "Done."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, [{"calls": calls}, "Done."]), "Hi")
 
     assert (turn.agent, turn.variables["n"]) == ("billing", 1)
 
@@ -130,9 +124,7 @@ async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(
 ) -> None:
     """Its response tells which agents there are."""
     wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
-    conversation = converse(family(tmp_path), [wrong, "Sorry."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(family(tmp_path), [wrong, "Sorry."]), "Hi")
 
     assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
     assert (turn.text, turn.agent) == ("Sorry.", "root")
@@ -140,9 +132,7 @@ async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(
 
 async def test_agents_that_hand_over_without_end_are_stopped(tmp_path: Path, converse: Converse) -> None:
     """The turn ends with an error."""
-    conversation = converse(family(tmp_path), [TO_BILLING, TO_ROOT] * 6)
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(family(tmp_path), [TO_BILLING, TO_ROOT] * 6), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
 
@@ -177,9 +167,7 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
         "disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}},
     }
     model = ScriptedModel([TO_BILLING, "Root."])
-    conversation = converse(family(tmp_path, transferRules=[rule]), model=model)
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(family(tmp_path, transferRules=[rule]), model=model), "Hi")
 
     assert not model.requests[0].config.tools
     assert (turn.text, turn.agent) == ("Root.", "root")
@@ -213,16 +201,3 @@ def test_a_condition_of_anything_else_is_refused(text: str) -> None:
     """When the app is loaded."""
     with pytest.raises(InvalidInputError, match="cannot be read"):
         Condition.of(text)
-
-
-def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:
-    """A folder that is no app has no root."""
-    app = write_app(
-        tmp_path,
-        {"root": {"childAgents": ["projects/p/locations/us/apps/a/agents/billing"]}, "billing": {}},
-        root="projects/p/locations/us/apps/a/agents/root",
-    )
-
-    assert app.root is not None
-    assert (app.root.name, app.root.children) == ("root", ("billing",))
-    assert read_app(tmp_path / "agents").root is None

@@ -21,7 +21,7 @@ from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 CALL = {"calls": [{"name": "greet", "args": {"name": "Ada"}}]}
@@ -90,29 +90,10 @@ async def test_callbacks_models_and_tools_are_called_in_order(
     assert (use.name, use.args, use.response) == ("greet", {"name": "Ada"}, {"result": {"said": "Hello Ada"}})
 
 
-async def test_the_first_callback_that_overrides_is_the_last_of_its_kind(
-    tmp_path: Path, converse: Converse
-) -> None:
-    """And the model is not asked."""
-    over = [NOTE.format("one"), "return LlmResponse.from_parts([Part.from_text('no model')])"]
-    app = write_app(
-        tmp_path,
-        {"root": {"callbacks": {"before_model": [over, [NOTE.format("two")]]}}},
-        variables={"trace": []},
-    )
-    conversation = converse(app)
-
-    turn = await conversation.send("Hello", await conversation.begin())
-
-    assert (turn.text, turn.variables["trace"]) == ("no model", ["one"])
-
-
 async def test_content_of_before_agent_is_said_without_the_model(tmp_path: Path, converse: Converse) -> None:
     """The agent is skipped."""
     callbacks = {"before_agent": ["return Content(parts=[Part.from_text('closed')], role='model')"]}
-    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}))
-
-    turn = await conversation.send("Hello", await conversation.begin())
+    turn = await first_turn(converse(write_app(tmp_path, {"root": {"callbacks": callbacks}})), "Hello")
 
     assert (turn.text, turn.error) == ("closed", None)
 
@@ -132,9 +113,7 @@ async def test_calls_of_before_model_are_carried_out_and_then_the_model_is_asked
         tools={"greet": GREET},
         variables={"trace": []},
     )
-    conversation = converse(app, ["Done."])
-
-    turn = await conversation.send("Hello", await conversation.begin())
+    turn = await first_turn(converse(app, ["Done."]), "Hello")
 
     assert [use.name for use in turn.calls] == ["greet"]
     assert (turn.text, turn.variables["trace"]) == ("Done.", ["before", "greet"])
@@ -144,9 +123,7 @@ async def test_a_partial_response_is_said_and_the_model_is_asked(tmp_path: Path,
     """The model is not skipped."""
     partial = ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"]
     app = write_app(tmp_path, {"root": {"callbacks": {"before_model": partial}}})
-    conversation = converse(app, ["Here it is."])
-
-    turn = await conversation.send("Hello", await conversation.begin())
+    turn = await first_turn(converse(app, ["Here it is."]), "Hello")
 
     assert turn.text == "One moment.\nHere it is."
 
@@ -187,9 +164,7 @@ async def test_callbacks_change_requests_and_responses_in_place(tmp_path: Path, 
         variables={"name": "Ada"},
     )
     model = ScriptedModel(["Hello"])
-    conversation = converse(app, model=model)
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, model=model), "Hi")
 
     assert turn.text == "Hello!"
     (request,) = model.requests
@@ -228,9 +203,7 @@ async def test_callbacks_of_tools_override_calls_and_responses(tmp_path: Path, c
         variables={"trace": []},
     )
     calls = {"calls": [*CALL["calls"], {"name": "other"}]}
-    conversation = converse(app, [calls, "Done."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app, [calls, "Done."]), "Hi")
 
     assert [use.response for use in turn.calls] == [
         {"result": {"said": "Hello Bob"}, "seen": "Bob"},
@@ -245,9 +218,9 @@ async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
     app = write_app(
         tmp_path, {"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"}
     )
-    conversation = converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."])
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(
+        converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."]), "Hi"
+    )
 
     first, second = (json.dumps(use.response) for use in turn.calls)
     assert "ValueError: no" in first
@@ -367,9 +340,7 @@ async def test_a_turn_that_does_not_end_is_ended(tmp_path: Path, converse: Conve
         {"root": {"callbacks": {"before_model": over}}},
         tools={"greet": "def greet(name: str): return 1"},
     )
-    conversation = converse(app)
-
-    turn = await conversation.send("Hi", await conversation.begin())
+    turn = await first_turn(converse(app), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 25 model calls in one turn"
     assert len(turn.calls) == 25

@@ -46,10 +46,3 @@ def test_a_report_has_ten_thousand_tests_and_counts_the_others() -> None:
         replace(passed, name="others", says=("[2 tests are left out]",)),
     ]
     assert (len(worse), worse[-1].status, worse[-1].says) == (10_001, "failed", ("[1 tests are left out]",))
-
-
-def test_what_is_short_stays_as_it_is() -> None:
-    """All of it."""
-    outcomes = [outcome("a", "b", stdout=str(number)) for number in range(1_000)]
-
-    assert bounded(outcomes) == outcomes

@@ -212,37 +212,10 @@ GLOBALS: Final = ("async_tools", "ces_public", "ces_requests", "context", "tools
 MEASURED_GLOBALS: Final = (
     *("Blob", "CallbackContext", "Content", "ExternalResponse", "FunctionCall", "FunctionResponse"),
     *("GenerateContentConfig", "HttpMethod", "LlmRequest", "LlmResponse", "Part", "StatusError", "Tool"),
-    *(
-        "async_tools",
-        "ces_internal",
-        "ces_requests",
-        "context",
-        "get_variable",
-        "importlib",
-        "remove_variable",
-    ),
-    *("requests", "set_variable", "tools"),
+    *("async_tools", "ces_internal", "ces_requests", "context", "get_variable", "importlib"),
+    *("remove_variable", "requests", "set_variable", "tools"),
 )
 """What a tool of the platform listed."""
-
-TYPING_NAMES: Final = (
-    *(
-        "Any",
-        "Callable",
-        "Dict",
-        "Iterable",
-        "Iterator",
-        "List",
-        "Literal",
-        "Mapping",
-        "Optional",
-        "Sequence",
-    ),
-    *("Set", "Tuple", "Type", "Union"),
-)
-"""What the platform's own samples use without an import, and their like."""
-
-HTTP_METHODS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS")
 
 _CHECK: Final = """
 # Check if the {subject} was successful

@@ -1,11 +1,10 @@
 """Callbacks run in order: what they get, what they change in place, and what overrides."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.guest.contract import AGENT_CALLBACKS, AgentCallback
-from tests.ces.callbacks import PARAMETERS, callback
+from tests.ces.callbacks import callback
 from tests.ces.guest.runs import UNCHANGED, of_callbacks
 
 LLM_REQUEST = {"model": "gemini", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {}}
@@ -24,64 +23,6 @@ GIVEN: dict[str, dict[str, Any]] = {
 CONTENT = "Content(parts=[Part.from_agent_transfer('billing')], role='model')"
 RESPONSE = "LlmResponse.from_parts([Part.from_text('instead')])"
 
-OVERRIDES: dict[str, tuple[str, dict[str, Any]]] = {
-    **dict.fromkeys(
-        ["before_agent", "after_agent"],
-        (
-            CONTENT,
-            {
-                "role": "model",
-                "parts": [{"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "billing"}}}],
-            },
-        ),
-    ),
-    **dict.fromkeys(
-        ["before_model", "after_model"],
-        (RESPONSE, {"content": {"role": "model", "parts": [{"text": "instead"}]}}),
-    ),
-    **dict.fromkeys(["before_tool", "after_tool"], ("{'output': input['id']}", {"output": 7})),
-}
-
-
-def test_there_are_six_kinds() -> None:
-    """The type of a request's callback is the list of them."""
-    assert set(GIVEN) == set(PARAMETERS) == set(AGENT_CALLBACKS) == set(get_args(AgentCallback))
-
-
-@pytest.mark.parametrize("kind", sorted(GIVEN))
-def test_a_callback_that_returns_none_overrides_nothing(kind: str) -> None:
-    """And changes nothing."""
-    answer = of_callbacks(kind, callback(kind, "return None"), **GIVEN[kind])
-    changed = {name: answer[name] for name in ("args", "tool_response", "llm_request", "llm_response")}
-
-    assert (answer["override"], answer["overridden_by"], answer["result"]) == (False, None, None)
-    assert changed == {"args": None, "tool_response": None, "llm_request": None, "llm_response": None}
-    assert answer["response"] is None
-
-
-@pytest.mark.parametrize("kind", sorted(GIVEN))
-def test_what_a_callback_returns_overrides_and_the_rest_is_not_run(kind: str) -> None:
-    """In the shape that travels."""
-    expression, wire = OVERRIDES[kind]
-    answer = of_callbacks(
-        kind,
-        callback(kind, "print('first')"),
-        callback(kind, "print('second')", f"return {expression}"),
-        callback(kind, "print('third')"),
-        **GIVEN[kind],
-    )
-
-    assert (answer["override"], answer["overridden_by"], answer["result"]) == (True, 1, wire)
-    assert answer["stdout"] == "first\nsecond\n"
-
-
-@pytest.mark.parametrize("kind", ["before_tool", "after_tool"])
-def test_an_empty_dict_overrides(kind: str) -> None:
-    """Only None does not."""
-    answer = of_callbacks(kind, callback(kind, "return {}"), **GIVEN[kind])
-
-    assert (answer["override"], answer["result"]) == (True, {})
-
 
 @pytest.mark.parametrize(
     ("kind", "expression", "message"),
@@ -97,60 +38,6 @@ def test_what_a_kind_does_not_allow_is_an_error(kind: str, expression: str, mess
     error = of_callbacks(kind, callback(kind, f"return {expression}"), **GIVEN[kind])["error"]
 
     assert (error["type"], error["message"]) == ("CallbackResultError", message)
-
-
-def test_a_request_is_changed_in_place() -> None:
-    """By one callback after the other; what is not known of it stays."""
-    request = {
-        **LLM_REQUEST,
-        "config": {"temperature": 0.5, "systemInstruction": {"parts": [{"text": "Be."}]}},
-    }
-    answer = of_callbacks(
-        "before_model",
-        callback("before_model", "llm_request.config.hide_tool('secret')"),
-        callback("before_model", "llm_request.config.system_instruction.parts[0].text += ' Brief.'"),
-        callback(
-            "before_model", "llm_request.contents.append(Content(role='user', parts=[Part(text='more')]))"
-        ),
-        llm_request=request,
-    )
-
-    assert answer["llm_request"] == {
-        "model": "gemini",
-        "contents": [*LLM_REQUEST["contents"], {"role": "user", "parts": [{"text": "more"}]}],
-        "config": {
-            "temperature": 0.5,
-            "systemInstruction": {"parts": [{"text": "Be. Brief."}]},
-            "excludedTools": ["secret"],
-        },
-    }
-    assert answer["override"] is False
-
-
-def test_a_response_is_changed_in_place() -> None:
-    """A farewell before the end of the session; the signature of the call survives."""
-    end = {"functionCall": {"name": "end_session", "args": {"reason": "done"}}, "thoughtSignature": "c2ln"}
-    answer = of_callbacks(
-        "after_model",
-        callback(
-            "after_model",
-            "llm_response.content.parts[:] = [Part.from_text('Bye'), *llm_response.content.parts]",
-        ),
-        llm_response={"content": {"role": "model", "parts": [end]}},
-    )
-
-    assert answer["llm_response"] == {"content": {"role": "model", "parts": [{"text": "Bye"}, end]}}
-
-
-def test_arguments_and_results_are_changed_in_place() -> None:
-    """As dicts."""
-    before = of_callbacks("before_tool", callback("before_tool", "input['id'] = 8"), **TOOL)
-    after = of_callbacks(
-        "after_tool", callback("after_tool", "tool_response['result'] = tool.name"), **GIVEN["after_tool"]
-    )
-
-    assert (before["args"], before["tool_response"]) == ({"id": 8}, None)
-    assert (after["args"], after["tool_response"]) == (None, {"result": "look_up"})
 
 
 def test_changes_before_an_override_count_too() -> None:
@@ -211,21 +98,6 @@ def test_callbacks_share_variables_and_nothing_else() -> None:
     assert answer["state_delta"] == {"changed": {"n": 11}, "removed": []}
 
 
-def test_a_failing_callback_fails_them_all() -> None:
-    """What those before it did is not kept; it is told by its own file."""
-    answer = of_callbacks(
-        "before_agent",
-        callback("before_agent", "set_variable('n', 1)"),
-        callback("before_agent", "raise ValueError('no')"),
-        state={"n": 0},
-    )
-
-    assert answer["state_delta"] == UNCHANGED
-    assert answer["error"]["message"] == "no"
-    assert 'File "before_agent_2.py", line 2, in before_agent_callback' in answer["error"]["traceback"]
-    assert answer["response"] is None
-
-
 def test_the_global_context_is_the_callbacks_own() -> None:
     """Tool callbacks know the call; the others are about no tool."""
     known = "getattr(context, 'function_call_id', '-')"
@@ -266,18 +138,6 @@ def test_a_callback_is_called_by_the_names_of_its_parameters() -> None:
 
     assert error["type"] == "TypeError"
     assert "callback_context" in error["message"]
-
-
-def test_a_fake_of_a_tool_is_a_callback_under_another_name() -> None:
-    """It is given by its name."""
-    code = {
-        "source": "def fake_tool_call(tool, input, callback_context):\n    return {'faked': tool.name}",
-        "filename": "fake.py",
-        "name": "fake_tool_call",
-    }
-    answer = of_callbacks("before_tool", **TOOL, code=[code])
-
-    assert answer["result"] == {"faked": "look_up"}
 
 
 def test_callbacks_call_tools() -> None:

@@ -96,23 +96,6 @@ def test_an_unknown_tool_of_a_computed_name_ends_the_run(clause: str) -> None:
     assert answer["result"] is None
 
 
-def test_no_exception_clause_sees_that_the_run_is_over() -> None:
-    """Neither of an unknown tool nor of a refusal."""
-    source = """
-        def tool():
-            try:
-                {}
-            except Exception:
-                print("caught")
-        """
-    unknown = of_tool(source.format("getattr(tools, 'no' + 'pe')({})"))
-    refused = of_tool(source.format("tools.look_up({})"), host=lambda _: None, tools=["look_up"])  # type: ignore[arg-type, return-value]  # nonsense
-
-    assert (unknown["stdout"], unknown["error"]["type"]) == ("", "UnknownToolError")
-    assert (refused["stdout"], refused["error"]["type"]) == ("", "HostCallError")
-    assert refused["error"]["message"] == "the host answered NoneType"
-
-
 def test_a_test_may_put_its_own_tools_in_place() -> None:
     """What the code binds itself is not looked up."""
     source = """
@@ -132,13 +115,6 @@ def test_python_may_look_at_tools() -> None:
 
     assert result_of(source, tools=["b", "a"]) == [False, ["a", "b"], False, "Tools"]
     assert result_of("return hasattr(async_tools, '_x'), dir(async_tools)", tools=["a"]) == [False, ["a"]]
-
-
-def test_where_there_are_no_tools_it_is_said() -> None:
-    """Of either object."""
-    for owner in ("tools", "async_tools"):
-        error = of_tool(f"def tool():\n    getattr({owner}, 'no' + 'pe')")["error"]
-        assert error["message"] == f"{owner}.nope: unknown tool; known: none"
 
 
 def test_background_calls_run_side_by_side() -> None:
@@ -165,17 +141,6 @@ def test_background_calls_run_side_by_side() -> None:
     ]
 
 
-def test_an_answer_that_is_never_asked_for_is_told() -> None:
-    """By its id, as a warning."""
-    answer = of_tool(
-        "def tool():\n    async_tools.look_up({})\n    async_tools.look_up({})()\n    return 1",
-        tools=["look_up"],
-    )
-
-    assert answer["result"] == 1
-    assert "background calls [1]" in answer["warnings"][0]
-
-
 def test_threads_of_the_code_ask_one_after_the_other() -> None:
     """The host never gets a second question while it answers the first."""
     asking: list[int] = []
@@ -197,16 +162,6 @@ def test_threads_of_the_code_ask_one_after_the_other() -> None:
     )
 
     assert found == list(range(20))
-
-
-def test_a_called_tool_may_change_variables() -> None:
-    """The caller sees it at once, and its own delta has it."""
-    host = Host(lambda _: replied(1, state_delta={"changed": {"a": 2}, "removed": ["gone", "never"]}))
-    source = "def tool():\n    tools.look_up({})\n    async_tools.look_up({})()\n    return context.state"
-    shared = of_tool(source, host=host, tools=["look_up"], state={"a": 1, "gone": 1})
-
-    assert shared["result"] == {"a": 2}
-    assert shared["state_delta"] == {"changed": {"a": 2}, "removed": ["gone"]}
 
 
 @pytest.mark.parametrize(
@@ -259,39 +214,3 @@ def test_a_host_that_cannot_be_asked_ends_the_run() -> None:
     )
 
     assert answer["error"]["type"] == "HostCallError"
-
-
-def test_a_host_may_answer_with_a_run_of_its_own() -> None:
-    """Runs nest: each prints, imports and counts for itself, and shows its lines under one file's name."""
-
-    def host(call: dict[str, Any]) -> Reply:
-        inner = of_tool(
-            """
-            import ces_public
-            def tool(n: int):
-                print("inner")
-                ces_public.set_variable("n", n)
-                return n
-            """,
-            args=call["args"],
-            state=call["state"],
-        )
-        return replied(inner["response"], state_delta=inner["state_delta"])
-
-    answer = of_tool(
-        """
-        import ces_public
-        def tool():
-            print("before")
-            found = tools.look_up({"n": 5}).json()["result"]
-            import ces_public as again
-            print("after", again is ces_public)
-            raise ValueError(found, get_variable("n"))
-        """,
-        host=host,
-        tools=["look_up"],
-    )
-
-    assert answer["error"]["message"] == "(5, 5)"
-    assert '    raise ValueError(found, get_variable("n"))\n' in answer["error"]["traceback"]
-    assert answer["stdout"] == "before\nafter True\n"

@@ -52,27 +52,6 @@ def test_the_last_input_and_output_are_whole_blocks_in_order(
     assert found == [user, agent]
 
 
-def test_parts_are_those_of_the_whole_history() -> None:
-    """In order."""
-    found = result_of("return [part.text for part in context.parts()]", context={"events": USER_THEN_AGENT})
-
-    assert found == ["old", "old answer", "a", "b", "c", "x", "y", "z"]
-
-
-def test_an_event_knows_its_author_and_its_error() -> None:
-    """An agent is whoever is not the user."""
-    events = [said("user", "a"), said("root", "x", errorCode="SAFETY", content=None)]
-    found = result_of(
-        """
-        return [[event.is_user(), event.is_agent(), event.is_agent("root"), event.has_error(),
-                 len(event.parts()), event.timestamp] for event in context.events]
-        """,
-        context={"events": events},
-    )
-
-    assert found == [[True, False, False, False, 1, 1], [False, True, True, True, 0, 1]]
-
-
 def test_the_user_is_no_agent() -> None:
     """Whatever is asked for by name; and an error code that is empty is none."""
     user, agent = (
@@ -89,13 +68,6 @@ def test_the_user_is_no_agent() -> None:
     assert [user.has_error(), user.model_copy(update={"error_code": "E"}).has_error()] == [False, True]
 
 
-def test_an_event_may_have_a_content_without_parts() -> None:
-    """There is a list in any case."""
-    event = Event.model_validate({**said("user"), "content": {}})
-
-    assert event.parts() == []
-
-
 @pytest.mark.parametrize(("given", "seconds"), [(1.75, 1), (-1.5, -2), (7, 7)])
 def test_a_time_is_whole_seconds(given: float, seconds: int) -> None:
     """Those that have passed."""
@@ -106,30 +78,6 @@ def test_a_time_is_finite() -> None:
     """Anything else is no event, and not an error of arithmetic."""
     with pytest.raises(pydantic.ValidationError, match="finite"):
         Event.model_validate({**said("user"), "timestamp": float("inf")})
-
-
-def test_the_context_has_the_fields_of_the_session() -> None:
-    """Under both encodings, also those that newer versions have."""
-    given = {
-        "userContent": {"role": "user", "parts": [{"text": "hi"}]},
-        "invocation_id": "i",
-        "agentName": "root",
-        "sessionId": "s",
-        "functionCallId": "f",
-        "languageCode": "fr",
-        "projectNumber": 7,
-        "turn_index": 3,
-    }
-    found = result_of(
-        """
-        return [context.user_content.parts[0].text, context.invocation_id, context.agent_name,
-                context.session_id, context.function_call_id, context.language_code, context.project_number,
-                context.turn_index]
-        """,
-        context=given,
-    )
-
-    assert found == ["hi", "i", "root", "s", "f", "fr", 7, 3]
 
 
 def test_state_and_variables_are_the_same_plain_dict() -> None:
@@ -211,25 +159,6 @@ def test_actions_that_json_cannot_hold_are_named() -> None:
     assert error["message"].startswith("actions.state_delta['a']: ")
 
 
-def test_a_host_may_call_the_state_variables() -> None:
-    """As the platform's interface does."""
-    assert result_of("return context.state", context={"variables": {"a": 1}}) == {"a": 1}
-
-
-def test_a_failure_changes_nothing() -> None:
-    """Neither variables that were set nor ones that were changed inside."""
-    source = """
-        def tool():
-            set_variable("a", 2)
-            context.state["nested"].append(2)
-            raise ValueError("late")
-        """
-    answer = of_tool(source, state={"a": 1, "nested": [1]})
-
-    assert answer["error"]["type"] == "ValueError"
-    assert answer["state_delta"] == UNCHANGED
-
-
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -254,13 +183,6 @@ def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement:
     assert answer["state_delta"] == UNCHANGED
 
 
-def test_a_large_integer_is_a_variable() -> None:
-    """As long as Python writes it."""
-    answer = of_tool("def tool():\n    set_variable('a', 2 ** 13_999)")
-
-    assert answer["state_delta"] == {"changed": {"a": 2**13_999}, "removed": []}
-
-
 def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
     """Of its JSON in UTF-8; the setting raises it, or lifts it."""
     source = "def tool():\n    set_variable('big', 'é' * 131_071)"
@@ -273,11 +195,6 @@ def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
     assert (
         of_tool(source.replace("131_071", "131_072"), settings={"max_variable_bytes": None})["error"] is None
     )
-
-
-def test_a_large_variable_that_was_there_is_none_of_the_codes_business() -> None:
-    """Only what changes is measured."""
-    assert of_tool("def tool(): pass", state={"big": "x" * 300_000})["error"] is None
 
 
 def test_a_variable_that_was_too_large_before_is_told() -> None:

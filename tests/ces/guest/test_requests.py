@@ -101,18 +101,3 @@ def test_what_json_and_utf_8_cannot_hold_is_not_sent(call: str, value: str, mess
 
     assert message in found
     assert host.calls == []
-
-
-def test_an_answer_that_did_not_come_raises_nothing() -> None:
-    """Its status code is 0, and that is ok."""
-    host = Host(lambda _: {"status_code": 0, "reason": "Error fetching from URL", "text": ""})
-    found = result_of(
-        """
-        response = ces_requests.get("https://a.example")
-        response.raise_for_status()
-        return [response.status_code, response.reason, response.text, response.ok]
-        """,
-        host=host,
-    )
-
-    assert found == [0, "Error fetching from URL", "", True]

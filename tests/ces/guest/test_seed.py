@@ -139,30 +139,6 @@ def test_a_global_function_has_its_signature(name: str) -> None:
     assert str(plain) == seed.GLOBAL_FUNCTIONS[name]
 
 
-def test_http_methods_are_strings() -> None:
-    """Exactly the documented ones."""
-    assert list(seed.HTTP_METHODS) == result_of("return [method for method in HttpMethod]")
-
-
-def test_a_tool_context_is_a_callback_context() -> None:
-    """What reads the session works in tools too."""
-    assert result_of("return isinstance(context, ToolContext) and issubclass(ToolContext, CallbackContext)")
-
-
-def test_a_status_error_has_what_it_is_made_of() -> None:
-    """It can be caught by its name."""
-    found = result_of(
-        """
-        try:
-            raise StatusError(404, "Not Found")
-        except StatusError as error:
-            return [error.status_code, error.reason]
-        """
-    )
-
-    assert found == [404, "Not Found"]
-
-
 @pytest.mark.parametrize(
     ("status_code", "ok"), [(0, True), (200, True), (399, True), (400, False), (503, False)]
 )
@@ -184,14 +160,6 @@ def test_a_response_is_ok_below_400(status_code: int, ok: bool) -> None:  # noqa
     assert found[3] == ["json", "ok", "raise_for_status", "reason", "status_code", "text"]
 
 
-def test_a_response_has_the_documented_types() -> None:
-    """Of its attributes; ok is derived."""
-    of_class: Any = CLASSES["ExternalResponse"]
-
-    assert typing.get_type_hints(of_class) == {"text": str, "status_code": int, "reason": str}
-    assert typing.get_type_hints(of_class.ok.fget) == {"return": bool}
-
-
 def test_errors_and_responses_can_be_copied() -> None:
     """By pickle, as between processes; what a response has by default is that all went well."""
     found = result_of(
@@ -211,13 +179,6 @@ def test_errors_and_responses_can_be_copied() -> None:
         True,
         "ExternalResponse(text='', status_code=200, reason='')",
     ]
-
-
-def test_a_response_that_is_no_json_says_so() -> None:
-    """json() raises what the module json does."""
-    answer = of_tool("def tool():\n    return ExternalResponse(text='<html>').json()")
-
-    assert answer["error"]["type"] == "JSONDecodeError"
 
 
 @pytest.mark.parametrize(

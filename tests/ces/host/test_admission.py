@@ -15,7 +15,7 @@ from google.adk.sessions import InMemorySessionService
 from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings, Tool
 from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
-from gcp_adk_store.errors import InvalidInputError, OverloadedError
+from gcp_adk_store.errors import OverloadedError
 from tests.ces.host.runs import ran, result_of, tool
 from tests.support.quick_time import QuickTime
 
@@ -73,14 +73,6 @@ def test_a_process_counts_the_processors_that_it_may_use() -> None:
     assert 0 < memory <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-@pytest.mark.parametrize("setting", ["sandboxes_at_once", "sandboxes_per_session", "longest_wait_s"])
-def test_bounds_that_cannot_be_are_refused(setting: str) -> None:
-    """At once."""
-    negative: dict[str, Any] = {setting: -1}
-    with pytest.raises(InvalidInputError, match=setting):
-        RuntimeSettings(**negative)
-
-
 class Line:
     """Runs that hold their places until a test lets them go."""
 
@@ -131,18 +123,6 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_session_has_no_more_places_than_its_bound() -> None:
-    """However many are free; another session gets them."""
-    line = Line()
-    for name in ("a1", "a2", "a3", "a4", "b1"):
-        await line.come(name)
-    assert line.begun == ["a1", "a2", "a3", "b1"]
-    await line.come("a5", 1)
-    assert line.begun == ["a1", "a2", "a3", "b1", "a5"]
-    await line.end("a1")
-    assert line.begun[-1] == "a4"
-
-
 async def test_sessions_that_wait_take_turns() -> None:
     """One that comes with many runs first does not keep the others from theirs."""
     line = Line()
@@ -176,35 +156,6 @@ async def test_users_that_wait_take_turns_and_then_their_sessions() -> None:
     ] == line.begun[5:]
 
 
-async def test_a_user_who_comes_last_waits_for_one_turn_of_each_other() -> None:
-    """However many sessions of one user came before: each place that comes free is the next user's."""
-    line = Line()
-    sessions = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN"
-    for session in sessions:
-        await line.come(f"many.{session}1")
-    assert line.begun == ["many.a1", "many.b1", "many.c1", "many.d1", "many.e1"]
-    await line.end("many.a1")
-    await line.come("one.s1")
-    await line.end("many.b1")
-    await line.end("many.c1")
-
-    assert ["many.f1", "many.g1", "one.s1"] == line.begun[5:]
-
-
-async def test_a_place_is_left_for_each_depth() -> None:
-    """However many wait above it."""
-    line = Line()
-    for name in ("a1", "a2", "a3", "b1", "b2", "b3"):
-        await line.come(name)
-    assert (len(line.begun), line.waiting) == (5, 1)
-    await line.come("a4", 1)
-    assert line.begun[-1] == "a4"
-    await line.come("b4", 1)
-    assert line.begun[-1] == "a4"
-    await line.end("a4")
-    assert line.begun[-1] == "b4"
-
-
 async def test_who_waits_too_long_has_no_place_and_takes_none_away() -> None:
     """Nor does one that is cancelled, while it waits or in the moment that it gets its place."""
     line = Line()
@@ -224,28 +175,6 @@ async def test_who_waits_too_long_has_no_place_and_takes_none_away() -> None:
     assert line.waiting == 0
     await line.come("a7")
     assert line.begun[-1] == "a7"
-
-
-def test_a_run_whose_event_loop_is_gone_gives_its_place_back() -> None:
-    """Whether it had one, or waited for it."""
-    places = Places()
-    room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
-
-    async def hold() -> None:
-        async with places.place("a", "a", 0, room, longest_wait_s=60, waiting=nullcontext):
-            await asyncio.Event().wait()
-
-    async def leave() -> None:
-        tasks = [asyncio.create_task(hold()) for _ in range(2)]
-        await settled()
-        assert not any(task.done() for task in tasks)
-
-    async def take() -> None:
-        async with places.place("b", "b", 0, room, longest_wait_s=0, waiting=nullcontext):
-            pass
-
-    asyncio.run(leave())
-    asyncio.run(take())
 
 
 def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_runs() -> None:

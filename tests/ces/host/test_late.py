@@ -12,7 +12,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
-from gcp_adk_store.errors import OverloadedError, SessionMissingError
+from gcp_adk_store.errors import OverloadedError
 from tests.ces.host.runs import KEY, MakeRuntime, stored, tool
 from tests.ces.host.test_running import contested
 
@@ -136,14 +136,6 @@ async def test_a_session_has_a_bounded_number_of_asynchronous_tools(
     assert len((await stored(sessions)).events) == 3
 
 
-async def test_closing_waits_for_what_is_late(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """Its response is stored."""
-    async with make() as runtime:
-        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
-
-    assert len((await stored(sessions)).events) == 1
-
-
 async def test_closing_waits_for_what_other_event_loops_have(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
@@ -240,12 +232,6 @@ async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
 
     assert sorted(type(each).__name__ for each in ended) == ["SessionConflictError", "ToolRun"]
     assert [event.id for event in (await stored(sessions)).events] == ["try-1"]
-
-
-async def test_a_session_that_is_missing_is_told_at_once(make: MakeRuntime) -> None:
-    """Not only when the response is to be stored."""
-    with pytest.raises(SessionMissingError):
-        await make().run_tool(tool("return 1"), "tool", {}, "shop/ada/none", execution="ASYNCHRONOUS")
 
 
 class Slow:

@@ -136,18 +136,6 @@ async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
     assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
 
 
-async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:
-    """Whether its code raised, or a fake did in its place."""
-    fakes = FakeTools(
-        source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
-    )
-    raised = await ran(make(), "raise KeyError(1)")
-    of_fake = await make(tools=faked(fakes, DOUBLE)).call_tool("double", {"n": 1}, KEY)
-    expected = [{"result": {"error": str(run.error)}} for run in (raised, of_fake)]
-    assert [raised.response, of_fake.response] == expected
-    assert None not in (raised.error, of_fake.error)
-
-
 def test_fakes_that_are_no_python_are_refused() -> None:
     """At once."""
     for source in ("def (", f"x = a{'.b' * 10_000}"):

@@ -177,14 +177,6 @@ async def test_arguments_that_make_no_request_are_a_bad_request(
     assert len(web.asked) == before
 
 
-async def test_an_operation_needs_leave_of_the_policy(make: MakeRuntime, web: Web) -> None:
-    """As any request does."""
-    run = await ran(make(tools=[bank(web)]), 'return tools.Bank_getAccount({"id": "1"}).status_code')
-
-    assert run.result == 0
-    assert any("HttpPolicy.allow" in warning for warning in run.warnings)
-
-
 async def test_a_model_sees_the_answers_body_or_the_error(make: MakeRuntime, web: Web) -> None:
     """What is no JSON object is a result."""
     runtime = make(tools=[bank(web)], http=HERE)

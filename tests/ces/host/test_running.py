@@ -14,8 +14,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.ces import CodeFile, MockTool, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
@@ -74,17 +73,6 @@ async def test_a_failure_changes_nothing(
     assert run.result == {"error": str(run.error)}
     assert (run.event_id, run.variables) == (None, {"name": "Ada"})
     assert ((await stored(sessions)).state, (await stored(sessions)).events) == ({"name": "Ada"}, [])
-
-
-async def test_an_error_shows_the_codes_own_lines(make: MakeRuntime) -> None:
-    """Under the name that its author knows; what was printed until then is there too."""
-    code = CodeFile(tool('print("so far")\nreturn 1 / 0'), "tools/divide.py")
-
-    run = await make().run_tool(code, "tool", {}, KEY)
-
-    assert run.error is not None
-    assert 'File "tools/divide.py", line 3, in tool' in run.error.traceback
-    assert run.stdout == "so far\n"
 
 
 DEEP = """
@@ -214,16 +202,6 @@ async def test_a_session_has_a_bounded_queue_of_runs(
     assert await result_of(runtime, "return 5") == 5
 
 
-async def test_runs_of_one_session_take_turns(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """So none of them misses what another one stored."""
-    runtime = make()
-    body = 'set_variable("count", (get_variable("count") or 0) + 1)'
-
-    await asyncio.gather(*(ran(runtime, body) for _ in range(5)))
-
-    assert (await stored(sessions)).state["count"] == 5
-
-
 async def said(sessions: BaseSessionService, author: str, invocation: str, *parts: types.Part) -> None:
     """Append an event with *parts*."""
     content = types.Content(role="user" if author == "user" else "model", parts=list(parts))
@@ -259,18 +237,6 @@ async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionSer
 
     history = [["user", "e-1", "Hello"], ["greeter", "e-1", "Hi"], ["user", "e-2", "Bye"]]
     assert seen == [history, "Bye", "Hi", "s1", "e-2", "root", "call-7", "en", 2]
-
-
-async def test_code_may_see_the_latest_events_alone(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """Where a long history is not wanted."""
-    for number in range(3):
-        await said(sessions, "user", f"e-{number}", types.Part(text=str(number)))
-
-    settings = RuntimeSettings(recent_events=2)
-    assert await result_of(make(settings=settings), "return [part.text for part in context.parts()]") == [
-        "1",
-        "2",
-    ]
 
 
 async def test_a_history_that_is_too_long_lacks_its_oldest_events(
@@ -320,17 +286,6 @@ async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
 
     seen = await result_of(make(), "return context.user_content.parts[0].text", user_content=content)
     assert seen == "Now"
-
-
-async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
-    """They travel with each run."""
-    settings = RuntimeSettings(guest=RunSettings(strict_typing=True))
-
-    run = await make(settings=settings).run_tool(
-        "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
-    )
-    assert run.error is not None
-    assert run.error.type == "NameError"
 
 
 @pytest.mark.parametrize(

@@ -53,19 +53,6 @@ VALUES: list[Any] = [
 ]
 
 
-ENDS: dict[str, dict[str, Any]] = {
-    'set_variable("a", 1); remove_variable("a")': {"name": "Ada", "deep": {"list": [1]}},
-    'remove_variable("name"); set_variable("name", "Eve")': {"name": "Eve", "deep": {"list": [1]}},
-    'remove_variable("name"); set_variable("name", "Ada")': {"name": "Ada", "deep": {"list": [1]}},
-    'get_variable("deep")["list"].append(2)': {"name": "Ada", "deep": {"list": [1, 2]}},
-    'deep = get_variable("deep"); deep["b"] = deep["list"]': {"name": "Ada", "deep": {"list": [1], "b": [1]}},
-    'del get_variable("deep")["list"]': {"name": "Ada", "deep": {}},
-    "context.state.clear()": {},
-    'context.state = {"new": 1}': {"new": 1},
-}
-"""What is left of a name and a list by what a tool does."""
-
-
 @pytest.fixture(params=["Firestore", "a database", "memory"])
 async def service(
     request: pytest.FixtureRequest, firestore_emulator: Emulator, tmp_path: Path
@@ -139,17 +126,6 @@ async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService,
         runtime = make(sessions=service, settings=RuntimeSettings(recent_events=recent))
         assert await result_of(runtime, f'set_variable("a", {seen}); return len(context.events)') == seen
     assert (await stored(service)).state == {"name": "Ada", "n": 1, "a": 4}
-
-
-async def test_only_the_end_of_a_run_counts(service: BaseSessionService, make: MakeRuntime) -> None:
-    """Whatever was set, removed and changed inside on the way to it."""
-    runtime = make(sessions=service)
-    for body, state in ENDS.items():
-        await ran(runtime, 'context.state.clear(); context.state.update(name="Ada", deep={"list": [1]})')
-
-        run = await ran(runtime, body)
-        assert run.variables == state
-        assert await result_of(runtime, "return context.state") == state
 
 
 async def test_a_session_that_is_deleted_under_a_run_stays_deleted(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import FirestoreSessionService, SessionConflictError, SessionService
-from gcp_adk_store.ces import HttpPolicy, MockTool, PythonRuntime, PythonTool, RuntimeSettings
+from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import (
     BubblewrapSandbox,
     Limits,
@@ -21,7 +21,6 @@ from gcp_adk_store.ces.sandbox import (
 )
 from gcp_adk_store.testing.emulators import Emulator
 from tests.ces.host.runs import ran, result_of, stored, tool
-from tests.ces.host.web import Web
 
 LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
 
@@ -119,42 +118,6 @@ async def test_a_called_tool_whose_process_ends_is_an_error_for_its_caller(key: 
 
     run = await ran(start(tools=[crash]), body, key=key)
     assert (run.result, run.variables["code"]) == ("SandboxCrashError", 500)
-
-
-async def test_many_runs_that_call_tools_do_not_wait_for_each_other_forever(
-    key: str, start: Started, make_sessions: Callable[..., SessionService]
-) -> None:
-    """More at once than may run, each with tools that call tools."""
-    inner = PythonTool(name="inner", code=tool("return 1", name="inner"))
-    outer = PythonTool(name="outer", code=tool('return tools.inner({}).json()["result"]', name="outer"))
-    runtime = start(
-        tools=[inner, outer], settings=RuntimeSettings(limits=LIMITS, sandboxes_at_once=4, max_depth=2)
-    )
-    sessions = make_sessions()
-    keys = [key.replace("/s1", f"/s{number}") for number in range(2, 8)]
-    for each in keys:
-        app, user, session = each.split("/")
-        await sessions.create_session(app_name=app, user_id=user, session_id=session)
-    await sessions.close()
-    body = 'return sum(call().json()["result"] for call in [async_tools.outer({}) for _ in range(3)])'
-
-    assert await asyncio.gather(*(result_of(runtime, body, key=each) for each in keys)) == [3] * len(keys)
-
-
-async def test_the_code_reaches_the_web_through_the_host_alone(key: str, start: Started, web: Web) -> None:
-    """Its own sockets reach nothing."""
-    body = f"""
-        import socket
-        try:
-            socket.create_connection(("127.0.0.1", {web.port}), timeout=1)
-            direct = True
-        except OSError:
-            direct = False
-        return [direct, ces_requests.get("{web.url}/a").json()["path"]]
-    """
-    policy = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
-
-    assert await result_of(start(http=policy), body, key=key) == [False, "/a"]
 
 
 async def test_a_writer_between_read_and_append_is_a_conflict(

@@ -13,7 +13,7 @@ from gcp_adk_store.ces import (
     RuntimeSettings,
 )
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, MakeRuntime, ran, stored, tool
 
 DOUBLE = PythonTool(
     name="double", code=tool("return 2 * n", name="double", parameters="n"), description="Doubles a number."
@@ -54,13 +54,6 @@ async def test_called_tools_share_the_variables_of_their_run(
     assert [call.stdout for call in run.calls] == ["counted\n", ""]
 
 
-async def test_tools_call_tools(make: MakeRuntime) -> None:
-    """Variables travel all the way down and back."""
-    outer = PythonTool(name="outer", code=tool("tools.count({}); tools.count({})", name="outer"))
-
-    assert await result_of(make(tools=[outer, COUNT]), 'tools.outer({}); return get_variable("count")') == 2
-
-
 async def test_a_called_tool_that_fails_changes_nothing(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
@@ -79,17 +72,6 @@ async def test_a_called_tool_that_fails_changes_nothing(
     (call,) = run.calls
     assert call.error is not None
     assert 'File "fail.py", line 3' in call.error.traceback
-
-
-async def test_an_unknown_tool_fails_before_the_code_runs(make: MakeRuntime) -> None:
-    """Nothing was printed, and no except helps."""
-    run = await ran(
-        make(tools=[DOUBLE]), 'print("begun")\ntry:\n  tools.treble({})\nexcept BaseException: pass'
-    )
-
-    assert run.error is not None
-    assert (run.error.type, run.stdout, run.calls) == ("UnknownToolError", "", ())
-    assert "double" in run.error.message
 
 
 async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> None:
@@ -190,12 +172,6 @@ async def test_a_file_has_a_name_and_a_function_of_its_own(make: MakeRuntime) ->
     run = await make().run_tool(code, "tool", {}, KEY)
     assert run.error is not None
     assert 'File "a/b.py", line 2, in other' in run.error.traceback
-
-
-async def test_arguments_that_are_no_json_are_refused(make: MakeRuntime) -> None:
-    """Before anything runs."""
-    with pytest.raises(InvalidInputError, match="args"):
-        await make().run_tool(tool("return a", parameters="a"), "tool", {"a": object()}, KEY)
 
 
 async def test_a_mock_may_be_an_error(make: MakeRuntime) -> None:

@@ -201,14 +201,6 @@ def test_what_cannot_be_read_is_found(app: Path, path: str, content: object, fou
     assert not any(code == "CES002" for code, *_ in codes(app))
 
 
-def test_bytes_that_are_no_text_are_found(app: Path) -> None:
-    """Where code was expected."""
-    path = "tools/first/python_function/python_code.py"
-    (app / path).write_bytes(b"\xff\xfe")
-
-    assert [("CES001", path, 1)] == codes(app)
-
-
 @pytest.mark.parametrize(
     ("execution", "found"),
     [("ASYNC", True), ("synchronous", True), (3, True), ("SYNCHRONOUS", False), (None, False)],
@@ -249,14 +241,6 @@ def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
     assert [] == codes(app)
     assert {"n": 3} == read_app(app).variables
     assert load_code(app / "tools/first/python_function/python_code.py").source.startswith("def ")
-
-
-def test_two_tools_of_one_name_are_found(app: Path) -> None:
-    """In the second of them."""
-    write(app, {"tools/third/third.json": {"pythonFunction": {"name": "first"}}})
-    write(app, {"tools/third/python_function/python_code.py": TOOL.format(name="first")})
-
-    assert [("CES103", "tools/third/python_function/python_code.py", 1)] == codes(app)
 
 
 def test_operations_are_named_as_they_are_called(app: Path) -> None:

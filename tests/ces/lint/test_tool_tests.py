@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.testing.matching import OPERATORS, Expectation, JsonPath
+from gcp_adk_store.ces.testing.matching import Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
 from gcp_adk_store.ces.testing.tool_tests import ToolTest, read_tool_tests
 
@@ -133,11 +133,6 @@ def test_numbers_and_texts_are_what_they_look_like(tmp_path: Path) -> None:
     assert {"a": -3, "b": 0, "c": 1500.0, "d": "0123", "e": 12345678901234567890, "f": "1:2"} == test.args
 
 
-def test_a_mark_at_the_beginning_is_no_part_of_the_file(tmp_path: Path) -> None:
-    """As editors of Windows write it, and the ends of their lines."""
-    assert 3 == len(read(tmp_path, "\ufeff" + WHOLE.replace("\n", "\r\n")))
-
-
 def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     """Or not there."""
     path = tmp_path / "find.yaml"
@@ -214,13 +209,6 @@ def test_operators_compare_as_json(
 def expectation(operator: str, value: Any) -> Expectation:
     """Return an expectation of the whole document."""
     return Expectation(path=JsonPath.of("$"), operator=operator, value=value, line=1)
-
-
-def test_every_operator_is_tested() -> None:
-    """By the test above."""
-    (mark,) = vars(test_operators_compare_as_json)["pytestmark"]
-
-    assert set(OPERATORS) == {case[0] for case in mark.args[1]}
 
 
 def test_the_tests_of_the_page_can_be_read(tmp_path: Path) -> None:

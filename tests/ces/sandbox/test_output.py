@@ -108,15 +108,6 @@ async def test_what_a_tool_printed_is_told_when_its_host_fails(guest: Bubblewrap
     assert [PRINTED] * 2 == told
 
 
-async def test_what_a_tool_printed_is_told_with_its_result(guest: BubblewrapSandbox) -> None:
-    """Once, and not in the answer again; what is no character anywhere is encoded."""
-    told: list[str] = []
-    code = f"{PRINTS}    print('\\ud800\\u20ac')\n    return 7"
-    answer = await guest.run(request(code), no_host, on_output=told.append)
-
-    assert (7, "", [f"{PRINTED}\\ud800€\n"]) == (answer["result"], answer["stdout"], told)
-
-
 async def test_a_flood_of_a_tool_is_cut_and_the_tool_goes_on(guest: BubblewrapSandbox) -> None:
     """At its own limit, whatever its characters take; past it, the run is ended."""
     told: list[str] = []

@@ -87,13 +87,6 @@ async def test_the_host_answers_calls_in_any_order(sandbox: BubblewrapSandbox) -
     assert {"result": list(range(0, 20, 2))} == found
 
 
-async def test_many_runs_at_a_time_take_turns(sandbox: BubblewrapSandbox) -> None:
-    """Each in a process of its own, with its own answer."""
-    found = await asyncio.gather(*(run_in(sandbox, f"result = {number}") for number in range(30)))
-
-    assert list(range(30)) == found
-
-
 async def test_large_requests_answers_and_results_pass(sandbox: BubblewrapSandbox) -> None:
     """Up to the limit of a frame, in both directions."""
     text = "ä€😀" * 500_000
@@ -124,19 +117,6 @@ def test_a_limit_is_a_positive_number(value: Any) -> None:
     """Whatever would mean none, or nothing, is refused."""
     with pytest.raises(InvalidInputError, match="threads"):
         Limits(threads=value)
-
-
-async def test_what_is_printed_is_told_with_a_result_and_with_an_error(sandbox: BubblewrapSandbox) -> None:
-    """Both outputs in the order of lines, also what the C library writes."""
-    code = "import os, sys\nprint('a')\nprint('b', file=sys.stderr)\nos.write(1, b'c\\xff')"
-    told: list[str] = []
-    await sandbox.run({"code": code}, no_host, on_output=told.append)
-    with pytest.raises(SandboxCrashError) as caught:
-        await sandbox.run({"code": f"{code}\nos._exit(4)"}, no_host, on_output=told.append)
-
-    assert ["a\nb\nc\N{REPLACEMENT CHARACTER}"] * 2 == told
-    assert told[1] == caught.value.output
-    assert "status 4" in str(caught.value)
 
 
 async def test_what_the_answer_raises_ends_the_run(sandbox: BubblewrapSandbox) -> None:

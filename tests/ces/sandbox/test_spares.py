@@ -12,7 +12,7 @@ import pytest
 
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxTimeoutError
 from tests.ces.sandbox.conftest import ENTRY, processes_of_runs, run_in, zygotes
-from tests.ces.sandbox.test_lifetimes import begun, descriptors, ends
+from tests.ces.sandbox.test_lifetimes import begun, ends
 
 SIZE = """
 import os
@@ -86,34 +86,6 @@ async def test_a_spare_that_was_killed_costs_no_run(box: BubblewrapSandbox) -> N
         assert ends(keeper)
 
     assert 2 == await run_in(box, "result = 2")
-
-
-async def test_a_spare_that_could_not_be_made_costs_no_run(box: BubblewrapSandbox) -> None:
-    """Its failure is of the past; the run after it has a process of its own."""
-    assert 1 == await run_in(box, "result = 1")
-    assert box._zygote is not None
-    spare = box._zygote._spare
-    assert spare is not None
-    told: list[bytes] = []
-
-    async def failed() -> bytes:
-        told.append(b'{"failed": "Resource temporarily unavailable"}')
-        return told[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spare._status, "read", failed)
-        assert 2 == await run_in(box, "result = 2")
-    assert 1 == len(told)
-
-
-async def test_spares_take_no_more_descriptors_with_time(box: BubblewrapSandbox) -> None:
-    """One run after the other."""
-    await run_in(box, "result = 1")
-    before = len(descriptors())
-    for _ in range(3):
-        await run_in(box, "result = 1")
-
-    assert before == len(descriptors())
 
 
 WATCH = """
