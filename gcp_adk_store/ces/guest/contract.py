@@ -6,7 +6,9 @@ back as it was given.
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, NotRequired, Self, TypedDict, get_args
+from typing import Any, Final, Literal, NotRequired, Self, get_args
+
+from typing_extensions import TypedDict  # pydantic reads that of typing since Python 3.12 alone
 
 VERSION: Final = 1
 
@@ -19,7 +21,6 @@ GuardrailCallback = Literal[
 ]
 Callback = AgentCallback | GuardrailCallback
 
-KINDS: Final[tuple[str, ...]] = ("tool", "callback")
 AGENT_CALLBACKS: Final[tuple[AgentCallback, ...]] = get_args(AgentCallback)
 GUARDRAILS: Final[tuple[GuardrailCallback, ...]] = get_args(GuardrailCallback)
 """Callbacks of guardrails, which decide whether a turn may go on."""
@@ -77,7 +78,7 @@ class Code(TypedDict):
 class Request(TypedDict):
     """One run: a tool call, or the callbacks of one kind in their order."""
 
-    version: NotRequired[int]
+    version: NotRequired[Literal[1]]
     kind: Kind
     callback: NotRequired[Callback]
     """Of a callback alone."""

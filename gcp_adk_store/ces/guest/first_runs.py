@@ -2,75 +2,62 @@
 
 from typing import Any, Final
 
-_TOOL: Final = '''\
+_CODE: Final = """\
 import json
 import re
 from typing import Any, Optional
 
 
 def look_up(number: int, names: Optional[list[str]] = None) -> dict[str, Any]:
-    """Look something up."""
-    seen = get_variable("seen", 0)
-    set_variable("seen", seen + number)
-    context.state["names"] = {"all": names or [], "share": 0.5, "last": None}
+    set_variable("seen", get_variable("seen", 0) + number)
     print(f"{number} of", json.dumps(names))
-    try:
-        found = tools.other({"text": re.sub("a", "b", "abc")}).json()["result"]
-        background = async_tools.other({"text": "d"})
-        found += background().json()["result"]
-        response = ces_requests.get("https://example.com", params={"a": "b"})
-        response.raise_for_status()
-    except (KeyError, StatusError) as error:
-        return {"status": "error", "error": str(error)}
-    return {"found": found, "names": [name.strip() for name in names or []]}
-'''
-_FAILS: Final = "def fails() -> dict:\n    return {}['missing']\n"
-_CALLBACK: Final = """\
-def {kind}_callback({parameters}):
-    callback_context.variables["turns"] = callback_context.get_variable("turns", 0) + 1
+    found = tools.other({"text": re.sub("a", "b", "abc")}).json()["result"]
+    found += async_tools.other({"text": "d"})().json()["result"]
+    ces_requests.get("https://example.com", params={"a": "b"}).raise_for_status()
+    return {"found": found, "names": names}
+
+
+def fails() -> dict:
+    return {}["missing"]
+
+
+def before_model_callback(callback_context, llm_request):
     said = [part.text_or_transcript() for part in callback_context.get_last_user_input()]
-    if "stop" in said:
-        return LlmResponse.from_parts([Part.from_text("Goodbye"), Part.from_end_session(reason="done")])
+    return LlmResponse.from_parts([Part.from_text(said[0]), Part.from_end_session(reason="done")])
+
+
+def after_model_callback(callback_context, llm_response):
+    callback_context.variables["turns"] = callback_context.get_variable("turns", 0) + 1
+
+
+def after_tool_callback(tool, input, callback_context, tool_response):
+    tool_response["seen"] = tool.name
 """
-_SUBJECTS: Final[dict[str, dict[str, Any]]] = {
-    "before_agent": {},
-    "before_model": {"llm_request": {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}},
-    "after_model": {"llm_response": {"content": {"role": "model", "parts": [{"text": "hello"}]}}},
-    "after_tool": {"tool": {"name": "look_up"}, "input": {}, "tool_response": {"result": {"found": 1}}},
-}
-_CONTEXT: Final[dict[str, Any]] = {
-    "state": {"seen": 1, "account": {"owed_cents": 24650}},
-    "events": [
-        {
-            "id": "e1",
-            "author": author,
-            "invocationId": "i1",
-            "timestamp": 1.5,
-            "actions": {"stateDelta": {}},
-            "content": {"role": role, "parts": [{"text": "hello"}]},
-        }
-        for author, role in (("user", "user"), ("agent", "model"))
-    ],
-    "userContent": {"role": "user", "parts": [{"text": "hello"}]},
+_CONTENT: Final = {"role": "user", "parts": [{"text": "hello"}]}
+_EVENT: Final = {"id": "e1", "author": "user", "invocationId": "i1", "timestamp": 1.5, "content": _CONTENT}
+_CONTEXT: Final = {"state": {"seen": 1, "account": {"owed": 5}}, "events": [_EVENT], "userContent": _CONTENT}
+_RUNS: Final[dict[str, dict[str, Any]]] = {
+    "look_up": {"kind": "tool", "args": {"number": 3, "names": ["Ada"]}},
+    "fails": {"kind": "tool"},
+    "before_model_callback": {"callback": "before_model", "llm_request": {"contents": [_CONTENT]}},
+    "after_model_callback": {"callback": "after_model", "llm_response": {"content": _CONTENT}},
+    "after_tool_callback": {
+        "callback": "after_tool",
+        "tool": {"name": "look_up"},
+        "args": {},
+        "tool_response": {"result": {"found": 1}},
+    },
 }
 
-
-def _tool(source: str, name: str, args: dict[str, Any]) -> dict[str, Any]:
-    code = {"source": source, "filename": f"{name}.py", "name": name}
-    return {"kind": "tool", "code": [code], "args": args, "context": _CONTEXT, "tools": ["other"]}
-
-
-def _callback(kind: str, subjects: dict[str, Any]) -> dict[str, Any]:
-    source = _CALLBACK.format(kind=kind, parameters=", ".join((*subjects, "callback_context")))
-    given = {"args" if name == "input" else name: value for name, value in subjects.items()}
-    code = {"source": source, "filename": f"{kind}.py"}
-    return {"kind": "callback", "callback": kind, "code": [code], "context": _CONTEXT, **given}
-
-
-FIRST_RUNS: Final = (
-    _tool(_TOOL, "look_up", {"number": 3, "names": ["Ada"]}),
-    _tool(_FAILS, "fails", {}),
-    *(_callback(kind, subjects) for kind, subjects in _SUBJECTS.items()),
+FIRST_RUNS: Final = tuple(
+    {
+        "kind": "callback",
+        "code": [{"source": _CODE, "filename": f"{name}.py", "name": name}],
+        "context": _CONTEXT,
+        "tools": ["other"],
+        **more,
+    }
+    for name, more in _RUNS.items()
 )
 """Requests of a tool, of one that fails, and of callbacks."""
 

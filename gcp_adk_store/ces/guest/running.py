@@ -13,16 +13,17 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
+import pydantic
+
 from .callbacks import GUARDRAIL_GLOBALS, Subjects
 from .context import CallbackContext, ToolContext, Variables
 from .contract import (
     CALLBACKS,
-    KINDS,
     VERSION,
     Answer,
-    Callback,
     Code,
     Kind,
+    Request,
     RequestError,
     RunError,
     RunSettings,
@@ -34,6 +35,7 @@ from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, entries, runtime_names
 from .scanning import UNREADABLE
 from .source import Source, describe, finished, shown_in_tracebacks
 
+_REQUEST: Final = pydantic.TypeAdapter(Request)
 _MAX_WARNINGS: Final = 100
 _CUT = "\n[output was cut here]\n"
 
@@ -149,19 +151,20 @@ class Job:
         Raises:
             ValueError, TypeError: the request is not valid.
         """
-        kind, callback = _kind(request)
-        _check_shapes(request)
-        of_tool = kind == "tool" or callback in {"before_tool", "after_tool"}
-        context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
-        settings = RunSettings.of(request.get("settings", {}))
+        checked = _checked(request)
+        callback = checked.get("callback") if checked["kind"] == "callback" else None
+        of_tool = callback is None or callback in {"before_tool", "after_tool"}
+        given = checked.get("context", {})
+        context = from_wire(ToolContext if of_tool else CallbackContext, given)
+        before, withheld = given.get("state") or given.get("variables") or {}, given.get("withheld", ())
         return cls(
-            kind=kind,
-            settings=settings,
-            code=_code(request, kind),
-            variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
-            args=plain(request.get("args", {}), "args"),
-            subjects=Subjects.of(callback, request, warnings.add) if callback else None,
-            tools=frozenset(request.get("tools", ())),
+            kind=checked["kind"],
+            settings=RunSettings.of(checked.get("settings", {})),
+            code=checked["code"],
+            variables=Variables(context=context, before=dict(before), withheld=withheld),
+            args=plain(checked.get("args", {}), "args"),
+            subjects=Subjects.of(callback, checked, warnings.add) if callback else None,
+            tools=frozenset(checked.get("tools", ())),
             warnings=warnings,
         )
 
@@ -283,44 +286,12 @@ def _empty(warnings: Warnings) -> Answer:
     }
 
 
-def _kind(request: Mapping[str, Any]) -> tuple[Kind, Callback | None]:
-    if request.get("version", VERSION) != VERSION:
-        raise RequestError(f"version {request['version']!r} is not {VERSION}")
-    kind, callback = request.get("kind"), request.get("callback")
-    if kind == "tool":
-        return "tool", None
-    if kind == "callback" and callback in CALLBACKS:
-        return "callback", callback
-    raise RequestError(
-        f"kind {kind!r}, callback {callback!r}: one of {KINDS}, and of a callback one of {CALLBACKS}"
-    )
-
-
-def _code(request: Mapping[str, Any], kind: Kind) -> list[Code]:
-    code = request.get("code")
-    if not isinstance(code, list) or not code or (kind == "tool" and len(code) > 1):
+def _checked(request: Mapping[str, Any]) -> Request:
+    """Return *request* if it is one; raise a ValueError if not."""
+    checked = _REQUEST.validate_python(dict(request))
+    is_tool, files = checked["kind"] == "tool", len(checked["code"])
+    if not files or (is_tool and files > 1):
         raise RequestError("code is a list: one file of a tool, at least one of callbacks")
-    for number, file in enumerate(code):
-        given = file if isinstance(file, dict) else {}
-        texts = (given.get("source"), given.get("filename"), given.get("name", ""))
-        if not all(isinstance(text, str) for text in texts):
-            raise RequestError(f"code[{number}] needs a source and a filename")
-    return code
-
-
-def _check_shapes(request: Mapping[str, Any]) -> None:
-    for name, shape in (("context", dict), ("args", dict), ("tools", list), ("settings", dict)):
-        if not isinstance(request.get(name, shape()), shape):
-            raise RequestError(f"{name} is {type(request[name]).__name__}, not {shape.__name__}")
-
-
-def _given_state(request: Mapping[str, Any]) -> dict[str, Any]:
-    context = request.get("context")
-    given = (context.get("state") or context.get("variables")) if isinstance(context, dict) else None
-    return dict(given) if isinstance(given, dict) else {}
-
-
-def _withheld(request: Mapping[str, Any]) -> list[str]:
-    """Return the names of variables that are there and were not sent."""
-    names = request.get("context", {}).get("withheld", [])
-    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    if not is_tool and "callback" not in checked:
+        raise RequestError(f"callback is missing: one of {CALLBACKS}")
+    return checked

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import takewhile
+from itertools import islice
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION
@@ -28,6 +28,7 @@ from gcp_adk_store.ces.sandbox.interface import (
 )
 
 _SHOWN_CHARACTERS: Final = 16_384
+_SHOWN_ARGUMENTS: Final = 16
 _NAME_CHARACTERS: Final = 200
 _BACKGROUND_CALLS: Final = 16
 """Of one run, at a time."""
@@ -154,7 +155,7 @@ class Host:
             self._end(*reply.ending)
         name = question.tool if is_tool else question.method
         self.warnings += [f"{name}: {text}" if is_tool else text for text in reply.said]
-        asked, whole = beginning_of(question.args if is_tool else {"url": question.url, **question.rest})
+        asked, whole = _beginning_of(question.args if is_tool else {"url": question.url, **question.rest})
         self.calls.append(
             Call(
                 kind="tool" if is_tool else "http",
@@ -201,30 +202,14 @@ class Host:
         return Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
 
 
-def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:
-    """Return the first *most* characters of JSON, about, in its shape, and whether that is all of it."""
-    left = most
-
-    def taken(value: Any) -> Any:
-        nonlocal left
-        match value:
-            case str():
-                kept = value[: max(left, 0)]
-                left -= len(value)
-                return kept
-            case dict():
-                return {taken(name): taken(each) for name, each in takewhile(has_room, value.items())}
-            case list():
-                return [taken(each) for each in takewhile(has_room, value)]
-        left -= 1
-        return value
-
-    def has_room(_each: object) -> bool:
-        nonlocal left
-        left -= 1
-        return left > 0
-
-    return taken(value), left > 0
+def _beginning_of(asked: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """Return *asked*, and whether that is all of it: if it is long, the beginnings of the first members."""
+    if len(json.dumps(asked)) <= _SHOWN_CHARACTERS:
+        return asked, True
+    shown = islice(asked.items(), _SHOWN_ARGUMENTS)
+    most = _SHOWN_CHARACTERS // _SHOWN_ARGUMENTS // 2
+    texts = {name[:most]: each if isinstance(each, str) else json.dumps(each) for name, each in shown}
+    return {name: text[:most] for name, text in texts.items()}, False
 
 
 def _characters(reply: Reply) -> int:

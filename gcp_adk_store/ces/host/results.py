@@ -39,8 +39,9 @@ class Call:
     name: str
     """The name of the tool, or the method of the request."""
     asked: Mapping[str, Any]
-    """The arguments of the tool, or those of the request: ``url``, ``params`` and so on; at most about 16,384
-    characters. ``asked_whole`` is False if more was cut."""
+    """The arguments of the tool, or those of the request: ``url``, ``params`` and so on. If they have more
+    than 16,384 characters, ``asked_whole`` is False, and the first 16 of them are cut to 512 characters of
+    text, or of their JSON."""
     status_code: int
     reason: str
     text: str

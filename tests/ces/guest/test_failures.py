@@ -317,34 +317,29 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
 
 
 @pytest.mark.parametrize(
-    ("request_", "message"),
+    ("changed", "message"),
     [
-        ({}, "kind None"),
-        ({"kind": "tool"}, "code is a list"),
-        ({"kind": "tool", "code": []}, "code is a list"),
-        ({"kind": "tool", "code": [*CODE, *CODE]}, "code is a list"),
-        ({"kind": "job", "code": CODE}, "kind 'job'"),
-        ({"kind": "callback", "code": CODE}, "callback None"),
-        ({"kind": "callback", "callback": "before_lunch", "code": CODE}, "before_lunch"),
-        ({"kind": "callback", "callback": "before_model", "code": CODE}, "before_model needs llm_request"),
-        ({"kind": "tool", "code": CODE, "version": 2}, "version 2 is not 1"),
-        ({"kind": "tool", "code": CODE, "settings": {"strict": 1}}, "unknown settings: strict"),
-        ({"kind": "tool", "code": CODE, "context": {"events": [{"id": "e"}]}}, "validation error"),
-        ({"kind": "tool", "code": [{"source": "def tool(): pass"}]}, "code[0] needs a source and a filename"),
-        ({"kind": "tool", "code": [{"filename": "t.py"}]}, "code[0] needs a source and a filename"),
-        ({"kind": "tool", "code": ["def tool(): pass"]}, "code[0] needs a source and a filename"),
-        ({"kind": "tool", "code": [{**CODE[0], "name": 5}]}, "code[0] needs a source and a filename"),
-        ({"kind": "tool", "code": CODE, "context": None}, "context is NoneType, not dict"),
-        ({"kind": "tool", "code": CODE, "context": {"state": 5}}, "validation error"),
-        ({"kind": "tool", "code": CODE, "args": []}, "args is list, not dict"),
-        ({"kind": "tool", "code": CODE, "tools": "look_up"}, "tools is str, not list"),
-        ({"kind": "tool", "code": CODE, "settings": 1}, "settings is int, not dict"),
-        ({"kind": "tool", "code": CODE, "settings": {"importable": 5}}, "not iterable"),
+        ({"kind": None}, "kind"),
+        ({"kind": "job"}, "kind"),
+        ({"code": []}, "code is a list"),
+        ({"code": [*CODE, *CODE]}, "code is a list"),
+        ({"code": [{"source": "def tool(): pass"}]}, "code.0.filename"),
+        ({"code": [{**CODE[0], "name": 5}]}, "code.0.name"),
+        ({"kind": "callback"}, "callback is missing"),
+        ({"kind": "callback", "callback": "before_lunch"}, "before_lunch"),
+        ({"kind": "callback", "callback": "before_model"}, "before_model needs llm_request"),
+        ({"version": 2}, "version"),
+        ({"settings": {"strict": 1}}, "unknown settings: strict"),
+        ({"settings": {"importable": 5}}, "not iterable"),
+        ({"context": None}, "context"),
+        ({"context": {"state": 5}}, "validation error"),
+        ({"context": {"events": [{"id": "e"}]}}, "validation error"),
+        ({"tools": "look_up"}, "tools"),
     ],
 )
-def test_a_request_that_is_none_is_an_answer(request_: dict[str, Any], message: str) -> None:
+def test_a_request_that_is_none_is_an_answer(changed: dict[str, Any], message: str) -> None:
     """A host learns what is wrong with it."""
-    answer = answered(request_)
+    answer = answered({"kind": "tool", "code": CODE, **changed})
 
     assert message in answer["error"]["message"]
     assert answer["state_delta"] == {"changed": {}, "removed": []}
