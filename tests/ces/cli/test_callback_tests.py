@@ -10,9 +10,11 @@ from click.testing import CliRunner
 
 from gcp_adk_store.ces.testing import callback_checks
 from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import write_files
 from tests.support.clock import PassingTime
 from tests.support.ready_programs import ready_programs
 
+CALLBACKS = "agents/root/after_agent_callbacks"
 CODE = "def after_agent_callback(callback_context: CallbackContext) -> None:\n    pass\n"
 ENDING_TEST = """import os
 import time
@@ -42,10 +44,7 @@ LARGE = "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], s
 
 def write(app: Path, ends: str) -> None:
     """Make an app of one callback, whose second test does what *ends* says."""
-    folder = app / "agents/root/after_agent_callbacks/only"
-    folder.mkdir(parents=True)
-    (folder / "python_code.py").write_text(CODE)
-    (folder / "test.py").write_text(ENDING_TEST.format(ends=ends))
+    write_files(app / CALLBACKS, {"only/python_code.py": CODE, "only/test.py": ENDING_TEST.format(ends=ends)})
 
 
 @pytest.fixture
@@ -159,11 +158,9 @@ finally:
 def test_the_word_of_a_file_counts_for_this_file_alone(tmp_path: Path) -> None:
     """Though it says what became of another one, and how all ended."""
     says = "_channels[0].say(outcome={**FORGED, 'status': 'passed', 'path': 'OTHER'}); "
-    other = tmp_path / "agents/root/after_agent_callbacks/other"
+    other = tmp_path / CALLBACKS / "other"
     write(tmp_path, f"{says.replace('OTHER', str(other / 'test.py'))} _channels[0].say(done=0); os._exit(0)")
-    other.mkdir()
-    (other / "python_code.py").write_text(CODE)
-    (other / "test.py").write_text("def test_fails():\n    assert False\n")
+    write_files(other, {"python_code.py": CODE, "test.py": "def test_fails():\n    assert False\n"})
     result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
     found = json.loads(result.stdout)
 

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 GREET = 'def greet(name: str) -> str:\n    """Greet."""\n    set_variable("met", name)\n    return "Hello"\n'
 SCRIPT = """
@@ -77,13 +77,12 @@ def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
 
 def test_a_turn_that_fails_is_told_and_the_next_one_works(app: Path) -> None:
     """The command ends with 1."""
-    code = app / "agents" / "root" / "before_model_callbacks" / "01" / "python_code.py"
-    code.parent.mkdir(parents=True)
-    code.write_text(
+    code = (
         "def before_model_callback(callback_context, llm_request):\n"
         "    said = callback_context.get_last_user_input()[0].text\n"
         "    return LlmResponse.from_parts([Part.from_text(str(1 / int(said)))])\n"
     )
+    write_files(app, {"agents/root/before_model_callbacks/01/python_code.py": code})
 
     result = chat(app, *scripted(app), says="0\n2\n")
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 LOOK_UP = '''def look_up(id: str) -> dict:
     """Look it up."""
@@ -52,6 +52,7 @@ conversations:
           - {type: fuzzy_match, value: lost is it}
           - {type: not_contains, value: found}
 """
+SHOP = "cxas_app/Shop"
 LOOKS_UP = {"calls": [{"name": "look_up", "args": {"id": "12"}}]}
 SCRIPT = {
     "an order is looked up": ["Welcome, gold customer!", LOOKS_UP, "Your order has shipped."],
@@ -78,12 +79,8 @@ def project(tmp_path: Path) -> Path:
         tools={"look_up": LOOK_UP},
         variables={"tier": "", "seen": "", "mood": "good"},
     )
-    for name, text in (("goldens/orders.yaml", GOLDEN), ("turn_evals/turns.yaml", TURNS)):
-        file = tmp_path / "evals" / name
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
-    return tmp_path
+    goldens = {"evals/goldens/orders.yaml": GOLDEN, "evals/turn_evals/turns.yaml": TURNS}
+    return write_files(tmp_path, {**goldens, "script.json": SCRIPT})
 
 
 def run(project: Path, *arguments: str, script: Any = None) -> Result:
@@ -182,14 +179,11 @@ def test_an_app_may_allow_calls_that_a_golden_does_not_list(project: Path) -> No
 def test_a_turn_that_fails_and_a_session_that_has_ended_fail_an_evaluation(project: Path) -> None:
     """And the turns after it are not taken."""
     ends = {"text": "Bye", "calls": [{"name": "end_session", "args": {}}]}
-    code = (
-        project / "cxas_app" / "Shop" / "agents" / "root" / "before_agent_callbacks" / "01" / "python_code.py"
-    )
     only = ("--name", "an order is looked up", "--json")
 
     ended = outcomes(run(project, *only, script={"an order is looked up": [ends]}))
-    code.parent.mkdir(parents=True)
-    code.write_text("def before_agent_callback(callback_context):\n    1 / 0\n")
+    code = "def before_agent_callback(callback_context):\n    1 / 0\n"
+    write_files(project / SHOP, {"agents/root/before_agent_callbacks/01/python_code.py": code})
     failed = outcomes(run(project, *only, script={}))
 
     assert "turn 2: an agent ended the session before it" in ended["an order is looked up"]["says"]
@@ -216,16 +210,12 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     golden.write_text(
         GOLDEN.replace('{id: "12"}', '{id: {value: "12", $matchType: contains}, why: {$matchType: ignore}}')
     )
-    code = (
-        project / "cxas_app" / "Shop" / "agents" / "root" / "after_model_callbacks" / "01" / "python_code.py"
-    )
-
     passed = run(project, "--expected")
-    code.parent.mkdir(parents=True)
-    code.write_text(
+    code = (
         "def after_model_callback(callback_context, llm_response):\n"
         "    return LlmResponse.from_parts([Part.from_text('No.')])\n"
     )
+    write_files(project / SHOP, {"agents/root/after_model_callbacks/01/python_code.py": code})
     failed = run(project, "--expected")
     both = run(project, "--expected", "--model", "gemini-2.5-flash")
 
@@ -252,9 +242,8 @@ def test_expectations_in_natural_language_are_told(project: Path) -> None:
 
 def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
     """Files that need a user are left out."""
-    (project / "evals" / "goldens" / "bad.yaml").write_text("conversations:\n- {name: x, user: y}\n")
-    (project / "evals" / "simulations").mkdir()
-    (project / "evals" / "simulations" / "s.yaml").write_text("- name: needs a user\n")
+    bad = {"goldens/bad.yaml": "conversations:\n- {name: x, user: y}\n"}
+    write_files(project / "evals", {**bad, "simulations/s.yaml": "- name: needs a user\n"})
 
     told = json.loads(run(project, "--json").stdout)
 

@@ -17,7 +17,7 @@ from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.inspector import conversation as inspected
 from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.settings import MEMORY
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 GREET = '''def greet(name: str) -> str:
     """Greet."""
@@ -98,9 +98,8 @@ def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
 
 def test_a_turn_that_failed_makes_no_golden(app: Path) -> None:
     """It would expect the failure."""
-    code = app / "agents" / "root" / "before_agent_callbacks" / "01" / "python_code.py"
-    code.parent.mkdir(parents=True)
-    code.write_text("def before_agent_callback(callback_context):\n    1 / 0\n")
+    code = "def before_agent_callback(callback_context):\n    1 / 0\n"
+    write_files(app, {"agents/root/before_agent_callbacks/01/python_code.py": code})
 
     result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 CODE = """def before_agent_guardrail_callback(callback_context: CallbackContext) -> GuardrailResult:
     said = callback_context.get_last_user_input()[0].text
@@ -29,15 +29,10 @@ def test_its_names_are_there():
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
     """The code of a guardrail in an app, and its test."""
-    folder = tmp_path / "guardrails" / "words" / "before_agent_callback"
-    folder.mkdir(parents=True)
-    (folder / "python_code.py").write_text(CODE)
-    (folder / "test.py").write_text(TEST)
     path = "guardrails/words/before_agent_callback/python_code.py"
     declared = {"codeCallback": {"beforeAgentCallback": {"pythonCode": path}}}
-    (tmp_path / "guardrails" / "words" / "words.json").write_text(json.dumps(declared))
-    (tmp_path / "app.json").write_text("{}")
-    return folder / "python_code.py"
+    files = {path: CODE, path.replace("python_code", "test"): TEST, "app.json": {}}
+    return write_files(tmp_path, {**files, "guardrails/words/words.json": declared}) / path
 
 
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
@@ -67,10 +62,8 @@ def test_a_guardrail_that_does_not_run_here_is_named(tmp_path: Path) -> None:
     """Nobody takes the conversation for a guarded one; one that is not enabled is of no interest."""
     app = write_app(tmp_path, {"root": {}}).folder
     for name, enabled in (("Words", True), ("Off", False)):
-        folder = app / "guardrails" / name
-        folder.mkdir(parents=True)
         config = {"enabled": enabled, "contentFilter": {"bannedContents": ["bad"]}}
-        (folder / f"{name}.json").write_text(json.dumps(config))
+        write_files(app, {f"guardrails/{name}/{name}.json": config})
     (tmp_path / "script.yaml").write_text("[Hello.]")
     whole = ["ces", "chat", str(app), "--sandbox", "inprocess", "--script", str(tmp_path / "script.yaml")]
 

@@ -1,7 +1,6 @@
 """Ctrl-C ends a command at once, whatever its code does."""
 
 import asyncio
-import json
 import signal
 import socket
 import subprocess
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.cli.ces.options import until_interrupted
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 from tests.support.ready_programs import ready_programs
 
 LOOPS = '''def loop() -> dict:
@@ -37,12 +36,9 @@ def test_ctrl_c_ends_an_evaluation_and_its_tools_at_once(tmp_path: Path) -> None
             asynchronous=("loop",),
         )
         calls: list[object] = [{"name": "loop"}, {"name": "ask", "args": {"url": f"http://{host}/"}}]
-        for name, content in (
-            ("app/evals/goldens/a.yaml", {"conversations": [{"name": "a", "user": "Hi", "agent": "Done."}]}),
-            ("script.yaml", [{"calls": calls}, "Done."]),
-        ):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(json.dumps(content))
+        golden = {"conversations": [{"name": "a", "user": "Hi", "agent": "Done."}]}
+        script = [{"calls": calls}, "Done."]
+        write_files(tmp_path, {"app/evals/goldens/a.yaml": golden, "script.yaml": script})
         words = ["ces", "eval", str(tmp_path / "app"), "--script", str(tmp_path / "script.yaml")]
         before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
         try:

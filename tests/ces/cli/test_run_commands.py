@@ -110,16 +110,6 @@ def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
     assert "--tools DIR names the app" not in half(folder).stderr
 
 
-def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
-    """And the code runs all the same."""
-    (folder / "tools/other").mkdir()
-    (folder / "tools/other/other.json").write_text("{")
-    result = half(folder)
-
-    assert 0 == result.exit_code
-    assert f"{folder}/tools/other/other.json:1: it is not JSON" in result.stderr
-
-
 def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
     """What is changed in place is shown, and what overrides, and what is removed."""
     files = [str(folder / "first.py"), str(folder / "second.py")]
@@ -143,15 +133,6 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
     assert 1 == result.exit_code
     assert "SandboxTimeoutError: " in result.stderr
     assert "SandboxTimeoutError" == told["error"]["type"]
-
-
-def test_code_that_nests_too_deep_for_python_fails_as_other_code(folder: Path) -> None:
-    """The command looks for its first function, too."""
-    (folder / "deep.py").write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
-    result = run("run-tool", str(folder / "deep.py"))
-
-    assert 1 == result.exit_code
-    assert result.stderr.startswith("RecursionError: ")
 
 
 def test_a_stored_session_keeps_what_changes(
@@ -315,15 +296,6 @@ def test_code_steers_no_terminal(folder: Path) -> None:
         assert not any(each in text for each in ("\x1b", "\x9b", "\r", "\u202e"))
         assert r"\x1b[2J\x9b1m" in shown.output
         assert json.loads(told.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
-
-
-def test_what_the_code_has_no_line_of_is_said_without_the_librarys_names(folder: Path) -> None:
-    """As of a callback of another kind."""
-    result = run("run-callback", "before_agent", str(folder / "first.py"))
-
-    assert 1 == result.exit_code
-    assert result.stderr.startswith("EntryPointError: ")
-    assert "before_model_callback" in result.stderr
 
 
 def test_without_an_environment_it_says_how_to_install_it(

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import write_files
 
 PAGE = Path(__file__).parents[3] / "docs/ces-commands.md"
 TOOL = '''def half(number: int) -> dict:
@@ -214,7 +215,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("app")
     callbacks = "agents/root/before_model_callbacks"
     (folder.parent / "secret").write_text("x")
-    for name, content in {
+    files = {
         "app.json": {"variableDeclarations": [{"name": "seen", "schema": {"type": "INTEGER", "default": 7}}]},
         "tools/half/python_function/python_code.py": TOOL,
         "tools/slow/slow.json": {"executionType": "ASYNCHRONOUS", "pythonFunction": {"name": "slow"}},
@@ -241,11 +242,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
             / "examples/ces/app/agents/support/before_model_callbacks"
             / "before_model_callbacks_02/python_code.py"
         ).read_text(),
-    }.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return folder
+    }
+    return write_files(folder, files)
 
 
 def page_block() -> str:
@@ -396,24 +394,9 @@ def test_where_there_is_nothing_to_run_it_ends_with_2(
     tmp_path: Path, files: dict[str, str] | None, says: str
 ) -> None:
     """Instead of passing."""
-    for name, content in (files or {}).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        (tmp_path / name).write_text(content)
+    write_files(tmp_path, files or {})
     folder = tmp_path if files is not None else tmp_path / "nowhere"
     result = CliRunner().invoke(command, ["ces", "test", str(folder)])
 
     assert 2 == result.exit_code
     assert says in result.stderr
-
-
-@pytest.mark.usefixtures("ces_environment")
-def test_a_row_in_a_pipe_is_a_line(tmp_path: Path) -> None:
-    """However long the name of a test is."""
-    name = "a name " * 40 + "of a test"
-    (tmp_path / "tool_tests").mkdir()
-    (tmp_path / "tool_tests/a.yaml").write_text(
-        f"tests: [{{name: {name}, tool: a, expectations: {{response: [{{path: $, operator: is_null}}]}}}}]"
-    )
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path)])
-
-    assert any(name in line and line.split()[0] in {"failed", "error"} for line in result.stdout.splitlines())

@@ -30,28 +30,29 @@ def write_app(
         root: The agent that begins.
     """
     declared = [{"name": name, "schema": {"default": value}} for name, value in (variables or {}).items()]
-    _write(
-        folder / "app.json",
-        json.dumps({"displayName": "Test", "rootAgent": root, "variableDeclarations": declared}),
-    )
+    files: dict[str, Any] = {
+        "app.json": {"displayName": "Test", "rootAgent": root, "variableDeclarations": declared}
+    }
     for name, told in agents.items():
         config = {"displayName": name, **told}
         for kind, bodies in config.pop("callbacks", {}).items():
-            files = [bodies] if isinstance(bodies[0], str) else bodies
-            for number, body in enumerate(files):
-                place = folder / "agents" / name / f"{kind}_callbacks" / f"{number:02}" / "python_code.py"
-                _write(place, callback(kind, *body))
-        _write(folder / "agents" / name / f"{name}.json", json.dumps(config))
+            for number, body in enumerate([bodies] if isinstance(bodies[0], str) else bodies):
+                place = f"agents/{name}/{kind}_callbacks/{number:02}/python_code.py"
+                files[place] = callback(kind, *body)
+        files[f"agents/{name}/{name}.json"] = config
     for name, code in (tools or {}).items():
         execution = "ASYNCHRONOUS" if name in asynchronous else "SYNCHRONOUS"
         config = {"displayName": name, "executionType": execution, "pythonFunction": {"name": name}}
-        _write(folder / "tools" / name / f"{name}.json", json.dumps(config))
-        _write(folder / "tools" / name / "python_function" / "python_code.py", code)
-    app = read_app(folder)
+        files |= {f"tools/{name}/{name}.json": config, f"tools/{name}/python_function/python_code.py": code}
+    app = read_app(write_files(folder, files))
     assert not app.problems
     return app
 
 
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+def write_files(folder: Path, files: Mapping[str, Any]) -> Path:
+    """Write *files* into *folder*, and return it; what is no text becomes JSON."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder

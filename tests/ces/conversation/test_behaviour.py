@@ -16,7 +16,7 @@ from gcp_adk_store.ces import AgentApp, RuntimeSettings, read_app
 from gcp_adk_store.ces.host.toolbox import timeout_of
 from gcp_adk_store.ces.sandbox import Limits
 from gcp_adk_store.ces.tools.declarations import PythonTool
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
@@ -44,17 +44,15 @@ class Failing(BaseLlm):
 def with_config(folder: Path, path: str, **config: Any) -> AgentApp:
     """Add *config* to a file of the app, and read it."""
     file = folder / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({**(json.loads(file.read_text()) if file.exists() else {}), **config}))
-    return read_app(folder)
+    before = json.loads(file.read_text()) if file.exists() else {}
+    return read_app(write_files(folder, {path: {**before, **config}}))
 
 
 def with_fake(folder: Path, path: str, *, enabled: bool, **config: Any) -> AgentApp:
     """Give a tool or a toolset a fake, as an export has it."""
-    code = Path(path).parent / "tool_fake_config" / "code_block" / "python_code.py"
-    (folder / code).parent.mkdir(parents=True, exist_ok=True)
-    (folder / code).write_text(FAKE)
-    fake = {"codeBlock": {"pythonCode": str(code)}, "enableFakeMode": enabled}
+    code = str(Path(path).parent / "tool_fake_config" / "code_block" / "python_code.py")
+    write_files(folder, {code: FAKE})
+    fake = {"codeBlock": {"pythonCode": code}, "enableFakeMode": enabled}
     return with_config(folder, path, toolFakeConfig=fake, **config)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 
 SAYS_NO = {"respondImmediately": {"responses": [{"text": "off", "disabled": True}, {"text": "I cannot."}]}}
@@ -39,21 +39,19 @@ def guarded(
     more: dict[str, Any] | None = None,
 ) -> AgentApp:
     """Return an app with a guardrail that triggers at the word bad, and callbacks that say when they run."""
-    place = folder / "guardrails" / "words"
-    declared = {}
+    declared, files = {}, dict[str, Any]()
     for kind in kinds:
-        code = place / f"{kind}_callback" / "python_code.py"
-        code.parent.mkdir(parents=True)
-        code.write_text(
+        code = f"guardrails/words/{kind}_callback/python_code.py"
+        files[code] = (
             f"{CODE[kind]}\n    {NOTE.format('guard ' + kind)}\n"
             f"    if 'bad' in {SEEN[kind]}:\n"
             "        return create_guardrail_result(decision='TRIGGER', reason='a bad word')\n"
             "    return create_guardrail_result(decision='OK')\n"
         )
         first, second = kind.split("_")
-        declared[f"{first}{second.capitalize()}Callback"] = {"pythonCode": str(code.relative_to(folder))}
+        declared[f"{first}{second.capitalize()}Callback"] = {"pythonCode": code}
     config = {"displayName": "Words", "enabled": enabled, "codeCallback": declared, "action": action or {}}
-    (place / "words.json").write_text(json.dumps(config))
+    write_files(folder, {**files, "guardrails/words/words.json": config})
     trace = {
         kind: [NOTE.format(kind)] for kind in ("before_agent", "before_model", "after_model", "after_agent")
     }

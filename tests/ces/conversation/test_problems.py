@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from gcp_adk_store.ces import AppAgent, read_app
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse
 
 WORDS = "guardrails/words/before_agent.py"
@@ -25,13 +25,12 @@ def change(path: Path, **members: Any) -> None:
 def sound(folder: Path) -> Path:
     """Return the folder of an app with a callback and a guardrail, and without problems."""
     write_app(folder, {"root": {"callbacks": {"before_agent": ["return None"]}}, "other": {}})
-    (folder / WORDS).parent.mkdir(parents=True)
-    (folder / WORDS).write_text(
+    code = (
         "def before_agent_guardrail_callback(callback_context):\n"
         "    return create_guardrail_result(decision='OK')\n"
     )
     declared = {"codeCallback": {"beforeAgentCallback": {"pythonCode": WORDS}}}
-    (folder / "guardrails/words/words.json").write_text(json.dumps(declared))
+    write_files(folder, {WORDS: code, "guardrails/words/words.json": declared})
     change(folder / "app.json", guardrails=["words"])
     assert not read_app(folder).problems
     return folder
@@ -128,15 +127,10 @@ def test_the_commands_end_with_2_where_an_app_has_problems(tmp_path: Path, name:
     change(folder / "app.json", guardrails=["gone"])
     script = tmp_path / "script.yaml"
     script.write_text("[Hello.]")
-    for place, text in (
-        ("evals/goldens/a.yaml", "conversations: [{conversation: a, user: Hi, agent: Hello.}]"),
-        (
-            "agents/root/before_agent_callbacks/00/test_a.py",
-            "import python_code\ndef test_a():\n    assert python_code.before_agent_callback(None) is None\n",
-        ),
-    ):
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
-        (folder / place).write_text(text)
+    test = "import python_code\ndef test_a():\n    assert python_code.before_agent_callback(None) is None\n"
+    golden = {"conversations": [{"conversation": "a", "user": "Hi", "agent": "Hello."}]}
+    files = {"evals/goldens/a.yaml": golden, "agents/root/before_agent_callbacks/00/test_a.py": test}
+    write_files(folder, files)
     whole = ["ces", name, str(folder), "--sandbox", "inprocess"]
     whole += [] if name == "test" else ["--script", str(script)]
 

@@ -22,6 +22,7 @@ from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.host.runs import Gate
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 CALL = {"calls": [{"name": "greet", "args": {"name": "Ada"}}]}
@@ -301,13 +302,7 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(
     tmp_path: Path, converse: Converse, sessions: BaseSessionService
 ) -> None:
     """Its response is an event of its own, by the user."""
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    async def slow(_: Any) -> Any:
-        begun.set()
-        await may_end.wait()
-        return {"result": 42}
-
+    slow = Gate({"result": 42})
     app = write_app(
         tmp_path,
         {"root": {"tools": ["work"]}},
@@ -319,8 +314,8 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(
     key = await conversation.begin()
 
     first = await conversation.send("Work", key)
-    await begun.wait()
-    may_end.set()
+    await slow.begun.wait()
+    slow.opened.set()
     await conversation.close()
     second = await conversation.send("And?", key)
 
@@ -386,12 +381,7 @@ async def test_each_message_is_one_turn_of_the_store(tmp_path: Path, converse: C
 
 async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
     """The lease of the turn that began the tool is over, and another turn may have followed."""
-    may_end = asyncio.Event()
-
-    async def slow(_: Any) -> Any:
-        await may_end.wait()
-        return {"result": 42}
-
+    slow = Gate({"result": 42})
     app = write_app(
         tmp_path,
         {"root": {"tools": ["work"]}},
@@ -410,7 +400,7 @@ async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, c
 
         await conversation.send("Work", key)
         await conversation.send("And?", key)
-        may_end.set()
+        slow.opened.set()
         await conversation.close()
 
         session = await stored(store.sessions, key)
@@ -422,11 +412,7 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
     tmp_path: Path, converse: Converse, sessions: BaseSessionService
 ) -> None:
     """So the Runner's session is not stale."""
-    may_end = asyncio.Event()
-
-    async def slow(_: Any) -> Any:
-        await may_end.wait()
-        return {"result": 42}
+    slow = Gate({"result": 42})
 
     class Waiting(BaseLlm):
         """Speaks when the tool's response is there."""
@@ -439,7 +425,7 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
             """Reply."""
             part = types.Part(function_call=types.FunctionCall(name="work"))
             if len(llm_request.contents) > 1:
-                may_end.set()
+                slow.opened.set()
                 await conversation.close()
                 part = types.Part(text="Done.")
             yield LlmResponse(content=types.Content(parts=[part]))

@@ -37,28 +37,6 @@ def test_a_traceback_shows_the_codes_own_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("last", ["", "\n"])
-def test_lines_are_those_that_python_counts(end: str, last: str) -> None:
-    """Form feeds and the separators of Unicode end none, and the last line may lack its end."""
-    lines = ['text = "\x0c\x1c\u2028"', "", "def tool():", "    raise ValueError(1)"]
-    code = {"source": end.join(lines) + last, "filename": "tool.py", "name": "tool"}
-    shown = answered({"kind": "tool", "code": [code]})["error"]["traceback"]
-    unknown = {**code, "source": end.join([*lines[:3], "    tools.nope({})"])}
-
-    assert '  File "tool.py", line 4, in tool\n    raise ValueError(1)\n' in shown
-    assert "\n    tools.nope({})\n" in answered({"kind": "tool", "code": [unknown]})["error"]["traceback"]
-
-
-def test_marks_lie_under_what_they_mark() -> None:
-    """In the last line too."""
-    shown = of_tool("def tool():\n    return 1 + {}['k']")["error"]["traceback"].splitlines()
-    line = next(line for line in shown if "return" in line)
-    marks = shown[shown.index(line) + 1]
-
-    assert line[marks.index("~") : len(marks)] == "{}['k']"
-
-
 def test_what_led_to_an_error_is_shown_alike() -> None:
     """Causes, contexts and groups."""
     error = of_tool(
@@ -89,15 +67,6 @@ def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
     assert of_tool("(" * 10_000)["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool(f"x = {'-' * 9_000}1")["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool("\0")["error"]["type"] in {"SyntaxError", "ValueError"}
-
-
-@pytest.mark.parametrize("line", ["await f()", "return 1", "nonlocal x", "f(a=1, a=2)"])
-def test_what_the_compiler_refuses_is_shown_with_its_line(line: str) -> None:
-    """Though it looks for the line in a file, which there is not."""
-    error = of_tool(f"f = None\n{line}\n")["error"]
-
-    assert error["type"] == "SyntaxError"
-    assert error["traceback"].startswith(f'  File "tool.py", line 2\n    {line}\n')
 
 
 def test_what_python_warns_of_is_a_warning() -> None:
@@ -282,19 +251,6 @@ def test_what_the_platform_does_not_have_cannot_be_imported(module: str, missing
     assert error["message"] == f"No module named {missing!r}"
     assert missing == result_of(
         f"try:\n    __import__({missing!r})\nexcept ImportError as error:\n    return error.name"
-    )
-
-
-def test_a_member_of_a_shared_package_is_looked_at_by_itself() -> None:
-    """Protobuf is there, and nothing else below google."""
-    allowed = of_tool("from google import protobuf\nimport google.protobuf\ndef tool():\n    return 1")
-    refused = of_tool("from google import auth\ndef tool():\n    return 1")
-
-    name = "try:\n    from google import auth\nexcept ImportError as error:\n    return error.name"
-    assert (allowed["result"], result_of(name)) == (1, "google")
-    assert (refused["error"]["type"], refused["error"]["message"]) == (
-        "ImportError",
-        "cannot import name 'auth' from 'google'",
     )
 
 

@@ -107,17 +107,6 @@ def test_an_attribute_has_its_default(owner: str, name: str) -> None:
     assert first is not second or not isinstance(first, dict | list | pydantic.BaseModel)
 
 
-@pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
-def test_an_unknown_attribute_is_ignored(owner: str) -> None:
-    """It is neither an error nor there, and two objects are equal that differ in it alone."""
-    needed = seed.NEEDED.get(owner, {})
-    made: Any = CLASSES[owner](**needed, no_such_attribute=1)
-
-    assert not hasattr(made, "no_such_attribute")
-    assert made == CLASSES[owner](**needed)
-    assert "no_such_attribute" not in repr(made)
-
-
 @pytest.mark.parametrize(("owner", "name"), METHODS)
 def test_a_method_has_the_documented_signature(owner: str, name: str) -> None:
     """Names, kinds, types and defaults of its parameters, and what it returns."""
@@ -158,27 +147,6 @@ def test_a_response_is_ok_below_400(status_code: int, ok: bool) -> None:  # noqa
 
     assert found[:3] == [ok, [1], None if ok else [status_code, "because"]]
     assert found[3] == ["json", "ok", "raise_for_status", "reason", "status_code", "text"]
-
-
-def test_errors_and_responses_can_be_copied() -> None:
-    """By pickle, as between processes; what a response has by default is that all went well."""
-    found = result_of(
-        """
-        import pickle
-        error = pickle.loads(pickle.dumps(StatusError(404, "gone")))
-        response = pickle.loads(pickle.dumps(ExternalResponse("x", 404, "gone")))
-        return [str(error), error.args, error.reason, response == ExternalResponse("x", 404, "gone"),
-                repr(ExternalResponse())]
-        """
-    )
-
-    assert found == [
-        "404: gone",
-        [404, "gone"],
-        "gone",
-        True,
-        "ExternalResponse(text='', status_code=200, reason='')",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -30,20 +30,6 @@ def test_a_name_of_the_runtime_is_not_taken_for_the_tool() -> None:
     assert of_tool("def get_variable():\n    return 7", name="get_variable")["result"] == 7
 
 
-def test_a_decorated_function_is_called_as_such() -> None:
-    """Also where the decorator makes an object."""
-    source = """
-        import functools
-
-        @functools.lru_cache
-        def tool():
-            return "cached"
-        """
-
-    assert of_tool(source)["result"] == "cached"
-    assert of_tool(source.replace("@functools.lru_cache", "@functools.partial"))["result"] == "cached"
-
-
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

@@ -1,7 +1,8 @@
 """Run tools whose code a test writes, and look at what is stored."""
 
+import asyncio
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from google.adk.sessions import BaseSessionService, Session
@@ -11,6 +12,31 @@ from gcp_adk_store.ces import PythonRuntime, SessionKey, ToolRun
 KEY: Final = "shop/ada/s1"
 
 MakeRuntime = Callable[..., PythonRuntime]
+
+
+class Gate:
+    """A tool, or a sandbox, that tells when it is called, and answers once it is opened."""
+
+    def __init__(self, answer: Any = 1) -> None:
+        self.begun, self.opened = asyncio.Event(), asyncio.Event()
+        self._answer = answer
+
+    async def __call__(self, *_: object, **__: object) -> Any:
+        self.begun.set()
+        await self.opened.wait()
+        return self._answer
+
+
+class Acted:
+    """A sandbox that does what a test says in place of running code."""
+
+    runs_at_once = None
+
+    def __init__(self, run: Callable[..., Coroutine[Any, Any, dict[str, Any]]]) -> None:
+        self.run = run
+
+    async def close(self) -> None:
+        """Do nothing."""
 
 
 def tool(body: str, *, name: str = "tool", parameters: str = "") -> str:

@@ -16,11 +16,11 @@ from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettin
 from gcp_adk_store.ces.host.admission import Machine, Places, Room
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import ran, result_of, tool
-from tests.support.quick_time import QuickTime
+from tests.ces.host.runs import Gate, ran, result_of, tool
 
 GIB = 1024**3
 INNER = PythonTool(name="inner", code=tool("return 1", name="inner"))
+HOLD = PythonTool(name="hold", code=tool("return tools.gate({}).json()", name="hold"))
 OUTER = PythonTool(name="outer", code=tool('return tools.inner({}).json()["result"]', name="outer"))
 ROOM = Room(places=6, per_session=4, levels=2, memory_bytes=GIB)
 
@@ -251,33 +251,6 @@ def test_a_forked_process_cannot_use_the_sandbox_of_its_parent() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
-    """Beyond that bound time goes on."""
-    time = QuickTime()
-
-    async def stop() -> None:
-        clock = Clock(longest_stop_s=100)
-        async with clock.limit(50) as timeout:
-            end = timeout.when()
-            assert end is not None
-            with clock.stopped():
-                assert timeout.when() == pytest.approx(end + 100)
-                await asyncio.sleep(5)
-            assert timeout.when() == pytest.approx(end + 5)
-            with clock.stopped():
-                assert timeout.when() == pytest.approx(end + 100)
-
-    time.run(stop())
-    with pytest.raises(TimeoutError):
-        time.run(_stopped_forever(Clock(longest_stop_s=0.05)))
-
-
-async def _stopped_forever(clock: Clock) -> None:
-    async with clock.limit(0.05):
-        with clock.stopped():
-            await asyncio.Event().wait()
-
-
 class Counting:
     """A sandbox that counts how many runs it makes at a time."""
 
@@ -343,7 +316,7 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
     bubblewrap: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its clock is stopped while another session has all of them, in the foreground or the background."""
-    begun, gate, waits = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    waits = asyncio.Event()
     stopped = Clock.stopped
 
     @contextmanager
@@ -354,16 +327,10 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
             waits.clear()
 
     monkeypatch.setattr(Clock, "stopped", told)
-
-    async def wait(_: Any) -> int:
-        begun.set()
-        await gate.wait()
-        return 1
-
-    hold = PythonTool(name="hold", code=tool("return tools.gate({}).json()", name="hold"))
     sessions, sandbox = await two_sessions(), Counting(bubblewrap)
     few: dict[str, Any] = {"sandboxes_at_once": 3, "max_depth": 1, "sandboxes_per_session": 3}
-    tools: list[Tool] = [hold, MockTool(name="gate", response=wait), INNER]
+    gate = Gate()
+    tools: list[Tool] = [HOLD, MockTool(name="gate", response=gate), INNER]
     greedy, victim = (
         PythonRuntime(sessions, tools=tools, sandbox=sandbox, settings=RuntimeSettings(**few))
         for _ in range(2)
@@ -373,60 +340,52 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
         'return async_tools.inner({})().json()["result"]',
         "async_tools.inner({}); return 1",
     ):
-        begun.clear()
-        gate.clear()
+        gate.begun.clear()
+        gate.opened.clear()
         holding = asyncio.create_task(ran(greedy, "return tools.hold({}).text", key="shop/ada/s0"))
-        await begun.wait()
+        await gate.begun.wait()
         waiting = asyncio.create_task(result_of(victim, body, key="shop/ada/s1"))
         await waits.wait()
         assert not waiting.done()
-        gate.set()
+        gate.opened.set()
         assert await waiting == 1
         assert (await holding).ok
 
 
 async def test_a_run_that_no_sandbox_is_free_for_is_told_so(bubblewrap: BubblewrapSandbox) -> None:
     """Its caller, or the code that calls it, which may go on; no code of it is run."""
-    begun, gate = asyncio.Event(), asyncio.Event()
-
-    async def wait(_: Any) -> int:
-        begun.set()
-        await gate.wait()
-        return 1
-
+    gate = Gate()
     few = RuntimeSettings(sandboxes_at_once=3, max_depth=1, sandboxes_per_session=3, longest_wait_s=0.1)
-    hold = PythonTool(name="hold", code=tool("return tools.gate({}).json()", name="hold"))
     runtime = PythonRuntime(
         await two_sessions(),
-        tools=[hold, MockTool(name="gate", response=wait), INNER],
+        tools=[HOLD, MockTool(name="gate", response=gate), INNER],
         sandbox=Counting(bubblewrap),
         settings=few,
     )
     holding = asyncio.create_task(ran(runtime, "return tools.hold({}).text", key="shop/ada/s0"))
-    await begun.wait()
+    await gate.begun.wait()
 
     code = tool("return tools.inner({}).reason")
     run = await runtime.run_tool(code, "tool", {}, "shop/ada/s1")
     assert "OverloadedError" in run.result
-    gate.set()
+    gate.opened.set()
     assert (await holding).ok
+    gate = Gate()
     alone = PythonRuntime(
         await two_sessions(),
-        tools=[MockTool(name="gate", response=wait)],
+        tools=[MockTool(name="gate", response=gate)],
         sandbox=Counting(bubblewrap),
         settings=RuntimeSettings(sandboxes_at_once=1, longest_wait_s=0.1),
     )
-    begun.clear()
-    gate.clear()
     holding = asyncio.create_task(ran(alone, "return tools.gate({}).text", key="shop/ada/s0"))
-    await begun.wait()
+    await gate.begun.wait()
     with pytest.raises(OverloadedError, match="sandboxes_at_once is 1"):
         await ran(alone, "return 1", key="shop/ada/s1")
     late = await alone.run_tool(tool("return 1"), "tool", {}, "shop/ada/s1", execution="ASYNCHRONOUS")
     done = await late.finished()
     assert done.error is not None
     assert done.error.type == "OverloadedError"
-    gate.set()
+    gate.opened.set()
     assert (await holding).ok
 
 

@@ -48,10 +48,3 @@ async def test_an_artifact_of_the_session_is_loaded(make: MakeRuntime) -> None:
 
     assert run.result == ["ada", None, None, None]
     assert len([warning for warning in run.warnings if "artifact" in warning]) == 2
-
-
-async def test_without_an_artifact_service_references_stay(make: MakeRuntime) -> None:
-    """As they were said."""
-    content = types.Content(role="user", parts=[reference(uri_of("ada", "note.txt"))])
-
-    assert (await ran(make(), BODY, user_content=content)).result == [None]

@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.ces import MockConfig, MockTool, PythonTool, RuntimeSettings
+from gcp_adk_store.ces import MockConfig, MockTool, PythonTool, RuntimeSettings, Tool
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
-from tests.ces.host.runs import MakeRuntime, ran, stored, tool
+from tests.ces.host.runs import Acted, Gate, MakeRuntime, ran, stored, tool
 from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
 from tests.ces.host.test_untrusted import HONEST
 
 PUT = PythonTool(name="put", code=tool('set_variable("put", n)', name="put", parameters="n"))
+ANSWERS = MockTool(name="large", response="x" * 300)
+CHANGES = PythonTool(name="large", code=tool('set_variable("large", "x" * 300)', name="large"))
 NAME = PythonTool(name="rename", code=tool('set_variable("name", "Grace")', name="rename"))
 
 
@@ -70,33 +72,20 @@ async def test_what_they_change_counts_last(
     assert run.variables == {name: value for name, value in visible.items() if ":" not in name}
 
 
-class Overlapping:
-    """A sandbox whose process begins a call of ``slow``, and ends."""
-
-    runs_at_once = None
-
-    async def run(self, _: Any, answer: Any, **__: Any) -> dict[str, Any]:
-        """Begin it."""
-        begin = {"call": "tool", "id": 1, "tool": "slow", "args": {}, "state": {}, "background": True}
-        assert await answer(begin) == {}
-        await asyncio.sleep(0)
-        return HONEST
-
-    async def close(self) -> None:
-        """Do nothing."""
+async def begin_a_call(_: Any, answer: Any, **__: Any) -> dict[str, Any]:
+    """Begin a call of ``slow``, and end."""
+    begin = {"call": "tool", "id": 1, "tool": "slow", "args": {}, "state": {}, "background": True}
+    assert await answer(begin) == {}
+    await asyncio.sleep(0)
+    return HONEST
 
 
 async def test_they_have_the_time_of_a_run(make: MakeRuntime, sessions: BaseSessionService) -> None:
     """Then the run has failed: without their end nobody knows what it did."""
-
-    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
-        await asyncio.Event().wait()
-        return dict(args)
-
     runtime = make(
-        tools=[MockTool(name="slow", response=wait)],
+        tools=[MockTool(name="slow", response=Gate())],
         settings=RuntimeSettings(limits=Limits(wall_s=0.1)),
-        sandbox=Overlapping(),
+        sandbox=Acted(begin_a_call),
     )
     with pytest.raises(SandboxTimeoutError, match="did not wait for"):
         await ran(runtime, "pass")
@@ -119,25 +108,13 @@ async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(
     assert (await stored(sessions)).events == []
 
 
-async def test_answers_that_pile_up_end_the_run(make: MakeRuntime) -> None:
-    """The host would hold them all; those that are asked for do not count."""
-    settings = RuntimeSettings(uncollected_characters=1000)
-    runtime = make(tools=[MockTool(name="large", response="x" * 300)], settings=settings)
+@pytest.mark.parametrize("large", [ANSWERS, CHANGES])
+async def test_answers_that_pile_up_end_the_run(make: MakeRuntime, large: Tool) -> None:
+    """The host would hold them all, and what they changed; those that are asked for do not count."""
+    runtime = make(tools=[large], settings=RuntimeSettings(uncollected_characters=1000))
 
     run = await ran(runtime, "for _ in range(9): async_tools.large({})")
     assert run.error is not None
-    assert (run.error.type, len(run.calls)) == ("UncollectedAnswersError", 4)
+    assert (run.error.type, len(run.calls) < 9) == ("UncollectedAnswersError", True)
     assert "uncollected_characters" in run.error.message
-    assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok
-
-
-async def test_what_they_changed_piles_up_as_answers_do(make: MakeRuntime) -> None:
-    """Until the code asks for it, the host has it."""
-    code = tool('set_variable("large", "x" * 300)', name="large")
-    settings = RuntimeSettings(uncollected_characters=1000)
-    runtime = make(tools=[PythonTool(name="large", code=code)], settings=settings)
-
-    run = await ran(runtime, "for _ in range(9): async_tools.large({})")
-    assert run.error is not None
-    assert run.error.type == "UncollectedAnswersError"
     assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok

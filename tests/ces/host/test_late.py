@@ -13,20 +13,8 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
 from gcp_adk_store.errors import OverloadedError
-from tests.ces.host.runs import KEY, MakeRuntime, stored, tool
+from tests.ces.host.runs import KEY, Acted, Gate, MakeRuntime, stored, tool
 from tests.ces.host.test_running import contested
-
-
-class Gate:
-    """A tool that answers once it is opened."""
-
-    def __init__(self) -> None:
-        self.opened = asyncio.Event()
-
-    async def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
-        await self.opened.wait()
-        return dict(args)
-
 
 LATE = tool(
     'tools.gate({})\nset_variable("quote", 7)\nremove_variable("name")\nreturn {"quote": 7}', name="late"
@@ -175,24 +163,10 @@ def test_an_event_loop_that_ends_first_is_told(caplog: pytest.LogCaptureFixture)
         await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
 
     sessions = InMemorySessionService()
-    runtime = PythonRuntime(sessions, sandbox=Endless())
+    runtime = PythonRuntime(sessions, sandbox=Acted(Gate()))
     asyncio.run(begin())
     assert "the response of tool was not stored in shop/ada/s1: CancelledError" in caplog.text
     asyncio.run(runtime.close())
-
-
-class Endless:
-    """A sandbox in which nothing comes to an end."""
-
-    runs_at_once = None
-
-    async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Wait."""
-        await asyncio.Event().wait()
-        return {}
-
-    async def close(self) -> None:
-        """Do nothing."""
 
 
 @pytest.mark.parametrize(
@@ -234,26 +208,18 @@ async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
     assert [event.id for event in (await stored(sessions)).events] == ["try-1"]
 
 
-class Slow:
-    """A sandbox in which everything takes too long."""
-
-    runs_at_once = None
-
-    async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
-        """Take too long."""
-        error = SandboxTimeoutError("the code took too long")
-        error.output = "so far"
-        raise error
-
-    async def close(self) -> None:
-        """Do nothing."""
+async def slow(*_: Any, **__: Any) -> dict[str, Any]:
+    """Take too long."""
+    error = SandboxTimeoutError("the code took too long")
+    error.output = "so far"
+    raise error
 
 
 async def test_how_the_process_ended_is_a_late_response_too(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
     """The model waits for one; a synchronous tool raises it."""
-    runtime = make(sandbox=Slow())
+    runtime = make(sandbox=Acted(slow))
 
     run = await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
     done = await run.finished()

@@ -17,7 +17,7 @@ from google.genai import types
 from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import KEY, Gate, MakeRuntime, ran, result_of, stored, tool
 
 
 async def test_a_clean_run_appends_one_event_with_what_it_changed(
@@ -176,28 +176,22 @@ async def test_a_session_has_a_bounded_queue_of_runs(
     make: MakeRuntime, sessions: BaseSessionService, bubblewrap: BubblewrapSandbox
 ) -> None:
     """A run beyond it is refused before its code runs; the runs before it, and other sessions, go on."""
-    begun, gate = asyncio.Event(), asyncio.Event()
-
-    async def wait(_: Any) -> int:
-        begun.set()
-        await gate.wait()
-        return 1
-
+    gate = Gate()
     await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
     runtime = make(
         sandbox=bubblewrap,
-        tools=[MockTool(name="gate", response=wait)],
+        tools=[MockTool(name="gate", response=gate)],
         settings=RuntimeSettings(waiting_per_session=2),
     )
     first = asyncio.create_task(result_of(runtime, "return tools.gate({}).json()"))
-    await begun.wait()
+    await gate.begun.wait()
     waiting = [asyncio.create_task(result_of(runtime, "return 2")) for _ in range(2)]
     await asyncio.sleep(0)
 
     with pytest.raises(OverloadedError, match=f"run_tool {KEY}: 2 runs .*waiting_per_session"):
         await ran(runtime, "return 3")
     assert await result_of(runtime, "return 4", key="shop/ada/s2") == 4
-    gate.set()
+    gate.opened.set()
     assert await asyncio.gather(first, *waiting) == [1, 2, 2]
     assert await result_of(runtime, "return 5") == 5
 
@@ -323,14 +317,11 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
     make: MakeRuntime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither while its thread goes on, nor when that ends during another run."""
-    release, threads = asyncio.Event(), set(threading.enumerate())
-
-    async def held(_args: object) -> None:
-        await release.wait()
+    held, threads = Gate(), set(threading.enumerate())
 
     async def released(_args: object) -> None:
         (mine,) = {each for each in threading.enumerate() if each.ident == current[-1]}
-        release.set()
+        held.opened.set()
         for each in set(threading.enumerate()) - threads - {mine}:
             await asyncio.to_thread(each.join)
 

@@ -100,16 +100,6 @@ def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: An
             found.request({name: body}, {}, SESSION)
 
 
-def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
-    """Nor is an object a list."""
-    found = operation({"properties": {"order": WHOSE, "orders": {"items": WHOSE}}})
-
-    with pytest.raises(ArgumentsError, match="order of the body must be an object, not str"):
-        found.request({"order": '{"user": "mallory"}'}, {}, SESSION)
-    with pytest.raises(ArgumentsError, match="orders of the body must be a list, not dict"):
-        found.request({"orders": {"user": "mallory"}}, {}, SESSION)
-
-
 def test_a_form_has_the_values_of_the_session() -> None:
     """In an object of fields; a name that a server could read as the field's is refused."""
     found = operation(WHOSE, media_type=FORM)
@@ -210,15 +200,6 @@ def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[st
 
     with pytest.raises(ArgumentsError, match=r"pay is not called: .*whose fields are joined to a text"):
         found.request({"filter": {"note": "n,user,mallory"}}, {}, SESSION)
-
-
-def test_a_parameter_keeps_its_argument_if_the_session_gives_a_field_of_its_name() -> None:
-    """The field is in the body, where the caller cannot name it."""
-    found = operation(WHOSE, parameters=({"name": "user", "in": "query", "required": True, "schema": NOTE},))
-
-    outgoing = found.request({"user": "bob", "note": "n"}, {}, SESSION)
-
-    assert ([("user", "bob")], {"user": "alice", "note": "n"}) == (outgoing.params, outgoing.json)
 
 
 def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:

@@ -1,6 +1,5 @@
 """In the sandbox, on Firestore: what runs leave is there for the next process, and failures leave nothing."""
 
-import asyncio
 import dataclasses
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +19,7 @@ from gcp_adk_store.ces.sandbox import (
     SandboxTimeoutError,
 )
 from gcp_adk_store.testing.emulators import Emulator
-from tests.ces.host.runs import ran, result_of, stored, tool
+from tests.ces.host.runs import Gate, ran, result_of, stored, tool
 
 LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
 
@@ -159,17 +158,12 @@ async def test_a_late_response_is_stored_on_what_is_there_then(
     key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
     """Beside what was stored meanwhile."""
-    gate = asyncio.Event()
-
-    async def wait(args: Any) -> Any:
-        await gate.wait()
-        return args
-
-    run = await start(tools=[MockTool(name="gate", response=wait)]).run_tool(
+    gate = Gate()
+    run = await start(tools=[MockTool(name="gate", response=gate)]).run_tool(
         tool('tools.gate({}); set_variable("late", 1)'), "tool", {}, key, execution="ASYNCHRONOUS"
     )
     await ran(start(), 'set_variable("meanwhile", 1)', key=key)
-    gate.set()
+    gate.opened.set()
     await run.finished()
 
     sessions = make_sessions()

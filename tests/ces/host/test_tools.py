@@ -7,7 +7,6 @@ import pytest
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import (
-    CodeFile,
     MockTool,
     PythonTool,
     RuntimeSettings,
@@ -163,15 +162,6 @@ async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: An
     )
     assert refused.result == [0, "Error fetching from URL", "", True]
     assert any("HttpPolicy.allow" in warning for warning in refused.warnings)
-
-
-async def test_a_file_has_a_name_and_a_function_of_its_own(make: MakeRuntime) -> None:
-    """Which need not be the tool's."""
-    code = CodeFile(tool("return 1 / 0", name="other"), filename="a/b.py", name="other")
-
-    run = await make().run_tool(code, "tool", {}, KEY)
-    assert run.error is not None
-    assert 'File "a/b.py", line 2, in other' in run.error.traceback
 
 
 async def test_a_mock_may_be_an_error(make: MakeRuntime) -> None:

@@ -1,15 +1,14 @@
 """What lint reads of an app's folder, and what it finds between its files."""
 
-import json
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_code, load_tools, read_app
+from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_tools, read_app
+from tests.ces.conversation.apps import write_files
 
 TOOL = 'def {name}(value: str) -> dict:\n    """Do it."""\n    return {{}}\n'
 CALLBACK = (
@@ -28,20 +27,11 @@ DEEP = f'{{"clientFunction": {{"parameters": {{"a": {"[" * 600}{"]" * 600}}}}}}}
 """Python's reader of JSON takes it, and what recurses into it does not."""
 
 
-def write(folder: Path, files: dict[str, Any]) -> Path:
-    """Write *files*; what is no text becomes JSON."""
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return folder
-
-
 @pytest.fixture
 def app(tmp_path: Path) -> Path:
     """An app without a fault."""
     code = "agents/root/before_model_callbacks/{}/python_code.py"
-    return write(
+    return write_files(
         tmp_path,
         {
             "app.json": {
@@ -84,7 +74,7 @@ def test_a_function_that_the_configuration_selects_need_not_be_the_first(app: Pa
     config = {"pythonFunction": {"name": "fifth"}}
     helper = "def shared(a: str) -> str:\n    return a\n\n\n"
     files = {"fifth.json": config, "python_function/python_code.py": helper + TOOL.format(name="fifth")}
-    write(app / "tools/fifth", files)
+    write_files(app / "tools/fifth", files)
 
     found = {(each.code, each.severity, each.path.split("/")[1]) for each in lint_app(read_app(app))}
     path.write_text('def shared(a: str) -> str:\n    """Do it."""\n    return a\n')
@@ -119,7 +109,7 @@ def test_an_export_is_read_whole(app: Path) -> None:
 
 def test_configuration_may_be_yaml_or_missing(tmp_path: Path) -> None:
     """A folder's name is then the tool's."""
-    app = write(
+    app = write_files(
         tmp_path,
         {
             "app.yaml": "variableDeclarations:\n- name: n\n  schema: {default: x}\n",
@@ -134,7 +124,7 @@ def test_configuration_may_be_yaml_or_missing(tmp_path: Path) -> None:
 
 def test_a_folder_of_files_is_a_folder_of_tools(tmp_path: Path) -> None:
     """Tests beside them are none."""
-    write(tmp_path, {"first.py": TOOL.format(name="first"), "test_first.py": "", "conftest.py": ""})
+    write_files(tmp_path, {"first.py": TOOL.format(name="first"), "test_first.py": "", "conftest.py": ""})
 
     assert ["first"] == [tool.name for tool in read_app(tmp_path).tools]
     assert [] == codes(tmp_path)
@@ -146,8 +136,8 @@ def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
         "tools/first/python_function/python_code.py",
         "agents/root/before_model_callbacks/a/python_code.py",
     )
-    write(app, {tool: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
-    write(app, {callback: CALLBACK.replace("tools.first", "tools.end_session")})
+    write_files(app, {tool: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
+    write_files(app, {callback: CALLBACK.replace("tools.first", "tools.end_session")})
 
     assert [("CES401", callback, 2), ("CES401", tool, 4)] == codes(app)
     of_callback, of_tool = lint_app(read_app(app))
@@ -159,9 +149,9 @@ def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
     """In the second of them; callbacks may share names."""
     helper = "\n\ndef _clean(text: str) -> str:\n    return text\n"
     for name in ("first", "second"):
-        write(app, {f"tools/{name}/python_function/python_code.py": TOOL.format(name=name) + helper})
+        write_files(app, {f"tools/{name}/python_function/python_code.py": TOOL.format(name=name) + helper})
     for name in ("a", "b"):
-        write(app, {f"agents/root/before_model_callbacks/{name}/python_code.py": CALLBACK + helper})
+        write_files(app, {f"agents/root/before_model_callbacks/{name}/python_code.py": CALLBACK + helper})
 
     assert [("CES103", "tools/second/python_function/python_code.py", 6)] == codes(app)
 
@@ -195,7 +185,7 @@ def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
 def test_what_cannot_be_read_is_found(app: Path, path: str, content: object, found: tuple[str, int]) -> None:
     """And the rest of the app is looked over all the same."""
     (app.parent / "outside.py").write_text("1 +")
-    write(app, {path: content})
+    write_files(app, {path: content})
 
     assert ("CES001", *found) in codes(app)
     assert not any(code == "CES002" for code, *_ in codes(app))
@@ -212,7 +202,7 @@ def test_an_execution_that_the_platform_does_not_have_is_found(
 ) -> None:
     """In the configuration of its tool, which is read all the same."""
     path = "tools/first/first.json"
-    write(app, {path: {"executionType": execution, "pythonFunction": {"name": "first"}}})
+    write_files(app, {path: {"executionType": execution, "pythonFunction": {"name": "first"}}})
 
     assert found is (("CES107", path, 1) in codes(app))
     assert "first" in read_app(app).tool_names
@@ -225,22 +215,11 @@ def test_a_comment_lets_a_fault_pass(app: Path) -> None:
     comments = ("  # noqa: CES201, CES104", "  # noqa: CES104", "  # noqa", "\n    # noqa: CES104, CES201")
     found = []
     for comment in comments:
-        write(app, {path: source.format(comment)})
+        write_files(app, {path: source.format(comment)})
         found.append([code for code, *_ in codes(app)])
 
     faults = ["CES104", "CES201", "CES201"]
     assert [[], ["CES201", "CES201"], faults, faults] == found
-
-
-def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
-    """In code and configuration."""
-    for name in ("tools/first/python_function/python_code.py", "tools/first/first.json", "app.json"):
-        text = (app / name).read_text().replace("\n", "\r\n")
-        (app / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-
-    assert [] == codes(app)
-    assert {"n": 3} == read_app(app).variables
-    assert load_code(app / "tools/first/python_function/python_code.py").source.startswith("def ")
 
 
 def test_operations_are_named_as_they_are_called(app: Path) -> None:
@@ -248,9 +227,9 @@ def test_operations_are_named_as_they_are_called(app: Path) -> None:
     schema = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
     spec = "info: {title: B}\npaths:\n  /a b/{id}:\n    get: {}\n    post: {operationId: do it}\n"
     names = {"Bank_get_a_b_id", "Bank_do_it"}
-    write(app, {schema: spec})
+    write_files(app, {schema: spec})
     stood_in = {tool.name: tool for tool in load_tools(read_app(app)) if isinstance(tool, MockTool)}
-    write(app, {schema: f"servers: [{{url: 'https://bank.example.com'}}]\n{spec}"})
+    write_files(app, {schema: f"servers: [{{url: 'https://bank.example.com'}}]\n{spec}"})
     (called,) = (tool for tool in load_tools(read_app(app)) if isinstance(tool, OpenApiTool))
 
     assert {"web_search", *names} == set(stood_in)
@@ -281,17 +260,7 @@ def test_nothing_in_an_export_stops_lint(config: object, text: str) -> None:
     """Whatever its configuration and its code are, there is an answer."""
     with tempfile.TemporaryDirectory() as place:
         configs = ("app.json", "agents/a/a.json", "tools/first/first.json", "toolsets/b/b.json")
-        app = write(Path(place), dict.fromkeys(configs, config))
-        write(app, {"tools/first/python_function/python_code.py": text})
+        app = write_files(Path(place), dict.fromkeys(configs, config))
+        write_files(app, {"tools/first/python_function/python_code.py": text})
 
         assert isinstance(lint_app(read_app(app)), list)
-
-
-@pytest.mark.parametrize(
-    "code", ["(" * 1000, "-" * 5000 + "1", "x = 1\0", "\ufeffdef first() -> int: return 1"]
-)
-def test_code_that_no_parser_bears_is_a_finding_or_none(app: Path, code: str) -> None:
-    """And no end of lint."""
-    write(app, {"tools/first/python_function/python_code.py": code})
-
-    assert {"CES002", "CES104", "CES101"} >= {code for code, *_ in codes(app)}

@@ -60,13 +60,6 @@ def test_json_has_every_field(folder: Path) -> None:
     assert (1, 21) == (found[2]["line"], found[2]["column"])
 
 
-def test_warnings_alone_end_it_well(folder: Path) -> None:
-    """So does code without a fault."""
-    assert 0 == lint(str(folder), "--ignore", "CES102", "--ignore", "CES201").exit_code
-    (folder / "find.py").write_text('def find() -> dict:\n    """Find."""\n    return {}\n')
-    assert "1 tools and callbacks: 0 errors, 0 warnings" in lint(str(folder)).stdout
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

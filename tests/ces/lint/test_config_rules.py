@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.ces import lint_app, read_app
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 TOOL = 'def look_up(number: str) -> dict:\n    """Look it up."""\n    return {}\n'
 ROOT: dict[str, Any] = {"tools": ["look_up", "end_session"], "childAgents": ["billing"]}
@@ -106,8 +106,7 @@ def test_a_custom_header_of_an_mcp_toolset_is_a_variable(tmp_path: Path) -> None
     """The names of headers are the app's own."""
     write_app(tmp_path, {"root": {}})
     headers = {"X-Plan": "$context.variables.plan", "display_name": "gold"}
-    file = tmp_path / "toolsets" / "Crm" / "Crm.json"
-    file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"mcpToolset": {"serverAddress": "https://x.test", "customHeaders": headers}}))
+    toolset = {"mcpToolset": {"serverAddress": "https://x.test", "customHeaders": headers}}
+    write_files(tmp_path, {"toolsets/Crm/Crm.json": toolset})
 
     assert codes(tmp_path) == [("CES610", "toolsets/Crm/Crm.json", 1)]

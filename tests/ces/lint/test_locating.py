@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from gcp_adk_store.ces.apps.files import app_folder
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_files
 
 BAD = "def greet(name):\n    return 1\n"
 TEST = """
@@ -26,9 +26,7 @@ def project(tmp_path: Path) -> Path:
     """A project with one app, and its tests beside it."""
     folder = tmp_path / "project"
     write_app(folder / "cxas_app" / "Shop", {"root": {}}, tools={"greet": BAD})
-    (folder / "evals" / "tool_tests").mkdir(parents=True)
-    (folder / "evals" / "tool_tests" / "greet.yaml").write_text(TEST)
-    return folder
+    return write_files(folder, {"evals/tool_tests/greet.yaml": TEST})
 
 
 def run(*arguments: object) -> Result:
@@ -53,17 +51,6 @@ def test_one_of_several_apps_is_named(project: Path) -> None:
         app_folder(project)
     with pytest.raises(InvalidInputError, match="it has: Bank, Shop"):
         app_folder(project, "Bakery")
-
-
-@pytest.mark.parametrize("inside", ["", "cxas_app", "cxas_app/Shop"])
-def test_findings_name_the_file_wherever_the_app_is_looked_for(project: Path, inside: str) -> None:
-    """As an editor finds it."""
-    found = run("lint", project / inside)
-
-    assert found.exit_code == 1
-    assert f"{project}/cxas_app/Shop/tools/greet/python_function/python_code.py:1:11: error CES201" in (
-        found.stdout
-    )
 
 
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")

@@ -133,16 +133,6 @@ def test_numbers_and_texts_are_what_they_look_like(tmp_path: Path) -> None:
     assert {"a": -3, "b": 0, "c": 1500.0, "d": "0123", "e": 12345678901234567890, "f": "1:2"} == test.args
 
 
-def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
-    """Or not there."""
-    path = tmp_path / "find.yaml"
-    for content in (None, b"\xff\xfe\xfa"):
-        if content:
-            path.write_bytes(content)
-        with pytest.raises(MalformedTestError, match="cannot be read"):
-            read_tool_tests(path, "find.yaml")
-
-
 DOCUMENT = {"result": {"a b": 1, "list": [{"n": 1}, {"n": 2}], "none": None}, "n": 3}
 
 

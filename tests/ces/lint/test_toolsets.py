@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_tools, read_app
+from gcp_adk_store.ces import MockTool, lint_app, load_tools, read_app
 from gcp_adk_store.ces.conversation.decisions import tool_names
 from gcp_adk_store.ces.tools.declarations import OperationTool, by_name, declaration_of
 from gcp_adk_store.ces.tools.parameters import ArgumentsError, CredentialMissingError, SessionValues
+from tests.ces.conversation.apps import write_files
 
 SCHEMA: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -64,17 +65,16 @@ def write(
     schema: Mapping[str, Any] = SCHEMA,
 ) -> Path:
     """Write an app with a toolset."""
-    place = folder / "toolsets" / "bank"
-    place.mkdir(parents=True, exist_ok=True)
     declared: dict[str, Any] = {"openApiSchema": "toolsets/bank/schema.yaml"}
     if authentication is not None:
         declared["apiAuthentication"] = authentication
-    (place / "bank.json").write_text(json.dumps({"displayName": "Bank", "openApiToolset": declared}))
-    (place / "schema.yaml").write_text(json.dumps(schema))
-    (folder / "app.json").write_text("{}")
-    if environment is not None:
-        (folder / "environment.json").write_text(json.dumps({"toolsets": environment}))
-    return folder
+    files = {
+        "toolsets/bank/bank.json": {"displayName": "Bank", "openApiToolset": declared},
+        "toolsets/bank/schema.yaml": schema,
+        "app.json": {},
+        "environment.json": {"toolsets": environment or {}},
+    }
+    return write_files(folder, files)
 
 
 def operation(folder: Path, **more: Any) -> OperationTool:
@@ -93,16 +93,6 @@ def test_the_environment_says_where_a_toolset_answers(tmp_path: Path, name: str)
     assert (
         operation(tmp_path, servers={"Bank": "http://127.0.0.1:1"}).operation.server == "http://127.0.0.1:1"
     )
-
-
-def test_without_an_environment_a_toolset_has_stand_ins(tmp_path: Path) -> None:
-    """Which say what is missing; the names are known to lint."""
-    write(tmp_path)
-    (stand_in,) = load_tools(read_app(tmp_path))
-
-    assert isinstance(stand_in, MockTool)
-    assert "no absolute URL as its server; give a server" in stand_in.reason
-    assert read_app(tmp_path).tool_names == {"Bank_read"}
 
 
 def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) -> None:
@@ -263,11 +253,7 @@ def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> 
             'def ask() -> dict:\n    """Ask."""\n    return tools.Crm_open({"id": 1}).json()\n'
         ),
     }
-    for name, content in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-    app = read_app(tmp_path)
+    app = read_app(write_files(tmp_path, files))
     found = {tool.name: tool for tool in load_tools(app) if isinstance(tool, MockTool)}
 
     assert app.root is not None
@@ -283,12 +269,3 @@ def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> 
         "parametersJsonSchema": {"type": "object", "properties": {"id": {"type": "string"}}},
     }
     assert tool_names(app.root, app) == ["show", "scan", "Crm_find"]
-
-
-def test_an_operation_is_loaded_with_its_server(tmp_path: Path) -> None:
-    """As a toolset that a caller makes."""
-    write(tmp_path, environment={"bank": {"openApiToolset": {"url": "https://bank.test"}}})
-    (tool,) = load_tools(read_app(tmp_path))
-
-    assert isinstance(tool, OpenApiTool)
-    assert tool.authentication is None

@@ -202,24 +202,3 @@ def test_a_conversation_goes_on_in_another_process(firestore_emulator: Emulator)
     assert "Are you still there?" in second
     assert "Goodbye, Ada. + end_session" in second
     assert "{'service': 'electricity', 'until': '18:00'}" in second
-
-
-def test_a_conversation_without_an_environment_says_what_to_install(
-    firestore_emulator: Emulator, tmp_path: Path
-) -> None:
-    """As the commands do, in no traceback."""
-    assert firestore_emulator.address
-    done = subprocess.run(
-        [ready_programs() / "python", *shlex.split(CONVERSATION)[1:]],
-        cwd=ROOT,
-        env={**os.environ, "ADK_STORE_CES_ENVIRONMENT": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert 1 == done.returncode
-    assert ["what user code", "  gcp-adk-store ces install"] == [
-        line[: len("  gcp-adk-store ces install")] if line.startswith(" ") else line[:14]
-        for line in done.stderr.splitlines()
-    ]

@@ -113,15 +113,6 @@ def test_an_environment_that_does_not_fit_is_told(environment_folder: Path, tmp_
             open_environment(tmp_path)
 
 
-def test_an_environment_is_found_from_elsewhere(
-    environment_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A folder that is named from here is mounted by a process that is elsewhere."""
-    monkeypatch.chdir(environment_folder.parent)
-
-    assert environment_folder / "site" == open_environment(Path(environment_folder.name)).site
-
-
 def test_only_the_named_packages_are_carried_inside(environment_folder: Path) -> None:
     """Compiled, without those above them, and once for the same content."""
     environment = open_environment(environment_folder)

@@ -174,30 +174,6 @@ async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbo
     assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
-def no_thread(_: threading.Thread) -> None:
-    """Start none, as where a process may have no more."""
-    raise RuntimeError("can't start new thread")
-
-
-async def test_a_host_without_threads_starts_no_sandbox_and_starts_one_later(
-    environment_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody waits for a start that never began."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
-    before = descriptors()
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", no_thread)
-        for _ in range(2):
-            with pytest.raises(SandboxUnavailableError, match="can't start new thread"):
-                await run_in(box, "result = 1")
-    assert len(descriptors()) == len(before)
-
-    try:
-        assert 1 == await run_in(box, "result = 1")
-    finally:
-        await box.close()
-
-
 async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_no_other(
     sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,6 @@ from gcp_adk_store.ces.sandbox import (
     SandboxUnavailableError,
     UnsafeSandboxWarning,
 )
-from gcp_adk_store.ces.sandbox.zygotes import Zygote
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in
 
@@ -205,21 +204,6 @@ async def test_why_bubblewrap_does_not_start_is_told(
         await box.start()
     assert said in str(caught.value)
     assert is_of_rights == ("user namespaces" in str(caught.value))
-
-
-async def test_a_start_that_fails_in_an_unforeseen_way_is_told_to_who_waits() -> None:
-    """Instead of being waited for until the end of days."""
-
-    def prepare() -> Any:
-        raise LookupError("unforeseen")
-
-    zygote = Zygote(prepare, patience_s=30.0)
-    zygote.start()
-
-    with pytest.raises(LookupError, match="unforeseen"):
-        await asyncio.wait_for(asyncio.wrap_future(zygote.ready), 30.0)
-    assert zygote.over.result(30.0) is None
-    assert zygote.is_over
 
 
 async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
