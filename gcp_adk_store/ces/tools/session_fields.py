@@ -13,10 +13,9 @@ Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
 _DEPTH: Final = 64
 _STEPS: Final = 100_000
 """Pairs of fields that one value combines, some 100 ms. References can double its fields at each level."""
-_FIELDS: Final = 10_000
-"""What the session gives of one value at most. A request has all of them, however few schemas there are."""
+_VALUES: Final = 10_000
 _CHARACTERS: Final = 2 * 1024 * 1024
-"""What the session gives of one request at most: as many as its body may have by default."""
+"""What the session gives of one request at most: values, and characters, as many as its body may have."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -35,6 +34,7 @@ class Filling:
 
     session: SessionValues
     _sizes: dict[str, int] = field(default_factory=dict)
+    _values: int = 0
     _left: int = _CHARACTERS
 
     def value(self, expression: str) -> Any:
@@ -47,10 +47,11 @@ class Filling:
         if expression not in self._sizes:
             self._sizes[expression] = 1 + len(text_of(value))
         self._left -= self._sizes[expression]
-        if self._left < 0:
+        self._values += 1
+        if self._left < 0 or self._values > _VALUES:
             raise ArgumentsError(
-                f"the session gives more than the {_CHARACTERS:,} characters that a request may have of it; "
-                "give shorter lists"
+                f"the session gives more than the {_VALUES:,} values, or the {_CHARACTERS:,} characters, "
+                "that a request may have of it; give shorter lists"
             )
         return value
 
@@ -155,18 +156,7 @@ def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionF
         UnfillableError: a marked field cannot be filled in every request.
         InvalidInputError: a mark is not an expression that is known.
     """
-    found = _Reading(resolve, where).all_of(schemas, 0)
-    if _count(found, {}) > _FIELDS:
-        raise UnfillableError(f"the session gives more than {_FIELDS:,} fields of one value")
-    return found
-
-
-def _count(fields: SessionFields, counted: dict[int, int]) -> int:
-    """Return how many fields a request has of *fields*, which may stand in it more than once."""
-    if id(fields) not in counted:
-        below = [*fields.members.values(), *([] if fields.items is None else [fields.items])]
-        counted[id(fields)] = 1 + sum(_count(each, counted) for each in below)
-    return counted[id(fields)]
+    return _Reading(resolve, where).all_of(schemas, 0)
 
 
 @dataclass(slots=True)

@@ -209,7 +209,7 @@ async def _converse(
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
     asked = {name: given.pop(name) for name in ("model", "script")}
-    chosen = Chosen(tools=folder, **given)
+    chosen = Chosen(**given)
     app = chosen.read_app(folder, whole=True)
     model = chosen_model(**asked)
     key = None if session is None else key_of(session)

@@ -5,7 +5,7 @@ import importlib.util
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 from xml.etree import ElementTree as ET
@@ -80,16 +80,21 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
 
 
 def report(
-    outcomes: "list[Outcome]", *, junit: Path | None, as_json: bool, suite: str = "ces test"
+    work: "Coroutine[Any, Any, list[Outcome]]", *, junit: Path | None, as_json: bool, suite: str = "ces test"
 ) -> NoReturn:
-    """Show *outcomes*, as many as reports have, and end the command: with 1 if one of them is no success.
+    """Show what comes of *work*, as much as reports have, and end the command: with 1 if a test failed.
 
     Raises:
-        CannotLookError: the file *junit* cannot be written.
+        CannotLookError: tests cannot run, all were skipped, or the file *junit* cannot be written.
     """
     from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
-    shown = bounded(outcomes)
+    try:
+        shown = bounded(until_interrupted(work))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if all(each.status == "skipped" for each in shown):
+        raise CannotLookError("; ".join(["every test was skipped", *dict.fromkeys(shown[0].says)]))
     if junit is not None:
         try:
             junit.write_bytes(junit_xml(shown, suite))
@@ -209,14 +214,8 @@ def test(
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    chosen = Chosen(tools=app, **given)
-    try:
-        outcomes = until_interrupted(_outcomes(app, of_tools, of_callbacks, variables, chosen))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
-    if outcomes and all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(f"every test in {place} was skipped")
-    report(outcomes, junit=junit, as_json=as_json)
+    work = _outcomes(app, of_tools, of_callbacks, variables, Chosen(**given))
+    report(work, junit=junit, as_json=as_json)
 
 
 def _tool_files(folder: Path) -> list[Path]:

@@ -21,10 +21,8 @@ from gcp_adk_store.cli.ces.options import (
     note_run,
     test_options,
     tests_option,
-    until_interrupted,
 )
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces
-from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
@@ -89,15 +87,7 @@ def evaluate(
             f"{tests or folder} has no evaluations: put them into evals/goldens/*.yaml beside the app, "
             "or name their folder by --tests"
         )
-    try:
-        outcomes = until_interrupted(_outcomes(app, files, **given))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
-    if not outcomes:
-        raise CannotLookError("no evaluation has such a name or tag")
-    if all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError("; ".join(["every evaluation was skipped", *dict.fromkeys(outcomes[0].says)]))
-    report(outcomes, junit=junit, as_json=as_json, suite="ces eval")
+    report(_outcomes(app, files, **given), junit=junit, as_json=as_json, suite="ces eval")
 
 
 def _places(whole: Path, app: Path) -> list[Path]:
@@ -144,7 +134,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
-    chosen = Chosen(tools=folder, **given)
+    chosen = Chosen(**given)
     app = chosen.read_app(folder, whole=True)
     found: list[Outcome | Evaluation] = []
     for file in files:
@@ -156,6 +146,8 @@ async def _outcomes(
             ]
         except MalformedTestError as exc:
             found.append(Outcome.of_file(exc.path, exc.says, line=exc.line))
+    if not found:
+        raise CannotLookError("no evaluation has such a name or tag")
     async with chosen.opened_sandbox() as sandbox:
         options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
         options |= note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}

@@ -95,7 +95,6 @@ def _text(value: str) -> str:
 class Chosen:
     """The options of a command that are about the runtime."""
 
-    tools: Path | None
     allow_host: tuple[str, ...]
     sandbox: str
     setting: tuple[str, ...]
@@ -282,7 +281,7 @@ def tests_option(where: str) -> Callable[[Command], Command]:
 
 
 def runtime_options(command: Command) -> Command:
-    """Add the options of `Chosen` to *command*."""
+    """Add the tools and the options of `Chosen` to *command*."""
     tools = click.option(
         "--tools",
         metavar="DIR",

@@ -239,7 +239,7 @@ def _carry_out(
         SandboxUnavailableError,
     )
 
-    at = {name: chosen.pop(name) for name in PLACE}
+    at, folder = {name: chosen.pop(name) for name in PLACE}, chosen.pop("tools")
 
     async def run() -> "tuple[_Place, Mapping[str, Any], Run]":
         async with _opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
@@ -250,7 +250,7 @@ def _carry_out(
                 await place.sessions.append_event(place.session, event)
             before = dict(place.session.state)
             options = Chosen(**chosen, allow_problems=True)
-            tools = [] if options.tools is None else load_tools(options.read_app(options.tools))
+            tools = [] if folder is None else load_tools(options.read_app(folder))
             async with PythonRuntime(
                 place.sessions, artifact_service=place.artifacts, tools=tools, **options.runtime(mocks)
             ) as runtime:
@@ -266,7 +266,7 @@ def _carry_out(
     except StoreError:
         with with_remedy():
             raise
-    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
+    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     if as_json:
         click.echo(json.dumps(asdict(ran), default=sorted))

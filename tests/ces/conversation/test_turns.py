@@ -91,42 +91,51 @@ async def test_callbacks_models_and_tools_are_called_in_order(
     assert (use.name, use.args, use.response) == ("greet", {"name": "Ada"}, {"result": {"said": "Hello Ada"}})
 
 
-async def test_content_of_before_agent_is_said_without_the_model(tmp_path: Path, converse: Converse) -> None:
-    """The agent is skipped."""
-    callbacks = {"before_agent": ["return Content(parts=[Part.from_text('closed')], role='model')"]}
-    turn = await first_turn(converse(write_app(tmp_path, {"root": {"callbacks": callbacks}})), "Hello")
-
-    assert (turn.text, turn.error) == ("closed", None)
-
-
-async def test_calls_of_before_model_are_carried_out_and_then_the_model_is_asked(
-    tmp_path: Path, converse: Converse
+@pytest.mark.parametrize(
+    ("kind", "body", "replies", "text", "trace"),
+    [
+        (
+            "before_agent",
+            ["return Content(parts=[Part.from_text('closed')], role='model')"],
+            [],
+            "closed",
+            [],
+        ),
+        (
+            "before_model",
+            [
+                "if get_variable('trace'): return None",
+                "set_variable('trace', ['before'])",
+                "return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])",
+            ],
+            ["Done."],
+            "Done.",
+            ["before", "greet"],
+        ),
+        (
+            "before_model",
+            ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"],
+            ["Here it is."],
+            "One moment.\nHere it is.",
+            [],
+        ),
+    ],
+)
+async def test_content_calls_and_partial_responses_of_callbacks_come_before_the_model(
+    tmp_path: Path,
+    converse: Converse,
+    kind: str,
+    body: list[str],
+    replies: list[str],
+    text: str,
+    trace: list[str],
 ) -> None:
-    """By an override that has calls."""
-    once = [
-        "if get_variable('trace'): return None",
-        "set_variable('trace', ['before'])",
-        "return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])",
-    ]
-    app = write_app(
-        tmp_path,
-        {"root": {"callbacks": {"before_model": once}}},
-        tools={"greet": GREET},
-        variables={"trace": []},
-    )
-    turn = await first_turn(converse(app, ["Done."]), "Hello")
+    """Content of the agent is all; after calls, and after a partial response, the model is asked."""
+    agents = {"root": {"callbacks": {kind: body}}}
+    app = write_app(tmp_path, agents, tools={"greet": GREET}, variables={"trace": []})
+    turn = await first_turn(converse(app, replies), "Hello")
 
-    assert [use.name for use in turn.calls] == ["greet"]
-    assert (turn.text, turn.variables["trace"]) == ("Done.", ["before", "greet"])
-
-
-async def test_a_partial_response_is_said_and_the_model_is_asked(tmp_path: Path, converse: Converse) -> None:
-    """The model is not skipped."""
-    partial = ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"]
-    app = write_app(tmp_path, {"root": {"callbacks": {"before_model": partial}}})
-    turn = await first_turn(converse(app, ["Here it is."]), "Hello")
-
-    assert turn.text == "One moment.\nHere it is."
+    assert (turn.text, turn.error, turn.variables["trace"]) == (text, None, trace)
 
 
 async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(
