@@ -192,17 +192,6 @@ def test_a_turn_that_fails_and_a_session_that_has_ended_fail_an_evaluation(proje
     ]
 
 
-def test_a_script_without_a_reply_is_an_error_of_the_evaluation(project: Path) -> None:
-    """The others run."""
-    result = run(project, "--json", script={"it hands over": SCRIPT["it hands over"]})
-    told = outcomes(result)
-
-    assert result.exit_code == 1
-    assert told["an order is looked up"]["status"] == "error"
-    assert "the script has 0 replies" in told["an order is looked up"]["says"][0]
-    assert told["it hands over"]["status"] == "passed"
-
-
 def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     """So what callbacks make of it decides; a value that is ignored is not sent."""
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()

@@ -40,18 +40,6 @@ def test_what_a_kind_does_not_allow_is_an_error(kind: str, expression: str, mess
     assert (error["type"], error["message"]) == ("CallbackResultError", message)
 
 
-def test_changes_before_an_override_count_too() -> None:
-    """Both are told; what overrides goes first."""
-    answer = of_callbacks(
-        "after_model",
-        callback("after_model", "llm_response.partial = True", f"return {RESPONSE}"),
-        **GIVEN["after_model"],
-    )
-
-    assert answer["llm_response"] == {**LLM_RESPONSE, "partial": True}
-    assert answer["result"]["content"]["parts"] == [{"text": "instead"}]
-
-
 @pytest.mark.parametrize(
     ("kind", "statement", "kind_of_error"),
     [
@@ -111,14 +99,6 @@ def test_the_global_context_is_the_callbacks_own() -> None:
         kind: "True ToolContext f\n" if kind.endswith("_tool") else "True CallbackContext -\n"
         for kind in GIVEN
     }
-
-
-def test_an_async_callback_is_refused() -> None:
-    """As a tool is."""
-    source = "async def before_agent_callback(callback_context):\n    callback_context.state['a'] = 1"
-    refused = of_callbacks("before_agent", source)
-
-    assert (refused["error"]["type"], refused["state_delta"]) == ("EntryPointError", UNCHANGED)
 
 
 def test_a_callback_has_the_name_of_its_kind() -> None:

@@ -135,25 +135,6 @@ def test_an_exception_that_cannot_be_shown_is_an_answer(told: str, base: str) ->
     assert "Odd" in error["traceback"]
 
 
-@pytest.mark.parametrize("name", ["property(lambda self: 1 / 0)", "7"])
-def test_an_exception_is_called_what_its_class_is(name: str) -> None:
-    """Whatever its metaclass says."""
-    source = f"""
-        class Kind(type):
-            __name__ = {name}
-
-        class Odd(Exception, metaclass=Kind):
-            def __str__(self):
-                return "shown"
-
-        def tool():
-            raise Odd("argument")
-        """
-    error = of_tool(source)["error"]
-
-    assert (error["type"], error["message"]) == ("Odd", "shown")
-
-
 def test_a_long_message_is_cut() -> None:
     """The answer stays small."""
     error = of_tool("def tool():\n    raise ValueError('x' * 1_000_000)")["error"]

@@ -19,18 +19,6 @@ CHANGES = PythonTool(name="large", code=tool('set_variable("large", "x" * 300)',
 NAME = PythonTool(name="rename", code=tool('set_variable("name", "Grace")', name="rename"))
 
 
-async def test_background_calls_are_awaited_where_code_asks(make: MakeRuntime) -> None:
-    """In any order, as often as it likes."""
-    body = """
-        one, two = async_tools.double({"n": 1}), async_tools.double({"n": 2})
-        return [two().json(), one().json(), two().json()]
-    """
-    run = await ran(make(tools=[DOUBLE]), body)
-
-    assert run.result == [{"result": 4}, {"result": 2}, {"result": 4}]
-    assert [call.background for call in run.calls] == [True, True]
-
-
 async def test_background_calls_that_nobody_awaits_are_finished(make: MakeRuntime) -> None:
     """Before the run is; a warning says so."""
     done = []

@@ -160,16 +160,6 @@ async def test_nothing_changes_that_a_callback_was_not_given(make: MakeRuntime) 
     assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
 
 
-async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """Though the guest would never send one."""
-    forged = {"state_delta": {"changed": {"ces_removed:name": True}, "removed": []}}
-
-    run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
-    assert run.error is not None
-    assert (run.error.type, run.event_id) == ("InvalidInputError", None)
-    assert (await stored(sessions)).events == []
-
-
 async def test_a_failed_run_has_no_delta_whatever_it_says(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:

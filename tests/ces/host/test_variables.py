@@ -8,7 +8,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces import PythonTool, RuntimeSettings
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.runs import MakeRuntime, ran, result_of, stored, tool
 
 
 def deep(levels: int) -> list[Any]:
@@ -154,19 +154,6 @@ async def test_a_history_with_numbers_that_are_no_json_can_be_read(
     assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
 
 
-async def test_five_megabytes_of_variables_are_set_by_one_run(
-    make: MakeRuntime, sessions: BaseSessionService
-) -> None:
-    """As on the platform: in 20 of them, each as large as one may be."""
-    body = 'for number in range(20): set_variable(f"large_{number}", "x" * 260_000)'
-
-    run = await ran(make(), body)
-    assert run.error is None
-    assert sum(len(value) for value in (await stored(sessions)).state.values()) > 5_000_000
-    more = await ran(make(), 'set_variable("large_0", get_variable("large_0")[1:])')
-    assert (more.error, len(more.variables["large_0"])) == (None, 259_999)
-
-
 SMALL = RuntimeSettings(
     shared_variables=("user:a", "user:b", "app:a", "app:b"),
     session_variables_bytes=1000,
@@ -204,21 +191,6 @@ async def test_more_variables_than_a_scope_may_have_fail_the_run(
     assert (run.event_id, run.variables) == (None, {"name": "Ada"})
     assert (await stored(sessions)).state == {"name": "Ada"}
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
-
-
-async def test_a_callback_with_too_many_variables_fails_as_a_tool_does(make: MakeRuntime) -> None:
-    """It overrides nothing then, and what it left of its subjects is dropped."""
-    code = """
-def before_model_callback(callback_context, llm_request):
-    llm_request.config.hide_tool("greet")
-    set_variable("a", "x" * 2000)
-    return LlmResponse.from_parts([Part.from_text("no")])
-"""
-    run = await make(settings=SMALL).run_callback("before_model", code, KEY, llm_request={"config": {}})
-
-    assert run.error is not None
-    assert (run.error.type, run.override, run.overridden_by) == ("VariablesTooLargeError", None, None)
-    assert (run.llm_request, run.changed) == ({"config": {}}, frozenset())
 
 
 async def test_many_runs_do_not_bring_together_what_one_may_not(

@@ -142,15 +142,6 @@ def test_lint_warns_of_a_value_that_the_session_cannot_give(tmp_path: Path) -> N
         assert found.says.startswith(says)
 
 
-def test_an_expression_that_is_unknown_is_told_by_the_stand_in(tmp_path: Path) -> None:
-    """With those that are known."""
-    schema = json.loads(json.dumps(SCHEMA).replace("$context.session_id", "$context.user"))
-    (stand_in,) = load_tools(read_app(write(tmp_path, schema=schema), servers={"Bank": "https://bank.test"}))
-
-    assert isinstance(stand_in, MockTool)
-    assert "x-ces-session-context '$context.user' is unknown; known: $context.project_id" in stand_in.reason
-
-
 @pytest.mark.parametrize(
     ("authentication", "headers", "params"),
     [
@@ -185,20 +176,6 @@ def test_a_toolset_authenticates_itself_as_it_declares(
     assert "secret" not in repr((found, read_app(tmp_path, **options)))
 
 
-@pytest.mark.parametrize(
-    "authentication",
-    [KEY, {"oauthConfig": {}}, {"serviceAgentIdTokenAuthConfig": {}}],
-)
-def test_a_credential_that_is_missing_is_an_error_of_the_call(
-    tmp_path: Path, authentication: dict[str, Any]
-) -> None:
-    """Which names the option."""
-    found = operation(write(tmp_path, authentication=authentication), servers={"Bank": "https://bank.test"})
-
-    with pytest.raises(CredentialMissingError, match="--credential Bank=VARIABLE"):
-        found.request({"note": "hi"}, SESSION)
-
-
 def test_a_bearer_token_is_a_variable_of_the_session(tmp_path: Path) -> None:
     """Or an error."""
     authentication = {"bearerTokenConfig": {"token": "$context.variables.token"}}
@@ -207,26 +184,6 @@ def test_a_bearer_token_is_a_variable_of_the_session(tmp_path: Path) -> None:
     assert found.request({"note": "hi"}, SESSION).headers["Authorization"] == "Bearer t"
     with pytest.raises(CredentialMissingError, match="set the variable token"):
         found.request({"note": "hi"}, SessionValues(context=SESSION.context))
-
-
-def test_the_environment_completes_the_authentication(tmp_path: Path) -> None:
-    """Member by member."""
-    write(
-        tmp_path,
-        authentication=KEY,
-        environment={
-            "bank": {
-                "openApiToolset": {
-                    "url": "https://bank.test",
-                    "apiAuthentication": {"apiKeyConfig": {"apiKeySecretVersion": "projects/p/secrets/s"}},
-                }
-            }
-        },
-    )
-
-    assert read_app(tmp_path).toolsets[0].authentication == {
-        "apiKeyConfig": {"keyName": "X-Api-Key", "apiKeySecretVersion": "projects/p/secrets/s"}
-    }
 
 
 def test_tools_without_code_are_named_mocks_that_fail_loudly(tmp_path: Path) -> None:

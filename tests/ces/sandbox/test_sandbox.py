@@ -17,7 +17,6 @@ from gcp_adk_store.ces.sandbox import (
     InProcessSandbox,
     Limits,
     SandboxCrashError,
-    SandboxError,
     SandboxMemoryError,
     SandboxTimeoutError,
     SandboxUnavailableError,
@@ -227,14 +226,3 @@ async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
     with pytest.raises(InvalidInputError):
         await box.run({"code": object()}, answer)
     await box.close()
-
-
-def test_errors_survive_pickling() -> None:
-    """With what was printed."""
-    import pickle  # noqa: PLC0415
-
-    for kind in SandboxError.__subclasses__():
-        error = kind("why")
-        error.output = "printed"
-        again = pickle.loads(pickle.dumps(error))  # noqa: S301
-        assert (kind, "why", "printed") == (type(again), str(again), again.output)
