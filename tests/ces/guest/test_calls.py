@@ -23,23 +23,6 @@ def test_a_tool_is_called_with_one_dict() -> None:
     ]
 
 
-def test_variables_that_cannot_be_shared_are_named() -> None:
-    """For the call has no fault of its own."""
-    source = as_tool("import datetime\nset_variable('on', [datetime.date(2026, 1, 2)])\ntools.look_up({})")
-    host = Host()
-    strict = of_tool(source, host=host, tools=["look_up"])["error"]
-
-    assert (strict["type"], host.calls) == ("NotJsonError", [])
-    assert strict["message"] == "variables['on'][0]: Object of type date is not JSON serializable"
-    none = of_tool(as_tool("context.state = 5\ntools.look_up({})"), tools=["look_up"])["error"]
-    assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is not a dict")
-
-
-def test_a_tool_without_arguments_gets_none() -> None:
-    """The dict may be left out."""
-    assert result_of("return tools.look_up().json()", tools=["look_up"]) == {"result": {}}
-
-
 def test_keywords_are_taken_with_a_warning() -> None:
     """One template uses them, the documentation does not."""
     source = "def tool():\n    tools.look_up(id=8)\n    return tools.look_up(id=7).json()['result']"
@@ -49,16 +32,6 @@ def test_keywords_are_taken_with_a_warning() -> None:
     assert lenient["warnings"] == [
         "tools.look_up(...) was called with keywords: the platform documents one dict"
     ]
-
-
-@pytest.mark.parametrize("arguments", ["7", "{}, {}", "'id'", "None"])
-def test_anything_else_than_a_dict_is_a_type_error(arguments: str) -> None:
-    """The host is not asked."""
-    host = Host()
-    answer = of_tool(f"def tool():\n    tools.look_up({arguments})", host=host, tools=["look_up"])
-
-    assert answer["error"]["type"] == "TypeError"
-    assert host.calls == []
 
 
 @pytest.mark.parametrize("expression", ["tools.nope", "async_tools.nope", "ces_public.tools.nope"])
@@ -78,22 +51,6 @@ def test_an_unknown_tool_is_an_error_before_the_code_runs(expression: str) -> No
     assert answer["error"]["type"] == "UnknownToolError"
     assert answer["error"]["message"].endswith("unknown tool; known: look_up")
     assert 'File "tool.py", line 5' in answer["error"]["traceback"]
-
-
-@pytest.mark.parametrize("clause", ["except Exception", "except BaseException", "except"])
-def test_an_unknown_tool_of_a_computed_name_ends_the_run(clause: str) -> None:
-    """Whatever the code catches."""
-    source = f"""
-        def tool():
-            try:
-                getattr(tools, "no" + "pe")({{}})
-            {clause}:
-                return "caught"
-        """
-    answer = of_tool(source, tools=["look_up"])
-
-    assert answer["error"]["type"] == "UnknownToolError"
-    assert answer["result"] is None
 
 
 def test_a_test_may_put_its_own_tools_in_place() -> None:
@@ -192,25 +149,20 @@ def test_a_refusal_of_the_host_ends_the_run(call: str) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    [None, [], {}, {"status_code": "200", "reason": "", "text": ""}, {**replied(1), "id": 9}],
+    [
+        *(None, [], {}, {"status_code": "200", "reason": "", "text": ""}, {**replied(1), "id": 9}),
+        BrokenPipeError("gone"),
+    ],
 )
-def test_a_host_that_answers_nonsense_ends_the_run(reply: Any) -> None:
-    """As an error of the host, not of the code."""
-    answer = of_tool("def tool():\n    tools.look_up({})", host=lambda _: reply, tools=["look_up"])
+def test_a_host_that_answers_nonsense_or_nothing_ends_the_run(reply: Any) -> None:
+    """As an error of the host, not of the code, which does not see it."""
 
-    assert answer["error"]["type"] == "HostCallError"
+    def host(_: dict[str, Any]) -> Any:
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
+    body = "try:\n    tools.look_up({})\nexcept Exception:\n    print('seen')"
+    answer = of_tool(as_tool(body), host=host, tools=["look_up"])
 
-def test_a_host_that_cannot_be_asked_ends_the_run() -> None:
-    """Such as one whose pipe is closed."""
-
-    def gone(call: dict[str, Any]) -> Reply:
-        raise BrokenPipeError(call["id"])
-
-    answer = of_tool(
-        "def tool():\n    try:\n        tools.look_up({})\n    except Exception:\n        return 1",
-        host=gone,
-        tools=["look_up"],
-    )
-
-    assert answer["error"]["type"] == "HostCallError"
+    assert (answer["error"]["type"], answer["stdout"]) == ("HostCallError", "")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.ces.guest.runs import answered, of_tool, result_of
+from tests.ces.guest.runs import UNCHANGED, Host, answered, of_tool, result_of
 from tests.support.documents import ROOT
 
 
@@ -92,18 +92,102 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ("raise KeyError('a', 'b')", "KeyError", "('a', 'b')"),
         ("raise KeyError(7)", "KeyError", "7"),
         ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
-        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: unknown tool"),
-        ("return {1}", "NotJsonError", "result: Object of type set"),
+        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: unknown tool; known: look_up"),
+        (
+            "try: getattr(tools, 'no' + 'pe')\n    except BaseException: pass",
+            "UnknownToolError",
+            "tools.nope",
+        ),
+        *(
+            (f"tools.look_up({given})", "TypeError", "as one dict")
+            for given in ("7", "{}, {}", "'id'", "None")
+        ),
+        *((f"{remove}('a')", "KeyError", "a") for remove in ("remove_variable", "context.remove_variable")),
+        ("del context.state['a']", "KeyError", "a"),
     ],
 )
 def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
-    """Also what ends a process elsewhere."""
-    error = of_tool(f"def tool():\n    {statement}")["error"]
+    """Also what ends a process elsewhere; nothing is changed, and the host is not asked."""
+    host = Host()
+    answer = of_tool(f"def tool():\n    {statement}", host=host, tools=["look_up"], state={"kept": 1})
 
-    assert error["type"] == kind
-    assert error["message"].startswith(message)
-    assert "gcp_adk_store" not in error["traceback"]
-    json.dumps(error, ensure_ascii=False).encode()
+    assert (answer["error"]["type"], answer["state_delta"], host.calls) == (kind, UNCHANGED, [])
+    assert message in answer["error"]["message"]
+    assert "gcp_adk_store" not in answer["error"]["traceback"]
+    json.dumps(answer["error"], ensure_ascii=False).encode()
+
+
+KEYWORDS = ("timeout", "allow_redirects", "verify", "auth", "files", "cookies")
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "message"),
+    [
+        ("tools.look_up({'a': '\\ud800'})", "UnicodeEncodeError", "surrogates not allowed"),
+        ("tools.look_up({'a': float('nan')})", "ValueError", "Out of range float values are not JSON"),
+        ("ces_requests.get('https://a', params={'a': '\\ud800'})", "UnicodeEncodeError", "surrogates"),
+        ("ces_requests.post('https://a.example', data=b'x')", "TypeError", "Object of type bytes is not"),
+        ("ces_requests.post('https://a.example', json=b'x')", "TypeError", "Object of type bytes is not"),
+        ("ces_requests.get(b'https://a')", "TypeError", "Object of type bytes is not JSON serializable"),
+        *(
+            (f"ces_requests.get('https://a', {name}=1)", "TypeError", f"unexpected keyword argument {name!r}")
+            for name in KEYWORDS
+        ),
+    ],
+)
+def test_what_cannot_be_sent_is_an_error(statement: str, kind: str, message: str) -> None:
+    """In the words of the platform, which has these keywords alone."""
+    test_whatever_is_raised_is_an_answer(statement, kind, message)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("return {1}", "result: Object of type set"),
+        ("return {'a': [object()]}", "result['a'][0]: Object of type object"),
+        ("return float('inf')", "result: inf is not a number of JSON"),
+        ("return b'bytes'", "result: Object of type bytes"),
+        ("return Part.from_text('x')", "result: Object of type Part"),
+        ("set_variable('a', {1, 2})", "variables['a']: Object of type set"),
+        (
+            "set_variable('a', [float('nan')])",
+            "variables['a'][0]: nan is not a number of JSON",
+        ),
+        ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
+        ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
+        ("context.state = 5", "variables: int is not a dict"),
+        ("a = []; a.append(a); set_variable('a', a)", "deeper than 90 levels, or refers to"),
+        ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
+        ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
+        ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is a lone"),
+        (
+            "set_variable('\\udfff', 1)",
+            "variables, a key: '\\udfff' at 0 is a lone surrogate",
+        ),
+        ("context.actions.state_delta['a'] = {1}", "actions.state_delta['a']: "),
+        ("set_variable('on', [object()]); tools.look_up({})", "variables['on'][0]: Object"),
+    ],
+)
+def test_what_json_cannot_hold_is_an_error_that_says_where(statement: str, message: str) -> None:
+    """Strict: what goes unnoticed here fails in production."""
+    test_whatever_is_raised_is_an_answer(statement, "NotJsonError", message)
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "kind"),
+    [
+        *(
+            (source, {}, "EntryPointError")
+            for source in ("", "x = 1", "tool = 5", "from json import dumps as tool")
+        ),
+        ("import asyncio\nasync def tool():\n    await asyncio.sleep(0)", {}, "EntryPointError"),
+        ("x = 1", {"name": "get_variable"}, "EntryPointError"),
+        ("def tool(a: int):\n    return a", {"args": {"a": 1, "b": 2}}, "TypeError"),
+    ],
+)
+def test_code_without_a_function_to_call_is_an_error(source: str, given: dict[str, Any], kind: str) -> None:
+    """A name alone is none, nor is one of the runtime's, an async def, or one with other parameters."""
+    assert of_tool(source, **given)["error"]["type"] == kind
 
 
 @pytest.mark.parametrize(
@@ -185,7 +269,7 @@ def test_what_is_printed_is_kept_up_to_a_limit() -> None:
 
 PUTS_BACK = """
 import linecache, sys
-from tests.ces.guest.runs import of_tool
+from tests.ces.guest.runs import UNCHANGED, Host, answered, of_tool, result_of
 
 before = (sys.stdin, sys.stdout, sys.stderr)
 ran = of_tool("def tool():\\n    raise ValueError")

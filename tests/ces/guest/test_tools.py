@@ -18,34 +18,6 @@ def test_without_one_its_first_function_is_called_with_a_warning() -> None:
     assert lenient["warnings"] == ["tool.py: the function 'tool' is missing; 'first', the first, is called"]
 
 
-@pytest.mark.parametrize("source", ["", "x = 1", "tool = 5", "from json import dumps as tool"])
-def test_code_without_a_function_is_an_error(source: str) -> None:
-    """A name alone is none."""
-    assert of_tool(source)["error"]["type"] == "EntryPointError"
-
-
-def test_a_name_of_the_runtime_is_not_taken_for_the_tool() -> None:
-    """A tool called get_variable has to be defined."""
-    assert of_tool("x = 1", name="get_variable")["error"]["type"] == "EntryPointError"
-    assert of_tool("def get_variable():\n    return 7", name="get_variable")["result"] == 7
-
-
-@pytest.mark.parametrize(
-    ("expression", "message"),
-    [
-        ("{'a': [object()]}", "result['a'][0]: Object of type object is not JSON serializable"),
-        ("float('inf')", "result: inf is not a number of JSON"),
-        ("b'bytes'", "result: Object of type bytes is not JSON serializable"),
-        ("Part.from_text('x')", "result: Object of type Part is not JSON serializable"),
-    ],
-)
-def test_a_result_that_json_cannot_hold_is_an_error_that_says_where(expression: str, message: str) -> None:
-    """Strict by default: what goes unnoticed here fails in production."""
-    answer = of_tool(f"def tool():\n    return {expression}")
-
-    assert (answer["error"]["type"], answer["error"]["message"]) == ("NotJsonError", message)
-
-
 @pytest.mark.parametrize(("levels", "fails"), [(90, False), (91, True)])
 def test_a_result_nests_as_deep_as_documented(levels: int, fails: bool) -> None:  # noqa: FBT001  # a case
     """Ninety lists in lists, whatever is in the last."""
@@ -69,21 +41,6 @@ def test_subclasses_of_json_types_are_what_they_derive_from() -> None:
     )
 
     assert found == ["red", 1, [1, [2]], {"a": 2}, {"red": True}]
-
-
-def test_an_argument_that_the_function_does_not_have_is_a_type_error() -> None:
-    """Python's own."""
-    answer = of_tool("def tool(a: int):\n    return a", args={"a": 1, "b": 2})
-
-    assert answer["error"]["type"] == "TypeError"
-    assert "unexpected keyword argument 'b'" in answer["error"]["message"]
-
-
-def test_an_async_function_is_refused() -> None:
-    """What the platform does with one is not known."""
-    source = "import asyncio\nasync def tool():\n    await asyncio.sleep(0)\n    return 1"
-
-    assert of_tool(source)["error"]["type"] == "EntryPointError"
 
 
 def test_names_of_typing_are_there_with_a_warning() -> None:
