@@ -4,7 +4,6 @@ Firestore answers that there is nothing and takes every commit, Cloud Storage th
 which name, with which token and for which project they were asked.
 """
 
-import datetime as dt
 import json
 import socket
 import ssl
@@ -15,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from google.cloud.firestore_v1.types import firestore, write
+
+from tests.support.certificates import certified
 
 SENT = ("authorization", "x-goog-user-project")
 
@@ -31,7 +29,7 @@ class Cloud:
         self.firestore: list[dict[str, str]] = []
         self.storage: list[dict[str, str]] = []
         self.trusted = folder / "trusted.pem"
-        key, certificate = _certificate(self.trusted, names)
+        key, certificate = certified(self.trusted, names)
         (folder / "key.pem").write_bytes(key)
         (folder / "certificate.pem").write_bytes(certificate)
         self._grpc = grpc.server(ThreadPoolExecutor(4), handlers=[_Firestore(self.firestore)])
@@ -151,60 +149,3 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
     except OSError:
         return  # the other side has gone
-
-
-def _certificate(trusted: Path, names: list[str]) -> tuple[bytes, bytes]:
-    """Return key and certificate for *names*, of an authority whose certificate is written to *trusted*."""
-    authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    issuer = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority of a test")])
-    authority = (
-        _builder(issuer, issuer, authority_key, authority_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(
-            x509.KeyUsage(
-                digital_signature=False,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                key_cert_sign=True,
-                crl_sign=True,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-            critical=True,
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "cloud of a test")])
-    certificate = (
-        _builder(issuer, subject, authority_key, key)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    trusted.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    return (
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        ),
-        certificate.public_bytes(serialization.Encoding.PEM),
-    )
-
-
-def _builder(issuer: x509.Name, subject: x509.Name, signer: Any, key: Any) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return (
-        x509.CertificateBuilder()
-        .issuer_name(issuer)
-        .subject_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-    )

@@ -1,23 +1,17 @@
 """Requests of user code are sent as they are spelt, and answers come back in bounds."""
 
-import datetime as dt
 import socket
 import ssl
-import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from gcp_adk_store.ces import HttpPolicy
 from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
-from tests.ces.host.web import Web
+from tests.ces.host.web import Web, serving
+from tests.support.certificates import certified
 
 HERE = HttpPolicy(allow=["127.0.0.1:*", "localhost:*"], allow_loopback=True, timeout_s=5)
 
@@ -275,48 +269,14 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
-    """A server of HTTPS that is ``api.test``, and the file of its certificate."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api.test")])
-    now = dt.datetime.now(tz=dt.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("api.test")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    """A server of HTTPS that is ``api.test``, and the file of its authority's certificate."""
     folder = tmp_path_factory.mktemp("tls")
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key, certificate = certified(folder / "trusted.pem", ["api.test"])
+    (folder / "server.pem").write_bytes(key + certificate)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    server = HTTPServer(("127.0.0.1", 0), _Secure)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    yield server.server_port, folder / "cert.pem"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-class _Secure(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"secret")
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+    context.load_cert_chain(folder / "server.pem")
+    with serving(context) as web:
+        yield web.port, folder / "trusted.pem"
 
 
 @pytest.mark.parametrize(("name", "status_code"), [("api.test", 200), ("other.test", 0)])

@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,9 +43,11 @@ class Web:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Web]:
-    """Run a server in a thread for a block."""
+def serving(context: ssl.SSLContext | None = None) -> Iterator[Web]:
+    """Run a server in a thread for a block; with *context* it speaks HTTPS."""
     server = _Server(("127.0.0.1", 0), _Handler)
+    if context is not None:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     server.web = Web(port=server.server_port)  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

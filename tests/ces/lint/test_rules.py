@@ -1,11 +1,11 @@
-"""What lint finds in one file, where, and what it lets pass."""
+"""What lint finds in one file and in how it uses the runtime, where, and what it lets pass."""
 
 import re
 
 import pytest
 
 from gcp_adk_store.ces.apps.findings import Finding, Parsed
-from gcp_adk_store.ces.apps.lint import check_callback, check_tool
+from gcp_adk_store.ces.apps.lint import check_callback, check_tool, check_tool_names
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback, parameters_of
 
 GOOD = '''from typing import Optional
@@ -155,9 +155,12 @@ def test_a_name_that_the_code_binds_itself_is_not_the_runtimes() -> None:
     assert [] == of_tool(f"{GOOD}\nces_requests = _all\nces_requests.get('', timeout=1)\n")
 
 
-def test_code_without_a_function_is_no_tool() -> None:
+def test_code_without_a_function_is_no_tool_and_names_of_tools_are_snake_case() -> None:
     """Whatever else it has."""
     assert ["CES101"] == [each.code for each in of_tool("import json\n")]
+    parsed = Parsed.of('def findIt() -> dict:\n    """Find it."""\n', "code.py")
+    assert isinstance(parsed, Parsed)
+    assert ["CES108"] == [each.code for each in check_tool(parsed, "findIt")]
 
 
 @pytest.mark.parametrize("callback", CALLBACKS)
@@ -199,3 +202,116 @@ def test_code_that_python_cannot_hold_is_told_by_the_error_it_raises() -> None:
 
     assert isinstance(found, Finding)
     assert re.search(r"cannot read it: \w", found.says)
+
+
+def of_line(line: str, *, imports: str = "") -> list[tuple[str, int]]:
+    """Return what is found in a tool that does *line*, by code and line."""
+    source = f'import os, time\n{imports}\ndef find(name: str) -> dict:\n    "Find it."\n    {line}\n'
+    return [(each.code, each.line) for each in of_tool(source)]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("return tools.look_up({}).get('name')", "CES404"),
+        ("return ces_requests.get(name).headers", "CES404"),
+        ("answer = tools.look_up({}); return answer.content", "CES404"),
+        ("async_tools.look_up({})", "CES405"),
+        ("return async_tools.look_up({}).json()", "CES405"),
+        ("return ces_requests.async_get(name).json()", "CES405"),
+        ("return ces_requests.Session()", "CES406"),
+        ("return requests.exceptions", "CES406"),
+        ("return requests.get(name, timeout=5)", "CES403"),
+        ("return ces_requests.post(name, data=b'x')", "CES407"),
+        ("return ces_requests.post(name, data=name.encode())", "CES407"),
+        ("return context.user_input_text", "CES409"),
+        ("return Part.from_txt(name)", "CES409"),
+        ("return Part.from_text(text=name, partial=True)", "CES409"),
+        ("return LlmResponse.of_parts([])", "CES409"),
+    ],
+)
+def test_each_difference_of_the_platform_is_found(line: str, code: str) -> None:
+    """It alone, in its line."""
+    assert [(code, 5)] == of_line(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return os.environ['LANG'], os.environ.get('PYTHON_VERSION'), os.environ.get(name)",
+        "answer = tools.look_up({}); return answer.json(), answer.ok, answer.reason, answer.text",
+        "answer = tools.look_up({}).json(); return answer.items()",
+        "answer = tools.look_up({}); answer = answer.json(); return answer.get('a')",
+        "waits = async_tools.look_up({}); return waits().json()",
+        "return [each() for each in [async_tools.look_up({}), ces_requests.async_get(name)]]",
+        "return ces_requests.post(name, data={'a': 'b'}), ces_requests.post(name, data=name)",
+        "return ces_requests.get('https://8.8.8.8/'), ces_requests.get('https://api.example.com')",
+        "return ces_requests.get(f'http://{name}/'), ces_requests.get('no address')",
+        "return context.user_content, context.function_call_id, context.get_last_user_input()",
+        "return Part.from_text('a'), Part.from_end_session(reason='x', escalated=True), HttpMethod.GET",
+        "context.state['a'] = {'b': 1}; context.state.pop('a'); context.state.update(b=1)",
+        "found = dict(get_variable('a')); found['b'] = 1; set_variable('a', found)",
+        "time.sleep(1); time.sleep(len(name))",
+        "class Event: pass",
+        "return ces_public.Part.from_text('x'), ces_internal.Part",
+        "return globals()['ces_requests'].get(name)",
+    ],
+)
+def test_what_the_platform_has_passes(line: str) -> None:
+    """Whatever the code makes of it."""
+    assert [] == of_line(line)
+
+
+def test_an_attribute_that_the_code_asks_for_by_hasattr_passes() -> None:
+    """Such code knows that it may be missing."""
+    guarded = (
+        "answer = tools.look_up({}); return answer.content if hasattr(answer, 'content') else answer.text"
+    )
+
+    assert [] == of_line(guarded)
+    assert [("CES404", 5)] == of_line(guarded.replace("'content'", "'body'"))
+
+
+def test_names_that_the_code_binds_itself_are_its_own() -> None:
+    """Whatever the runtime calls by them."""
+    assert [] == of_line("ces_requests = name; return ces_requests.Session()")
+    assert [] == of_line("return requests.headers", imports="from json import loads as requests")
+    assert [("CES406", 5)] == of_line(
+        "return ces_requests.Session()", imports="from ces_public import ces_requests"
+    )
+
+
+@pytest.mark.parametrize(
+    ("callback", "line", "found"),
+    [
+        ("before_model", "return {'text': 'a'}", ["CES109"]),
+        ("before_model", "return 'a'", ["CES109"]),
+        ("before_model", "return Content(parts=[])", ["CES109"]),
+        ("before_agent", "return LlmResponse.from_parts([])", ["CES109"]),
+        ("after_tool", "return [1]", ["CES109"]),
+        ("before_model", "return LlmResponse.from_parts([])", []),
+        ("before_model", "return LlmResponse(content=Content(parts=[]))", []),
+        ("before_agent", "return Content(parts=[Part.from_text('a')])", []),
+        ("before_agent", "return None if callback_context else callback_context", []),
+        ("before_model", "return (lambda: {'a': 1}) and None", []),
+        ("after_tool", "return {'a': tool_response}", []),
+        ("after_tool", "return {'a': tool_response.get('result', tool_response)['name']}", []),
+        ("after_tool", "return {'a': tool_response.get('output') or tool_response.get('error')}", []),
+    ],
+)
+def test_what_callbacks_return_and_read_has_the_platforms_shape(
+    callback: Callback, line: str, found: list[str]
+) -> None:
+    """Where the code says it without a run."""
+    parameters = ", ".join(f"{name}: dict" for name in parameters_of(callback))
+
+    assert found == codes(f"def {callback}_callback({parameters}) -> None:\n    {line}\n", callback)
+
+
+def test_a_system_tool_is_no_tool_of_code_and_the_remedy_says_what_is() -> None:
+    """A part of a response."""
+    parsed = Parsed.of("tools.end_session({})", "code.py")
+    assert isinstance(parsed, Parsed)
+    (found,) = check_tool_names(parsed, frozenset())
+
+    assert "Part.from_end_session" in found.fix
