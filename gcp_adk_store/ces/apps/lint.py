@@ -17,7 +17,7 @@ from gcp_adk_store.ces.apps.findings import (
     missing_module,
     undefined,
 )
-from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
+from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode, load_code
 from gcp_adk_store.ces.apps.rules import SYSTEM_TOOLS, check_configuration, check_use
 from gcp_adk_store.ces.guest.callbacks import GUARDRAIL_GLOBALS, OVERRIDES
 from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback, parameters_of
@@ -323,13 +323,9 @@ def _marks(app: AgentApp, toolset: Toolset) -> Iterator[Finding]:
 
 def _parsed(app: AgentApp, path: Path) -> Parsed | Finding:
     try:
-        source = path.read_text(encoding="utf-8-sig")
-    except OSError as exc:
-        says = f"it cannot be read: {exc.strerror}"
-        return finding("CES001", says, "put a file there that can be read", path=app.shown(path))
-    except UnicodeDecodeError as exc:
-        return finding("CES001", f"it cannot be read: {exc}", "save it as UTF-8", path=app.shown(path))
-    return Parsed.of(source, app.shown(path))
+        return Parsed.of(load_code(path).source, app.shown(path))
+    except InvalidInputError as exc:
+        return finding("CES001", str(exc), "put a file there that can be read", path=app.shown(path))
 
 
 def _duplicates(tools: list[tuple[ToolCode, Parsed]]) -> Iterator[Finding]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
+from pydantic.alias_generators import to_camel
+
 from gcp_adk_store.errors import InvalidInputError
 
 PLACES: Final = ("path", "query", "header", "cookie")
@@ -133,17 +135,10 @@ def text_of(value: Any) -> str:
 MARK: Final = "x-ces-session-context"
 """What a document gives a parameter that is of the session."""
 
+_FIELDS: Final = ("project_id", "project_number", "location", "app_id", "session_id")
 _EXPRESSION: Final = re.compile(
-    r"\$context\.(?:(?P<field>project_id|project_number|location|app_id|session_id)"
-    r"|variables(?:\.(?P<variable>\w+))?)"
+    rf"\$context\.(?:(?P<field>{'|'.join(_FIELDS)})|variables(?:\.(?P<variable>\w+))?)"
 )
-_FIELDS: Final = {
-    "project_id": "projectId",
-    "project_number": "projectNumber",
-    "location": "location",
-    "app_id": "appId",
-    "session_id": "sessionId",
-}
 
 
 class CredentialMissingError(ArgumentsError):
@@ -164,7 +159,7 @@ class SessionValues:
         if found is None:
             return None
         if found["field"]:
-            return self.context.get(_FIELDS[found["field"]])
+            return self.context.get(to_camel(found["field"]))
         return self.variables.get(found["variable"]) if found["variable"] else dict(self.variables)
 
 

@@ -2,14 +2,14 @@
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
 from gcp_adk_store.ces.guest.contract import Answer, Request, RunSettings
 from gcp_adk_store.ces.guest.namespace import CLASSES
+from tests.support.documents import ROOT, blocks
 
-PAGE = (Path(__file__).parents[3] / "docs/ces-runtime.md").read_text()
+PAGE = (ROOT / "docs/ces-runtime.md").read_text()
 
 
 def section(title: str) -> str:
@@ -19,7 +19,7 @@ def section(title: str) -> str:
 
 def test_its_example_runs() -> None:
     """With its own assertions."""
-    (code,) = re.findall(r"^```python\n(.*?)^```", section("A run"), re.DOTALL | re.MULTILINE)
+    code, _ = blocks("docs/ces-runtime.md", "python")
     exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
 
 

@@ -2,15 +2,14 @@
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
 from gcp_adk_store.ces import RuntimeSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.documents import ROOT, blocks
 
-ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/ces-runtime.md").read_text().split("\n## Running\n")[1].split("\n## ")[0]
 
 
@@ -21,7 +20,7 @@ def test_its_example_runs(
     assert isinstance(bubblewrap, BubblewrapSandbox)
     assert firestore_emulator.address
     monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(ROOT / ".cache" / "ces"))
-    (code,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    _, code = blocks("docs/ces-runtime.md", "python")
 
     exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
 

@@ -1,6 +1,5 @@
 """Tests of tools are read from YAML with their lines; what is none is an error in its line."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 from gcp_adk_store.ces.testing.matching import Expectation, JsonPath
 from gcp_adk_store.ces.testing.nodes import MalformedTestError
 from gcp_adk_store.ces.testing.tool_tests import ToolTest, read_tool_tests
+from tests.support.documents import blocks
 
 WHOLE = """\
 tests:
@@ -203,8 +203,7 @@ def expectation(operator: str, value: Any) -> Expectation:
 
 def test_the_tests_of_the_page_can_be_read(tmp_path: Path) -> None:
     """As they stand in docs/ces-commands.md."""
-    page = (Path(__file__).parents[3] / "docs/ces-commands.md").read_text()
-    (shown,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (shown,) = blocks("docs/ces-commands.md", "yaml")
     (test,) = read(tmp_path, shown)
 
     assert "arrange_payment" == test.tool
