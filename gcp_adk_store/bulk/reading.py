@@ -15,7 +15,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import Delete, Document, NameRange, Page, Write, Written, in_order_of_names
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.kernel.around import Around, Inner
+from gcp_adk_store.kernel.around import OF_READS, Around, Inner
 from gcp_adk_store.kernel.ports import Documents, Reads
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.canonical import Digest, canonical_event
@@ -65,6 +65,8 @@ class Ramp:
 class PacedReads(Around[Inner]):
     """Reads that wait as a ramp says; the documents of a query are spent after it."""
 
+    passed_on = OF_READS
+
     def __init__(self, inner: Inner, ramp: Ramp | None, on_documents: OnDocuments) -> None:
         """Read through *inner*; without a *ramp*, only count."""
         super().__init__(inner)
@@ -103,6 +105,8 @@ class PacedReads(Around[Inner]):
 
 class PacedDocuments(PacedReads[Documents]):
     """Documents that wait as a ramp says, before each write, too."""
+
+    passed_on = OF_READS | {"close", "scrub", "split_points", "watch"}
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool

@@ -8,7 +8,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.encryption.sealing import DataKey
-from gcp_adk_store.kernel.around import Around, Inner
+from gcp_adk_store.kernel.around import OF_READS, Around, Inner
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.ports import Documents, Reads
 
@@ -20,6 +20,8 @@ _LIGHT_BYTES: Final = 256 * 1024
 
 class SealedReads(Around[Inner]):
     """Reads that decrypt what *inner* finds."""
+
+    passed_on = OF_READS
 
     def __init__(
         self, inner: Inner, places: Places, keys: Keyring, *, accept_plaintext: bool = False
@@ -114,6 +116,8 @@ class SealedReads(Around[Inner]):
 
 class SealedDocuments(SealedReads[Documents]):
     """The documents of *inner*, whose content is encrypted there and plain here."""
+
+    passed_on = OF_READS | {"split_points"}
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool

@@ -25,6 +25,22 @@ LIGHT_BYTES: Final = 256 * 1024
 class SealedObjects(Around[Objects], ABC):
     """What objects whose bytes are encrypted have in common: all but their bytes are those of *inner*."""
 
+    passed_on = frozenset(
+        {
+            "bucket",
+            "close",
+            "delete",
+            "delete_unchanged",
+            "keep_until",
+            "kms_key_name",
+            "left",
+            "mark",
+            "names",
+            "remove_left",
+            "uri_of",
+        }
+    )
+
     def __init__(self, inner: Objects, places: Places, keys: Keyring, *, accept_plaintext: bool) -> None:
         super().__init__(inner)
         self._places = places

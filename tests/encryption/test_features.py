@@ -14,6 +14,10 @@ from google.genai import types
 
 from gcp_adk_store import FunctionEmbedder, MemoryService, Point, SessionService, Store
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.encryption.artifacts import SealedArtifactObjects
+from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads
+from gcp_adk_store.encryption.objects import SealedPayloadObjects
+from gcp_adk_store.kernel.ports import Documents, Objects, Reads
 from gcp_adk_store.moving.copying import copy
 from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
@@ -177,3 +181,23 @@ async def test_a_check_mends_content(store: Store) -> None:
     assert found is not None
     assert info is not None
     assert ({"kept": 1, "a": 1}, "the last text") == (found.state, info.last_text)
+
+
+@pytest.mark.parametrize(
+    ("port", "sealed"),
+    [
+        (Documents, SealedDocuments),
+        (Reads, SealedReads),
+        (Objects, SealedPayloadObjects),
+        (Objects, SealedArtifactObjects),
+    ],
+)
+def test_nothing_passes_the_encryption_by_itself(port: type[Any], sealed: type[Any]) -> None:
+    """Each name of a port is encrypted, or named as one without content; any other is missing."""
+    names = {name for name in dir(port) if not name.startswith("_")}
+    own = {name for name in dir(sealed) if name in names}
+
+    assert names == own | sealed.passed_on
+    assert not own & sealed.passed_on
+    with pytest.raises(AttributeError, match="neither has nor passes on 'patch'"):
+        object.__new__(sealed).patch  # noqa: B018

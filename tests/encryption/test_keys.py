@@ -22,7 +22,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.kernel.around import Around
+from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys
 from gcp_adk_store.settings import SessionLimits
@@ -115,6 +115,8 @@ class Counting:
 
 class Faulty(Around[Documents]):
     """Documents before and after whose calls *meet* is awaited; it may raise."""
+
+    passed_on = OF_READS | {"close", "query", "scrub", "snapshot", "watch"}
 
     def __init__(self, inner: Documents, meet: Any) -> None:
         super().__init__(inner)

@@ -11,7 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.kernel.around import Around
+from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.memory.searches import iter_entries
 from gcp_adk_store.memory.service import MemoryService
@@ -26,6 +26,8 @@ LARGE = types.Part(inline_data=types.Blob(data=b"x" * 10_000, mime_type="image/p
 
 class Held(Around[Documents]):
     """The documents of a process that stops before its second read."""
+
+    passed_on = OF_READS | {"commit", "query", "snapshot"}
 
     def __init__(self, inner: Documents, hold: Hold) -> None:
         super().__init__(inner)
