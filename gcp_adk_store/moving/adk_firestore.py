@@ -21,7 +21,7 @@ from google.adk.events import Event
 from google.adk.sessions import BaseSessionService
 from pydantic import ValidationError
 
-from gcp_adk_store.cloud.firestore.clients import new_client
+from gcp_adk_store.cloud.firestore.channels import new_client
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.codec.writes import Document, Page

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings.envelope import KmsEnvelope
-from gcp_adk_store.settings.names import fields_only
-from gcp_adk_store.settings.variables import warn_of_unknown
+from gcp_adk_store.settings.names import fields_only, warn_of_unknown
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""

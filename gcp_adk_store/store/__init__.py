@@ -16,7 +16,7 @@ from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.ports import Backend, Documents
 from gcp_adk_store.local.backend import open_backend, open_keys
 from gcp_adk_store.model.session_fields import Expiry
-from gcp_adk_store.sessions.encrypting import storage_over
+from gcp_adk_store.sessions.read.storage import storage_over
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.verify.decide import AnchorReport, HistoryProof
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings

@@ -25,8 +25,8 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
 from gcp_adk_store.settings import variables
+from gcp_adk_store.settings.names import VARIABLES
 from gcp_adk_store.settings.options import StoreOptions, options_of
-from gcp_adk_store.settings.variables import VARIABLES
 from tests.support.logs import of_ours
 
 ROOT = Path(__file__).parents[2]

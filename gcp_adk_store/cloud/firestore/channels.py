@@ -318,3 +318,8 @@ def connect(
         channel=channel,
         emulator=emulator,
     )
+
+
+def new_client(*, project: str | None, database: str) -> AsyncClient:
+    """Return a client; without *project*, that of the environment. The caller closes it."""
+    return AsyncClient(project=project, database=database)
