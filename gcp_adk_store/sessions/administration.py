@@ -300,8 +300,8 @@ class SessionAdministration(Closing):
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
             PointMissingError: none of its events has this id; nothing was written.
-            InvalidInputError: *reason* is not one line, or the session's document would exceed Firestore's
-                limits.
+            InvalidInputError: *reason* is not one line, the event reports a redaction, or the session's
+                document would exceed Firestore's limits.
             PayloadMissingError: an event that is a payload as a whole is gone.
             OutcomeUnknownError: not answered, or redacted and something may be left. Call again.
         """

@@ -409,6 +409,16 @@ async def test_what_does_not_exist_or_has_no_reason_is_an_error(store: Store) ->
     assert 1 == len(await events_of(store))
 
 
+async def test_what_reports_a_redaction_is_not_redacted(store: Store) -> None:
+    """Without it, the marker would have no proof."""
+    await fill(store)
+    redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
+    with pytest.raises(InvalidInputError, match="the event reports a redaction"):
+        await store.redact_event(**WHO, event_id=redaction.audit_id, **WHY)
+
+    assert (await store.sessions.verify_session(**WHO)).broken is None
+
+
 async def test_all_events_of_an_id_are_redacted(store: Store) -> None:
     """ADK does not require that ids differ; each has its hash."""
     session = await store.sessions.create_session(**WHO)

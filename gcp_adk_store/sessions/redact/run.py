@@ -10,11 +10,12 @@ from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
-from gcp_adk_store.codec.redactions import Replaced, audit_of, removed_refs
+from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
 from gcp_adk_store.codec.segments import rewritten, without_window
 from gcp_adk_store.codec.stored import read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
+    InvalidInputError,
     OutcomeUnknownError,
     PointMissingError,
     SessionMissingError,
@@ -163,6 +164,7 @@ class Redactor:
 
         Raises:
             PointMissingError: none of the events has the id.
+            InvalidInputError: one of them reports a redaction.
         """
         stored, before = past.stored, past.texts
         events = [one.event for one in past.events]
@@ -172,6 +174,11 @@ class Redactor:
                 f"none of the session's {len(events)} events has the id of the event to redact"
             )
         new = [number for number in meant if replaced_by(before[number]) is None]
+        if any(_reports(before[number], before) for number in new):
+            raise InvalidInputError(
+                "the event reports a redaction, and has its ids, hashes and reason alone; without it, nobody "
+                "could prove the redaction. Delete the session to remove it"
+            )
         time = self._storage.documents.clock.now()
         named = past.references
         markers = {
@@ -343,6 +350,15 @@ class Redactor:
                 "the event is redacted, but perhaps not all of its large content is removed; call again with "
                 f"the same event: {exc}",
             ) from exc
+
+
+def _reports(text: str, texts: Sequence[str]) -> bool:
+    """Return whether *text* reports the redaction of one of *texts*."""
+    audit = audit_in(text)
+    return audit is not None and any(
+        0 <= one.position < len(texts) and (replaced_by(texts[one.position]) or b"").hex() == one.sha256
+        for one in audit.events
+    )
 
 
 def _texts_in(event: Event) -> list[str]:
