@@ -833,4 +833,16 @@ DEFECTS: Final = (
         ("listed-user-value",),
         "every reader looks again where a value was replaced and collected meanwhile",
     ),
+    Defect(
+        "a redaction leaves what later segments keep of the event",
+        "Operation by operation", "sessions/redact/run.py",
+        "            windows=self._windows(past, min(new)),\n", "            windows=[],\n",
+        ("summaries",),
+    ),
+    Defect(
+        "a segment keeps its own events as those before it",
+        "Operation by operation", "sessions/read/known_windows.py",
+        "        while texts and texts[-1] in own:\n", "        while texts and texts[-1] in own and False:\n",
+        ("summaries",),
+    ),
 )  # fmt: skip

@@ -12,7 +12,7 @@ locals {
     ]
     segments = [
       "body", "initial", "initial_payload", "chain_begin", "chain_end", "digests",
-      "running_max", "expire_at",
+      "running_max", "window", "expire_at",
     ]
     chunks   = ["body", "put_time", "expire_at"]
     memories = ["tail", "gone", "shards", "until", "embedder", "fresh", "vectors", "expire_at"]
