@@ -24,7 +24,7 @@ from gcp_adk_store import (
     StoreSettings,
 )
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
-from gcp_adk_store.settings import variables
+from gcp_adk_store.settings import names
 from gcp_adk_store.settings.names import VARIABLES
 from gcp_adk_store.settings.options import StoreOptions, options_of
 from tests.support.logs import of_ours
@@ -201,7 +201,7 @@ def test_a_service_of_a_uri_refuses_options_that_its_place_does_not_have(
 @pytest.fixture
 def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this process have warned of nothing."""
-    monkeypatch.setattr(variables, "_warned", set())
+    monkeypatch.setattr(names, "_warned", set())
 
 
 @pytest.mark.usefixtures("unwarned")
@@ -229,7 +229,7 @@ def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCap
     for name in ("Makefile", "tools/hatch_build.py", "README.md"):
         read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", (ROOT / name).read_text()))
     with caplog.at_level(logging.WARNING):
-        variables.warn_of_unknown(dict.fromkeys(read, ""))
+        names.warn_of_unknown(dict.fromkeys(read, ""))
 
     assert VARIABLES <= read
     assert [] == of_ours(caplog)
