@@ -143,7 +143,7 @@ DEFECTS: Final = (
         "a turn ends over messages that wait",
         "Operation by operation", "turns/lease.py",
         "            if only_if_empty and left:\n                return None\n", "",
-        ("turns", "turns-behind"),
+        ("left-messages",),
     ),
     Defect(
         "a message stays in the inbox after its event",

@@ -89,22 +89,7 @@ async def act(actor: Actor, step: int) -> None:
     action = random.choice(["run", "run", "enqueue", "hold", "interrupt", "abort", "give up", "status"])
     turns, journal = actor.store.turns, actor.journal
     if action in ("run", "enqueue", "interrupt"):
-        on_busy: Any = random.choice(["wait", "reject"]) if action == "run" else action
-        if "runner" not in actor.memory:
-            actor.memory["runner"] = Runner(
-                app_name="app", agent=Parrot(name="parrot"), session_service=actor.store.sessions
-            )
-        runner: Runner = actor.memory["runner"]
-
-        async def run() -> None:
-            events = turns.run(
-                runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=LEASE_S
-            )
-            async with aclosing(events):
-                async for _ in events:
-                    pass
-
-        await journal.call(actor.name, action, "session", run, given=name)
+        await run(actor, name, action, random.choice(["wait", "reject"]) if action == "run" else action)
     elif action == "abort":
         await journal.call(actor.name, "abort", "session", lambda: turns.request_abort(**KEY))
     elif action == "status":
@@ -115,6 +100,43 @@ async def act(actor: Actor, step: int) -> None:
             await asyncio.sleep(random.uniform(0, 1))
             holding.cancel()
         await asyncio.wait([holding])
+
+
+async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
+    """Run an agent on a message, as a call of *kind*."""
+    if "runner" not in actor.memory:
+        actor.memory["runner"] = Runner(
+            app_name="app", agent=Parrot(name="parrot"), session_service=actor.store.sessions
+        )
+    runner: Runner = actor.memory["runner"]
+
+    async def work() -> None:
+        events = actor.store.turns.run(
+            runner, **WHO, new_message=said(name), on_busy=on_busy, wait_s=10, lease_s=LEASE_S
+        )
+        async with aclosing(events):
+            async for _ in events:
+                pass
+
+    await actor.journal.call(actor.name, kind, "session", work, given=name)
+
+
+async def speak(actor: Actor, step: int) -> None:
+    """Run a turn, or leave a message for the one that runs."""
+    kind = actor.random(step).choice(["run", "enqueue"])
+    await run(actor, f"{actor.name}-{step}", kind, "wait" if kind == "run" else kind)
+
+
+async def left_messages(world: World) -> None:
+    """Processes that nothing disturbs leave messages for each other's turns, which answer all of them."""
+    service = Service(world)
+    plain = service.beside()
+    await plain.sessions.create_session(**KEY)
+    fleet = Fleet(world, service, service.store_of, kills=False)
+    await fleet.work(14, speak)
+    status = await plain.turns.status(**KEY)
+    assert (status.is_running, status.waiting) == (False, ()), "a turn ended over messages that wait"
+    await check(fleet, plain, is_certain_at_once=True)
 
 
 async def hold(actor: Actor, name: str, *, gives_up: bool) -> None:
@@ -286,3 +308,8 @@ async def leases(world: World) -> None:
 def test_a_turn_that_is_refused_was_not_taken() -> None:
     """An error that says that nothing was written is right, whatever got lost before it."""
     simulate(leases, seeds=[*range(at_length(15, 40)), 429, 430], faults=Faults.all(0.05))
+
+
+def test_a_holder_answers_what_waits_before_its_turn_ends() -> None:
+    """Also a message that comes between its last look at the inbox and the write that ends its turn."""
+    simulate(left_messages, seeds=range(at_length(10, 40)))
