@@ -18,13 +18,31 @@ MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
 """A segment was the tail of a document of at most 1 MiB; JSON of JSON texts is at most twice as long."""
 
 
+_WINDOW_BYTES: Final = 64 * 1024
+"""The largest window that a segment keeps; without one, a read takes more segments."""
+
+
 def pack_segment(texts: Sequence[str]) -> bytes:
     """Return JSON texts of events as the compressed body of a segment."""
-    return zlib.compress(json.dumps(list(texts), ensure_ascii=False, separators=(",", ":")).encode())
+    return zlib.compress(_joined(texts))
+
+
+def pack_window(texts: Sequence[str]) -> bytes:
+    """Return what a segment keeps of the events before it.
+
+    Empty if it takes over 64 KiB, or more than a reader unpacks.
+    """
+    joined = _joined(texts)
+    packed = b"" if len(joined) > MAX_UNPACKED_BYTES else zlib.compress(joined)
+    return packed if len(packed) <= _WINDOW_BYTES else b""
+
+
+def _joined(texts: Sequence[str]) -> bytes:
+    return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def unpack_segment(body: bytes) -> list[str]:
-    """Return the texts that :func:`pack_segment` packed.
+    """Return the texts that :func:`pack_segment` or :func:`pack_window` packed.
 
     Raises:
         StoredDataError: *body* is damaged or unpacks to over 4 MiB.
@@ -33,9 +51,9 @@ def unpack_segment(body: bytes) -> list[str]:
         # Unlike Python's own parser it refuses lone surrogates and a depth that exhausts the stack.
         texts: Any = from_json(unpack(body, limit=MAX_UNPACKED_BYTES))
     except ValueError as exc:
-        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc
+        raise StoredDataError(f"{len(body)} bytes of packed events are damaged") from exc
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is not a list of texts")
+        raise StoredDataError(f"{len(body)} bytes of packed events are not a list of texts")
     return texts
 
 

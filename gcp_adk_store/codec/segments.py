@@ -4,7 +4,7 @@ Titles, labels and texts are content: no other module names their fields, except
 """
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
@@ -95,17 +95,8 @@ def _joined(name: str, value: str) -> str:
     return f"{name}={value}"  # names have no "="
 
 
-_WINDOW_BYTES: Final = 64 * 1024
-"""The largest window that a segment keeps; without one, a read takes more segments."""
-
 _LARGEST_BODY: Final = 512 * 1024
 """The largest body with a window beside it, both far below the 1 MiB of a document."""
-
-
-def pack_window(texts: Sequence[str]) -> bytes:
-    """Return what a segment keeps of the events before it; empty if that is over 64 KiB."""
-    packed = pack_segment(texts)
-    return packed if len(packed) <= _WINDOW_BYTES else b""
 
 
 def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:

@@ -365,8 +365,8 @@ class SessionAdministration(Closing):
         Writers may run at the same time: two looks at a session must find the same fault. Faults name ids,
         counts, sizes and hashes, never content. Sessions that have expired are not looked at. Reads each
         session document once, each segment twice, of each chunk the name and the times, and of the bucket
-        the names; memory holds 16 documents and the names of one session's parts. It also
-        reads all documents of users' memories, unless *session_id* is given.
+        the names; memory holds 16 documents, the names of one session's parts, and 8 bytes for each of
+        its events. It also reads all documents of users' memories, unless *session_id* is given.
 
         Args:
             app_name: Only this app; by default all.

@@ -11,6 +11,8 @@ from google.adk.agents import LlmAgent
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps.app import App, EventsCompactionConfig
 from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.events import Event
+from google.adk.events.event_actions import EventCompaction
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -321,6 +323,29 @@ async def test_forks_and_points_of_such_a_session_are_read_as_any_other(since: C
     assert read == [one for one in whole if one in {*read}] != whole[: len(whole) - 8]
     assert read == await ids(store)
     assert (await store.verify_session(**WHO)).broken is None
+
+
+async def test_a_window_is_kept_only_if_it_can_be_read_again(tmp_path: Path) -> None:
+    """Calls of 200 kB that wait for answers compress to little, and a reader unpacks at most 4 MiB."""
+    open_store = partial(Store.local, tmp_path, session_limits=SMALL, history="since_compaction")
+    async with open_store() as store, open_store() as other:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(40):
+            event = Event(author="agent", invocation_id=f"i{number}")
+            if number in (4, 12):
+                event.actions.compaction = EventCompaction(
+                    start_timestamp=session.events[0].timestamp,
+                    end_timestamp=session.events[-1].timestamp,
+                    compacted_content=types.Content(role="model", parts=[types.Part(text="asked")]),
+                )
+            elif number > 12:
+                call = types.FunctionCall(id=f"c{number}", name="ask", args={"text": "a" * 200_000})
+                event.long_running_tool_ids = {f"c{number}"}
+                event.content = types.Content(role="model", parts=[types.Part(function_call=call)])
+            await store.sessions.append_event(session, event)
+            assert await ids(store)
+
+        assert await ids(other) == await ids(store)
 
 
 async def test_a_window_is_encrypted_with_the_rest(tmp_path: Path) -> None:

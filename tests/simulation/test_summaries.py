@@ -9,10 +9,13 @@ from google.genai import types
 
 from gcp_adk_store import HistoryConfig, Point, Store
 from gcp_adk_store.codec.events import StoredEvent
+from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.sessions.read.session_objects import marker_of
 from gcp_adk_store.sessions.read.window import essential
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
+from tests.simulation.journal import Outcome
+from tests.simulation.raw import documents_below
 from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
 
@@ -76,6 +79,13 @@ async def compare(store: Store) -> None:
     assert [event.id for event in read.events] == [one for one in ids if one in there], "not in their order"
 
 
+async def windows(service: Service) -> str:
+    """Return all that the windows of segments say, also of segments that no read takes."""
+    documents = await documents_below(service, "adk_apps/app")
+    packed = [window for one in documents if isinstance(window := one.fields.get("window"), bytes)]
+    return "\n".join(text for each in packed for text in unpack_segment(each))
+
+
 async def scenario(world: World) -> None:
     """A fleet appends turns and summaries, and each of its processes begins without a window."""
     service = Service(world)
@@ -100,6 +110,9 @@ async def scenario(world: World) -> None:
     faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
     assert not faults, faults
     assert all(call.error != "StoredDataError" for call in fleet.journal.calls)
+    kept = await windows(service)
+    for call in fleet.journal.of("redact"):
+        assert call.outcome is not Outcome.DONE or f'"text":"{call.given}' not in kept, "a segment keeps it"
 
 
 def test_a_read_since_the_newest_summary_lacks_nothing_that_adk_needs() -> None:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
-from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.redactions import audit_in
 from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import StoredDataError
@@ -167,8 +166,6 @@ class History:
         self.last_text = ""
         self.references: dict[PayloadRef, str] = {}
         """Payloads and the document that refers to each."""
-        self._texts: set[bytes] = set()
-        """The SHA-256 of each event as it is stored."""
         self._values: dict[str, _Value] = {}
         self._redacted: set[str] = set()
         """Keys of the state that a redacted event set last."""
@@ -179,7 +176,6 @@ class History:
         """Go on with the events of *run*."""
         self._follow_chain(run)
         self.references.update(dict.fromkeys(run.references, run.path))
-        self._texts.update(hashlib.sha256(text.encode()).digest() for text in run.texts)
         for position, text in enumerate(run.texts, start=self.events):
             self._redactions.add(position, text, run.path)
         for text, event in zip(run.texts, run.events, strict=False):
@@ -190,18 +186,6 @@ class History:
                 if replaced_by(text) is not None:  # the values are gone, and may be those of the state
                     self._redacted |= split_scopes(event.event.actions.state_delta).session.keys()
         self.events += len(run.texts)
-
-    def wrong_window(self, packed: bytes) -> str:
-        """Return what is wrong with the window of the segment that follows; empty if nothing is.
-
-        It holds events of those so far, as they are stored.
-        """
-        try:
-            texts = unpack_segment(packed) if packed else []
-        except StoredDataError:
-            return f"({len(packed)} bytes) is damaged"
-        foreign = sum(hashlib.sha256(text.encode()).digest() not in self._texts for text in texts)
-        return f"has {foreign} events that the segments before it do not have" if foreign else ""
 
     def judged_markers(self) -> list[tuple[FoundMarker, Judged]]:
         """Return the markers, and what the history proves of each, once all runs were added."""

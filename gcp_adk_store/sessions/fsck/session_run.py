@@ -1,5 +1,7 @@
 """Look at one session: read its events from the first to the last, and judge what is found."""
 
+import hashlib
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
@@ -7,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
+from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.segments import unpack_initial, without_window
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.writes import Document
@@ -111,6 +114,10 @@ class Reading:
         return [*faults, *self.faults]
 
 
+_UNREAD: Final = frozenset({"FSCK201", "FSCK202"})
+"""Faults of segments whose events are not known."""
+
+
 class SessionLook:
     """One look at a session."""
 
@@ -129,6 +136,8 @@ class SessionLook:
         self._first: Segment | None = None
         self.history = History(header.stored.epoch)
         self.faults: list[Fault] = []
+        self._sealed_digests = array("Q")
+        """:func:`_digest` of the events of the segments so far."""
 
     async def look(self, held: Held, *, named: AbstractSet[int]) -> list[Fault]:
         """Return what is wrong with the session, of which *held* is stored.
@@ -152,7 +161,7 @@ class SessionLook:
         for start in range(0, len(numbers), _SEGMENTS_AT_ONCE):
             await self._segments(numbers[start : start + _SEGMENTS_AT_ONCE])
         await self._tail()
-        is_whole = not any(fault.code in {"FSCK201", "FSCK202"} for fault in faults)
+        is_whole = not any(fault.code in _UNREAD for fault in faults)
         if is_whole:
             faults += ended_faults(header, self.history, last_max=self._last_max)
         await self._state(is_whole=is_whole)
@@ -175,11 +184,12 @@ class SessionLook:
             self.faults += found
             if segment is None:
                 continue
-            if says := self.history.wrong_window(segment.window):
+            if says := self._wrong_window(number, segment.window):
                 repair = without_window(document.path, must=document.update_time)
                 self.faults.append(
                     Fault(code="FSCK210", path=document.path, item="window", says=says, repair=(repair,))
                 )
+            self._sealed_digests.extend(map(_digest, segment.texts))
             begin, end = segment.chain_begin, segment.chain_end
             await self._add(document.path, segment.texts, begin, end, code="FSCK205")
             if number == self._header.numbers[0]:
@@ -188,6 +198,22 @@ class SessionLook:
             self._last_max = segment.running_max
             self.faults += segment_faults(self._header, document, number, segment, self.history.newest)
             self.faults += digest_faults(document, segment.texts, segment.digests, begin=begin, end=end)
+
+    def _wrong_window(self, number: int, packed: bytes) -> str:
+        """Return what is wrong with the window of a segment; empty if nothing is.
+
+        A read takes that of the newest segment alone, which has events of the segments before it.
+        """
+        if not packed:
+            return ""
+        try:
+            foreign = {*map(_digest, unpack_segment(packed))}
+        except StoredDataError as exc:
+            return str(exc)
+        if number != self._header.numbers[-1] or any(fault.code in _UNREAD for fault in self.faults):
+            return ""
+        foreign.difference_update(self._sealed_digests)
+        return f"has {len(foreign)} events that no segment before it has" if foreign else ""
 
     async def _tail(self) -> None:
         stored = self._header.stored
@@ -312,3 +338,8 @@ def _decoded(texts: Sequence[str]) -> list[StoredEvent | str]:
         except StoredDataError as exc:
             found.append(str(exc))
     return found
+
+
+def _digest(text: str) -> int:
+    """Return the first 8 bytes of the hash of an event as it is stored, also of a marker."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])

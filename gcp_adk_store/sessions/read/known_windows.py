@@ -10,8 +10,7 @@ from functools import partial, reduce
 from typing import Final, Protocol
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
-from gcp_adk_store.codec.packing import unpack_segment
-from gcp_adk_store.codec.segments import pack_window
+from gcp_adk_store.codec.packing import pack_window, unpack_segment
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.model.history import hash_of, link
@@ -23,7 +22,7 @@ _LIGHT_WINDOW: Final = 500
 """Events of which the window is found in a few milliseconds; of more, a thread finds it."""
 
 _FEW_SEGMENTS: Final = 4
-"""So many are read at once; of more, the newest alone, which tells whether the others are needed."""
+"""So many are read at once. Of more, the newest is read first: the others are needed if it has no window."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from gcp_adk_store.sessions.restore.run import has_other_restores, require_not_r
 from gcp_adk_store.settings import SessionLimits
 
 _WINDOWS_AT_ONCE: Final = 200
-"""Segments with their windows that are read at once: 30 MiB at most."""
+"""Windows that are read at once: 13 MiB at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,8 @@ class Redactor:
         """
         documents = self._storage.documents
         for start in range(0, len(planned.windows), _WINDOWS_AT_ONCE):
-            found = await documents.get(planned.windows[start : start + _WINDOWS_AT_ONCE])
+            some = planned.windows[start : start + _WINDOWS_AT_ONCE]
+            found = await documents.get(some, fields=["window"])
             there = [one for one in found if one is not None and "window" in one.fields]
             await commit_all(documents, [without_window(one.path, must=one.update_time) for one in there])
         return planned.writes

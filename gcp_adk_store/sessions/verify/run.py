@@ -103,7 +103,7 @@ class _Verification:
             broken = (
                 self._judged()
                 or self._unexplained()
-                or await offload(self._left_out, light=False)
+                or await offload(self._wrong_window, light=False)
                 or self._differs_from_known(heads)
                 or self._moved()
                 or self._unfit(unfit, anchored)
@@ -136,8 +136,6 @@ class _Verification:
                     segment: Segment = await offload(partial(read_segment, document), light=False)
                 except StoredDataError as exc:
                     return self._unreadable(path, str(exc))
-                if says := self._history.wrong_window(segment.window):
-                    return replace(self._unreadable(path, f"its window {says}"), change=HistoryChange.ADDED)
                 self._newest_window = len(self._runs), segment.window
                 begin, end = segment.chain_begin, segment.chain_end
                 run = Run(path, segment.texts, [], begin, end, "segment", digests=segment.digests)
@@ -162,21 +160,29 @@ class _Verification:
             return _break(run, first, says)
         return None
 
-    def _left_out(self) -> HistoryBreak | None:
-        """Return a break if a read by the newest window lacks events."""
-        newest, kept = self._newest_window
-        if not kept:
+    def _wrong_window(self) -> HistoryBreak | None:
+        """Return a break if what the newest segment keeps for reads has other events, or lacks some."""
+        newest, packed = self._newest_window
+        if not packed:
             return None
+        path = self._runs[newest][0].path
         before = [text for run, _ in self._runs[:newest] for text in run.texts]
         later = [text for run, _ in self._runs[newest:] for text in run.texts]
         try:
-            count = left_out(unpack_segment(kept), before, later)
+            kept = unpack_segment(packed)
+        except StoredDataError as exc:
+            return self._unreadable(path, f"window: {exc}")
+        if foreign := len({*kept}.difference(before)):
+            says = f"its window has {foreign} events that no segment before it has"
+            return replace(self._unreadable(path, says), change=HistoryChange.ADDED)
+        try:
+            count = left_out(kept, before, later)
         except StoredDataError:
-            return None  # an event is damaged, which a read reports
+            return None  # an event is damaged, which every read reports
         if not count:
             return None
         says = f"its window lacks {count} events that a read since the newest summary returns"
-        return replace(self._unreadable(self._runs[newest][0].path, says), change=HistoryChange.DROPPED)
+        return replace(self._unreadable(path, says), change=HistoryChange.DROPPED)
 
     def _unexplained(self) -> HistoryBreak | None:
         """Return the first marker that is not that of a redaction in the chain."""
