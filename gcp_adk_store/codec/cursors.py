@@ -21,14 +21,22 @@ def encode_cursor(place: Sequence[str | int | float]) -> str:
     return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
 
-def decode_cursor(text: str, *kinds: type) -> list[Any]:
-    """Return the place that :func:`encode_cursor` encoded: values of *kinds*, finite, numbers from 0 on."""
+def decode_cursor(text: str, *kinds: type, at_any_time: bool = False) -> list[Any]:
+    """Return the place that :func:`encode_cursor` encoded: values of *kinds*, integers from 0 on.
+
+    Times are finite unless *at_any_time* is true: that of a damaged session may be infinite, or no number.
+    """
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(text.encode()))
     except (AttributeError, ValueError, RecursionError) as exc:
         raise _refused(text) from exc
-    if not isinstance(place, list) or tuple(map(type, place)) != kinds or not all(map(_can_be, place)):
+    if not isinstance(place, list) or tuple(map(type, place)) != kinds:
         raise _refused(text)
+    for value in place:
+        if isinstance(value, int) and value < 0:
+            raise _refused(text)
+        if isinstance(value, float) and not (at_any_time or math.isfinite(value)):
+            raise _refused(text)
     return place
 
 
@@ -37,13 +45,13 @@ def encode_place_in(listing: str, *place: str | float) -> str:
     return encode_cursor((_named(listing), *place))
 
 
-def decode_place_in(listing: str, text: str, *kinds: type, of: str) -> list[Any]:
-    """Return the place that :func:`encode_place_in` encoded for the same *listing*.
+def decode_place_in(listing: str, text: str, *kinds: type, of: str, at_any_time: bool = False) -> list[Any]:
+    """Return the place that :func:`encode_place_in` encoded for *listing*; see :func:`decode_cursor`.
 
     Raises:
         InvalidInputError: it is of another listing; the message says by *of* in what it may differ.
     """
-    name, *place = decode_cursor(text, str, *kinds)
+    name, *place = decode_cursor(text, str, *kinds, at_any_time=at_any_time)
     if name != _named(listing):
         raise InvalidInputError(f"cursor {text[:_SHOWN]!r} is of {of}; leave it out to start anew")
     return place
@@ -53,13 +61,6 @@ def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
     """Return the epoch of a session and a place in its history."""
     epoch, segment, offset = decode_cursor(text, str, int, int)
     return epoch, EventPlace(segment=segment, offset=offset)
-
-
-def _can_be(value: Any) -> bool:
-    """Return whether *value* can be a part of a place: no time is infinite, no number is below 0."""
-    if isinstance(value, str):
-        return True
-    return math.isfinite(value) if isinstance(value, float) else bool(value >= 0)
 
 
 def _named(listing: str) -> str:

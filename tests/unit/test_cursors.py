@@ -22,7 +22,7 @@ from gcp_adk_store.model.sessions import EventPlace
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = st.integers(0, 2**63)
 LISTING = "shop, all users, newest first"
-PAGE_ENDS = st.tuples(FINITE, st.text(), st.text())
+PAGE_ENDS = st.tuples(st.floats(), st.text(), st.text())  # a damaged session may have any time
 EVENT_PLACES = st.tuples(st.text(), NUMBERS, NUMBERS)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | FINITE | st.text(max_size=3),
@@ -45,7 +45,7 @@ def page_end(place: tuple[float, str, str], *, listing: str = LISTING) -> str:
 def page_of(text: Any, *, listing: str = LISTING) -> list[Any]:
     """Return the place of a page's end, by its last update, user and id."""
     of = "pages of another app, user, order or filter"
-    return decode_place_in(listing, text, float, str, str, of=of)
+    return decode_place_in(listing, text, float, str, str, of=of, at_any_time=True)
 
 
 CURSORS = PAGE_ENDS.map(page_end) | EVENT_PLACES.map(encode_cursor)

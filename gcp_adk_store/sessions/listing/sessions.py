@@ -242,7 +242,7 @@ class Listings:
     def _after(self, app: str, listing: str, cursor: str) -> tuple[float, str]:
         """Return the last update and the path of the last session on the page that *cursor* ends."""
         of = "pages of another app, user, order or filter"
-        time, user, session = decode_place_in(listing, cursor, float, str, str, of=of)
+        time, user, session = decode_place_in(listing, cursor, float, str, str, of=of, at_any_time=True)
         return time, self._storage.layout.session(SessionKey(app=app, user=user, session=session))
 
     def _place(self, document: Document) -> tuple[float, str, str] | None:
