@@ -83,7 +83,7 @@ async def compare(store: Store) -> None:
 
 
 async def kept_in_windows(service: Service) -> set[str]:
-    """Return the names of the events whose texts windows of segments hold, also of segments that no read takes."""
+    """Return the names of events whose texts are in windows of segments, also where no read looks."""
     documents = await documents_below(service, "adk_apps/app")
     packed = [window for one in documents if isinstance(window := one.fields.get("window"), bytes)]
     return {name for each in packed for text in unpack_segment(each) for name in TEXT.findall(text)}

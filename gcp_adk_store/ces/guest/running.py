@@ -102,9 +102,18 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = Non
         job = Job.of(request, warnings)
     except (ValueError, TypeError) as exc:
         answer = _empty(warnings)
-        answer["error"] = describe(exc, ())
+        answer["error"] = describe(_without_values(exc), ())
         return answer
     return job.run(call_host, show)
+
+
+def _without_values(exc: Exception) -> Exception:
+    """Return *exc*, or an error that names the member of the request without its value, as logs keep errors."""
+    if not isinstance(exc, pydantic.ValidationError):
+        return exc
+    first = exc.errors(include_input=False, include_url=False)[0]
+    names = [str(each) for each in first["loc"] if "[" not in str(each)]  # pydantic adds the type of a union
+    return RequestError(f"{'.'.join(names)}: {first['msg']}")
 
 
 def warm_up() -> None:
@@ -156,12 +165,12 @@ class Job:
         of_tool = callback is None or callback in {"before_tool", "after_tool"}
         given = checked.get("context", {})
         context = from_wire(ToolContext if of_tool else CallbackContext, given)
-        before, withheld = given.get("state") or given.get("variables") or {}, given.get("withheld", ())
+        before, withheld = given.get("state") or given.get("variables") or {}, given.get("withheld")
         return cls(
             kind=checked["kind"],
             settings=RunSettings.of(checked.get("settings", {})),
             code=checked["code"],
-            variables=Variables(context=context, before=dict(before), withheld=withheld),
+            variables=Variables(context=context, before=dict(before), withheld=withheld or ()),
             args=plain(checked.get("args", {}), "args"),
             subjects=Subjects.of(callback, checked, warnings.add) if callback else None,
             tools=frozenset(checked.get("tools", ())),

@@ -204,12 +204,16 @@ class Host:
 
 def _beginning_of(asked: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
     """Return *asked*, and whether that is all of it: if it is long, the beginnings of the first members."""
-    if len(json.dumps(asked)) <= _SHOWN_CHARACTERS:
+    if len(_json_of(asked)) <= _SHOWN_CHARACTERS:
         return asked, True
     shown = islice(asked.items(), _SHOWN_ARGUMENTS)
     most = _SHOWN_CHARACTERS // _SHOWN_ARGUMENTS // 2
-    texts = {name[:most]: each if isinstance(each, str) else json.dumps(each) for name, each in shown}
+    texts = {name[:most]: each if isinstance(each, str) else _json_of(each) for name, each in shown}
     return {name: text[:most] for name, text in texts.items()}, False
+
+
+def _json_of(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _characters(reply: Reply) -> int:

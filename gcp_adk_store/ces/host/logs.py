@@ -1,12 +1,10 @@
 """Tell what runs of code printed, warned of and failed with, and keep it with the events of a turn."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Self, TypeAlias
 
 from google.adk.events import Event
-from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.host.results import Call, RunFailure
 from gcp_adk_store.ces.host.settings import SessionKey
@@ -53,8 +51,6 @@ class RunLog:
         return replace(self, failure=failure, warnings=kept, printed=self.printed[:left])
 
 
-_LOG: Final = TypeAdapter(RunLog)
-
 NoteRun: TypeAlias = Callable[[SessionKey, RunLog], None]
 """Gets the session of a run, and its log, as soon as the run has ended."""
 
@@ -95,9 +91,17 @@ def with_logs(event: Event, logs: Iterable[RunLog], most: int) -> Event:
 
 def logs_of(event: Event) -> tuple[RunLog, ...]:
     """Return the logs that are kept with *event*; what is no log is left out."""
-    listed: Any = (event.custom_metadata or {}).get(LOG)
-    found = []
-    for each in listed if isinstance(listed, list) else ():
-        with suppress(ValidationError):
-            found.append(_LOG.validate_python(each))
-    return tuple(found)
+    found: Any = (event.custom_metadata or {}).get(LOG)
+    listed = found if isinstance(found, list) else []
+    return tuple(
+        RunLog(
+            what=str(each.get("what", "")),
+            agent=str(each.get("agent", "")),
+            printed=str(each.get("printed", "")),
+            warnings=tuple(map(str, each["warnings"])) if isinstance(each.get("warnings"), list) else (),
+            failure=str(each.get("failure", "")),
+            late=bool(each.get("late")),
+        )
+        for each in listed
+        if isinstance(each, Mapping)
+    )

@@ -12,10 +12,12 @@ Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
 
 _DEPTH: Final = 64
 _STEPS: Final = 100_000
-"""Pairs of fields that one value combines, some 100 ms. References can double its fields at each level."""
+"""Pairs of fields that one value combines, and objects and lists of one request, some 100 ms. References can
+double the fields at each level."""
 _VALUES: Final = 10_000
+"""What the session gives of one value, or of one request, at most, however few schemas there are."""
 _CHARACTERS: Final = 2 * 1024 * 1024
-"""What the session gives of one request at most: values, and characters, as many as its body may have."""
+"""What the session gives of one request at most: as many as its body may have by default."""
 _TOGETHER: Final = ("allOf", "anyOf", "oneOf")
 _READ: Final = frozenset({"$ref", "properties", "required", "items", *_TOGETHER})
 _NO_SCHEMA: Final = frozenset(
@@ -35,7 +37,21 @@ class Filling:
     session: SessionValues
     _sizes: dict[str, int] = field(default_factory=dict)
     _values: int = 0
+    _steps: int = 0
     _left: int = _CHARACTERS
+
+    def spend(self) -> None:
+        """Count one object, list or value that has something of the session.
+
+        Raises:
+            ArgumentsError: they are too many for one request.
+        """
+        self._steps += 1
+        if self._steps > _STEPS:
+            raise ArgumentsError(
+                f"more than {_STEPS:,} objects and lists of the request have something of the session; give "
+                "shorter lists"
+            )
 
     def value(self, expression: str) -> Any:
         """Return what *expression* is in the session, as `SessionValues.value`.
@@ -90,6 +106,7 @@ class SessionFields:
             return session.value(self.expression)
         if value is None or not self:
             return value
+        session.spend()
         if self.members and isinstance(value, Mapping):
             return dict(self._members(value, session, where))
         if self.items is not None and isinstance(value, list):
@@ -156,7 +173,18 @@ def session_fields(schemas: list[Any], resolve: Resolve, where: str) -> SessionF
         UnfillableError: a marked field cannot be filled in every request.
         InvalidInputError: a mark is not an expression that is known.
     """
-    return _Reading(resolve, where).all_of(schemas, 0)
+    found = _Reading(resolve, where).all_of(schemas, 0)
+    if _count(found, {}) > _VALUES:
+        raise UnfillableError(f"the session gives more than {_VALUES:,} fields of one value")
+    return found
+
+
+def _count(fields: SessionFields, counted: dict[int, int]) -> int:
+    """Return how many fields a request has of *fields*, which may stand in it more than once."""
+    if id(fields) not in counted:
+        below = [*fields.members.values(), *([] if fields.items is None else [fields.items])]
+        counted[id(fields)] = 1 + sum(_count(each, counted) for each in below)
+    return counted[id(fields)]
 
 
 @dataclass(slots=True)

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from google.adk.events import Event
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.ces import RunLog, RuntimeSettings, SessionKey
+from gcp_adk_store.ces import ConversationTurn, RunLog, RuntimeSettings, SessionKey
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 
@@ -93,3 +94,15 @@ async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
     kept = [event for event in found.events if event.custom_metadata]
     assert [event.author for event in kept] == ["user"]
     assert kept[0].get_function_responses()
+
+
+def test_stored_logs_of_another_form_are_read_as_far_as_they_go() -> None:
+    """Whoever may write events may write anything in the place of logs."""
+    kept = [{"what": "talk", "warnings": None}, {"agent": 3, "printed": "word"}, "talk", None]
+    events = [Event(author="root", custom_metadata={"ces_log": given}) for given in (kept, "none", None)]
+
+    turn = ConversationTurn(events=tuple(events), agent="root", variables={}, ended=False)
+    assert turn.logs == (
+        RunLog(what="talk", agent=""),
+        RunLog(what="", agent="3", printed="word"),
+    )

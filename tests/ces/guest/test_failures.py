@@ -347,14 +347,14 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
         ({"code": [{"source": "def tool(): pass"}]}, "code.0.filename"),
         ({"code": [{**CODE[0], "name": 5}]}, "code.0.name"),
         ({"kind": "callback"}, "callback is missing"),
-        ({"kind": "callback", "callback": "before_lunch"}, "before_lunch"),
+        ({"kind": "callback", "callback": "before_lunch"}, "callback: Input should be"),
         ({"kind": "callback", "callback": "before_model"}, "before_model needs llm_request"),
         ({"version": 2}, "version"),
         ({"settings": {"strict": 1}}, "unknown settings: strict"),
         ({"settings": {"importable": 5}}, "not iterable"),
         ({"context": None}, "context"),
-        ({"context": {"state": 5}}, "validation error"),
-        ({"context": {"events": [{"id": "e"}]}}, "validation error"),
+        ({"context": {"state": 5}}, "state: Input should be"),
+        ({"context": {"events": [{"id": "e"}]}}, "events.0."),
         ({"tools": "look_up"}, "tools"),
     ],
 )
@@ -364,3 +364,26 @@ def test_a_request_that_is_none_is_an_answer(changed: dict[str, Any], message: s
 
     assert message in answer["error"]["message"]
     assert answer["state_delta"] == {"changed": {}, "removed": []}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"code": "SECRET"},
+        {"args": "SECRET"},
+        {"kind": "SECRET"},
+        {"tools": "SECRET"},
+        {"context": ["SECRET"]},
+        {"context": {"state": "SECRET"}},
+        {"context": {"events": ["SECRET"]}},
+    ],
+)
+def test_the_error_of_a_request_that_is_none_has_nothing_of_its_values(changed: dict[str, Any]) -> None:
+    """Hosts log errors."""
+    assert "SECRET" not in str(answered({"kind": "tool", "code": CODE, **changed})["error"])
+
+
+def test_a_context_may_withhold_nothing() -> None:
+    """None is as good as no names."""
+    context = {"state": {}, "withheld": None}
+    assert answered({"kind": "tool", "code": CODE, "context": context})["error"] is None

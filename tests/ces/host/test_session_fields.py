@@ -100,6 +100,16 @@ def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: An
             found.request({name: body}, {}, SESSION)
 
 
+def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
+    """Nor is an object a list."""
+    found = operation({"properties": {"order": WHOSE, "orders": {"items": WHOSE}}})
+
+    with pytest.raises(ArgumentsError, match="order of the body must be an object, not str"):
+        found.request({"order": '{"user": "mallory"}'}, {}, SESSION)
+    with pytest.raises(ArgumentsError, match="orders of the body must be a list, not dict"):
+        found.request({"orders": {"user": "mallory"}}, {}, SESSION)
+
+
 def test_a_form_has_the_values_of_the_session() -> None:
     """In an object of fields; a name that a server could read as the field's is refused."""
     found = operation(WHOSE, media_type=FORM)
@@ -202,6 +212,15 @@ def test_fields_that_are_joined_to_one_text_are_not_given_in_part(place: dict[st
         found.request({"filter": {"note": "n,user,mallory"}}, {}, SESSION)
 
 
+def test_a_parameter_keeps_its_argument_if_the_session_gives_a_field_of_its_name() -> None:
+    """The field is in the body, where the caller cannot name it."""
+    found = operation(WHOSE, parameters=({"name": "user", "in": "query", "required": True, "schema": NOTE},))
+
+    outgoing = found.request({"user": "bob", "note": "n"}, {}, SESSION)
+
+    assert ([("user", "bob")], {"user": "alice", "note": "n"}) == (outgoing.params, outgoing.json)
+
+
 def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:
     """30 levels of references would be combined in 2**30 steps."""
     components: dict[str, Any] = {
@@ -215,25 +234,50 @@ def test_a_schema_that_doubles_its_fields_at_each_level_is_refused() -> None:
         found.request({}, {}, SESSION)
 
 
-def test_the_session_gives_a_request_no_more_than_it_may_have() -> None:
-    """Each level refers twice to the next: 12 levels are 4,096 values, 30 are 2**30; lists repeat them."""
-
-    def nested(levels: int) -> Operation:
-        components: dict[str, Any] = {
-            f"S{level}": {"properties": {key: {"$ref": f"#/components/schemas/S{level + 1}"} for key in "xy"}}
-            for level in range(levels)
+def doubled(levels: int, last: dict[str, Any], *, required: bool = False) -> Operation:
+    """Return an operation in whose body each level refers twice to the next, down to *last*."""
+    level = {"required": ["a", "b"]} if required else {}
+    components: dict[str, Any] = {
+        f"S{number}": {
+            **level,
+            "properties": {name: {"$ref": f"#/components/schemas/S{number + 1}"} for name in "ab"},
         }
-        return operation({"$ref": "#/components/schemas/S0"}, components={**components, f"S{levels}": USER})
+        for number in range(levels)
+    }
+    return operation({"$ref": "#/components/schemas/S0"}, components={**components, f"S{levels}": last})
 
-    for levels in (14, 30):
-        with pytest.raises(ArgumentsError, match="more than the 10,000 values, or the 2,097,152 characters"):
-            nested(levels).request({}, {}, SESSION)
-    assert 4096 == str(nested(12).request({}, {}, SESSION).json).count("alice")
+
+@pytest.mark.parametrize("levels", [13, 30])
+def test_a_schema_that_makes_a_request_of_too_many_fields_is_refused(levels: int) -> None:
+    """12 levels are 4,096 values of the session, 30 are 2**30."""
+    with pytest.raises(ArgumentsError, match="more than 10,000 fields of one value"):
+        doubled(levels, USER).request({}, {}, SESSION)
+    assert 4096 == str(doubled(12, USER).request({}, {}, SESSION).json).count("alice")
+
+
+def test_a_schema_whose_lists_double_at_each_level_is_refused() -> None:
+    """Each list is a place for values of the session, whether the request gives it items or not."""
+    with pytest.raises(ArgumentsError, match="more than 10,000 fields of one value"):
+        doubled(18, {"properties": {"users": {"items": USER}}}, required=True).request({}, {}, SESSION)
+
+
+def test_the_session_gives_a_request_no_more_than_it_may_have() -> None:
+    """A list of the caller repeats what the document marks for each of its items."""
     found = operation({"properties": {"items": {"items": WHOSE}}})
-    with pytest.raises(ArgumentsError, match="10,000 values"):
+
+    with pytest.raises(ArgumentsError, match="more than the 10,000 values, or the 2,097,152 characters"):
         found.request({"items": [{}] * 10_001}, {}, SESSION)
     with pytest.raises(ArgumentsError, match="give shorter lists"):
         found.request({"items": [{}] * 1000}, {}, SessionValues(variables={"user": "a" * 3000}))
+
+
+def test_lists_of_lists_with_nothing_of_the_session_have_an_end() -> None:
+    """Each item of a list that may have a value of the session is looked at."""
+    item = {"properties": {"users": {"items": USER}, "note": NOTE}}
+    found = operation({"properties": {"items": {"items": item}}})
+
+    with pytest.raises(ArgumentsError, match="more than 100,000 objects and lists of the request"):
+        found.request({"items": [{"users": []}] * 60_000}, {}, SESSION)
 
 
 NODE = {"properties": {"user": USER, "below": {"$ref": "#/components/schemas/Node"}}}

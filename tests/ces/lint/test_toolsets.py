@@ -122,15 +122,26 @@ def test_a_value_that_the_session_does_not_have_is_told(tmp_path: Path) -> None:
         found.request({"note": "hi"}, SessionValues())
 
 
+def with_body(media: dict[str, Any]) -> str:
+    """Return the document with another body."""
+    document = json.loads(json.dumps(SCHEMA))
+    document["paths"]["/sessions/{session_id}"]["post"]["requestBody"]["content"]["application/json"] = media
+    return json.dumps(document)
+
+
 def test_lint_warns_of_a_value_that_the_session_cannot_give(tmp_path: Path) -> None:
     """By the document's file and the operation, also where the document itself is refused."""
     text = json.dumps(SCHEMA)
+    user = {"x-ces-session-context": "$context.session_id"}
+    fields = {f"user{number}": user for number in range(10_000)}
+    many = {"schema": {"type": "object", "properties": fields}}
     write(tmp_path)
     assert lint_app(read_app(tmp_path)) == []
 
     for schema, says in (
         (text.replace("application/json", "text/plain"), "Bank_read is not called: a field is marked within"),
         (text.replace("$context.session_id", "$context.user"), "no operation of Bank is called: POST /sess"),
+        (with_body(many), "Bank_read is not called: the session gives more than 10,000 fields of one value"),
     ):
         (found,) = lint_app(read_app(write(tmp_path, schema=json.loads(schema))))
 
