@@ -108,7 +108,7 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = Non
 
 
 def _without_values(exc: Exception) -> Exception:
-    """Return *exc*, or an error that names the member of the request without its value, as logs keep errors."""
+    """Return *exc*, or an error that names the member of the request without its value: logs keep errors."""
     if not isinstance(exc, pydantic.ValidationError):
         return exc
     first = exc.errors(include_input=False, include_url=False)[0]
