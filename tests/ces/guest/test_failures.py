@@ -385,5 +385,5 @@ def test_the_error_of_a_request_that_is_none_has_nothing_of_its_values(changed: 
 
 def test_a_context_may_withhold_nothing() -> None:
     """None is as good as no names."""
-    context = {"state": {}, "withheld": None}
+    context: dict[str, Any] = {"state": {}, "withheld": None}
     assert answered({"kind": "tool", "code": CODE, "context": context})["error"] is None
