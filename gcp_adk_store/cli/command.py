@@ -30,7 +30,7 @@ _PARTS: Final = {
     "memory": ("memory", "memory", "List, search and delete memories."),
     "prune": ("retention", "prune", "Delete sessions that were kept long enough."),
     "rotate-keys": ("retention", "rotate_keys", "Wrap data keys with the newest encryption key."),
-    "sessions": ("sessions", "sessions", "List, show, export, redact and delete sessions."),
+    "sessions": ("sessions", "sessions", "List, show, export, redact, archive and delete sessions."),
     "template": ("template", "template", "Check instruction templates."),
     "verify": ("integrity", "verify", "Verify that no event was changed or dropped."),
 }

@@ -1,9 +1,11 @@
-"""Fork, restore, redact and repair sessions."""
+"""Redact, archive and repair sessions."""
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 import click
+from rich.filesize import decimal
 
 from gcp_adk_store.cli.place import (
     IDS,
@@ -15,8 +17,8 @@ from gcp_adk_store.cli.place import (
     session_options,
 )
 from gcp_adk_store.cli.screen import NotThereError, Result, in_one_line, moment, waiting
-from gcp_adk_store.errors import PointMissingError
-from gcp_adk_store.model.history import Redaction
+from gcp_adk_store.errors import PointMissingError, SessionMissingError
+from gcp_adk_store.model.history import Point, Redaction
 
 
 @click.command("redact")
@@ -76,6 +78,46 @@ def _lines(redaction: Redaction) -> list[str]:
     return lines
 
 
+@click.command("archive")
+@at_store()
+@session_options
+@click.option("--keep", metavar="N", type=click.IntRange(0), help="Archive all events but the newest N.")
+@click.option(
+    "--before",
+    metavar="TIME",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S"]),
+    help="Archive events before this time, UTC.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be archived.")
+@json_option
+async def archive(
+    at: OpenStore, /, *, keep: int | None, before: datetime | None, dry_run: bool, **key: Any
+) -> Result:
+    """Leave the oldest events of a session out of reads of all, and move them to the bucket.
+
+    Nothing is lost: exports, forks, proofs and restores still have the events. Ends with 1 if the store has
+    no such session, with 2 if it cannot archive.
+    """
+    if (keep is None) == (before is None):
+        raise click.UsageError("give one of --keep and --before")
+    if before is not None:
+        point = Point.as_of(before.replace(tzinfo=UTC))
+    else:
+        info = await at.store.sessions.get_session_info(**key)
+        if info is None:
+            raise SessionMissingError("session not found")
+        point = Point.position(max(0, info.events - (keep or 0)))
+    with waiting("reading" if dry_run else "archiving"):
+        found = await at.store.sessions.archive_session(**key, before=point, dry_run=dry_run)
+    done = "would move" if dry_run else "moved"
+    lines = [
+        f"events that a read of all leaves out: {found.events:,}",
+        f"{done} to the bucket: {decimal(found.bytes)} of {found.segments:,} segments",
+        f"folder: {in_one_line(found.folder)}",
+    ]
+    return Result({**at.place, **asdict(found)}, [at.where, *lines])
+
+
 @click.group()
 def turn() -> None:
     """Show, stop and repair the turn of a session, and withdraw messages that wait for one.
@@ -128,7 +170,6 @@ async def repair(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
     Models refuse a history with such calls. It deletes nothing; while a turn runs, it changes nothing.
     """
     # Imported here: they bring half of ADK.
-    from gcp_adk_store.errors import SessionMissingError  # noqa: PLC0415
     from gcp_adk_store.turns.running import repairs  # noqa: PLC0415
 
     with waiting("reading"):

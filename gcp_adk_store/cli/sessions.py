@@ -26,7 +26,7 @@ from gcp_adk_store.cli.place import (
     session_options,
 )
 from gcp_adk_store.cli.screen import Result, cell, in_one_line, moment, progress, visible, waiting
-from gcp_adk_store.cli.session_actions import redact, turn
+from gcp_adk_store.cli.session_actions import archive, redact, turn
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ _TOKENS: Final = ("input", "cached", "tool use", "output", "thinking", "total")
 
 @click.group()
 def sessions() -> None:
-    """List, show, count, export, redact and delete sessions, and see to their turns.
+    """List, show, count, export, redact, archive and delete sessions, and see to their turns.
 
     Each ends with 1 if the store has no such session, with 2 if it cannot look.
     """
@@ -123,6 +123,7 @@ def sessions() -> None:
 
 sessions.add_command(turn)
 sessions.add_command(redact)
+sessions.add_command(archive)
 
 
 @sessions.command("list")

@@ -33,6 +33,7 @@ UNINDEXED_FIELDS: Final = {
         "last_text",
         "turn",
         "inbox",
+        "archived",
     ),
     "segments": (
         "body",
@@ -43,6 +44,7 @@ UNINDEXED_FIELDS: Final = {
         "digests",
         "running_max",
         "window",
+        "archive",
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),

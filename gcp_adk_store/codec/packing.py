@@ -57,6 +57,32 @@ def unpack_segment(body: bytes) -> list[str]:
     return texts
 
 
+def pack_archive(texts: Sequence[str]) -> bytes:
+    """Return JSON texts of events as lines of JSON, which other tools read.
+
+    Raises:
+        StoredDataError: a text has a line break, which no release wrote.
+    """
+    if any("\n" in text for text in texts):
+        raise StoredDataError("an event has a line break between the members of its JSON")
+    return "".join(f"{text}\n" for text in texts).encode()
+
+
+def unpack_archive(data: bytes) -> list[str]:
+    """Return the texts that :func:`pack_archive` packed.
+
+    Raises:
+        StoredDataError: *data* is damaged.
+    """
+    try:
+        *texts, end = data.decode().split("\n")
+    except UnicodeDecodeError as exc:
+        raise StoredDataError(f"{len(data)} bytes of archived events are damaged") from exc
+    if end:
+        raise StoredDataError(f"{len(data)} bytes of archived events do not end with a line")
+    return texts
+
+
 def unpack(data: bytes, *, limit: int) -> bytes:
     """Unpack *data* of ``zlib.compress`` in little more memory than *limit*: a small value must not fill it.
 

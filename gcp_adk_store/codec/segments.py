@@ -16,8 +16,11 @@ from gcp_adk_store.codec.writes import FORMAT, Filter, Must, Operator, Write, of
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.model.session_fields import Archived, Summary
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+
+ARCHIVED_FORMAT: Final = 3
+"""Number of the layout of a segment whose events the bucket has. Older releases refuse it by this number."""
 
 INITIAL_BYTES: Final = 64 * 1024
 """The largest initial state, as JSON, beside the present one, with which it shares a document of 1 MiB."""
@@ -49,6 +52,13 @@ def initial_fields(initial: Mapping[str, Any] | PayloadRef | None) -> dict[str, 
     if isinstance(initial, PayloadRef):
         return {"initial_payload": encode_ref(initial)}
     return {} if initial is None else {"initial": encode_state(initial)}
+
+
+def archived_fields(archived: Archived) -> dict[str, FieldValue]:
+    """Return the field that counts the archived events of a session; none without any."""
+    if not archived.events:
+        return {}
+    return {"archived": {"events": archived.events, "segments": archived.segments}}
 
 
 SHOWN_FIELDS: Final = ("title", "labels", "last_text")
@@ -138,8 +148,17 @@ def sealed_tail(stored: StoredSession, window: bytes) -> Segment:
 
 
 def rewritten(path: str, segment: Segment, *, must: str) -> Write:
-    """Return the write that puts markers into a segment, which has so many events as before."""
+    """Return the write that puts markers into a segment, which has so many events as before.
+
+    The document of an archived segment holds its events again, and still names the archive that is to go.
+    """
     return update(path, {"body": pack_segment(segment.texts)}, must=must)
+
+
+def archived(path: str, archive: PayloadRef, *, must: str) -> Write:
+    """Return the write after which the payload *archive* holds the events of a segment, in their order."""
+    fields: dict[str, FieldValue] = {"format": ARCHIVED_FORMAT, "archive": encode_ref(archive)}
+    return update(path, fields, must=must, without=["body"])
 
 
 def without_window(path: str, *, must: str) -> Write:

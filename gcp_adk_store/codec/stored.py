@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
+from gcp_adk_store.codec.segments import ARCHIVED_FORMAT
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import decode_state, error_of, kind_of, kind_of_content
 from gcp_adk_store.codec.writes import FORMAT, Document
@@ -24,6 +25,7 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import (
     MAX_HOLDER,
     MAX_TTL_S,
+    Archived,
     Expiry,
     Turn,
     Turns,
@@ -115,6 +117,7 @@ HEADER_FIELDS: Final = (
     "turns",
     "last_turn",
     "redactions",
+    "archived",
 )
 """The part of a session that a listing reads: everything but its events."""
 
@@ -141,7 +144,10 @@ class _Initial(_OfSession):
 
 
 class _Segment(_Initial):
-    body: bytes
+    formats: ClassVar[tuple[int, ...]] = (FORMAT, ARCHIVED_FORMAT)
+
+    body: bytes | None = None
+    archive: dict[str, Any] | None = None
     count: Count
     running_max: Number
     chain_begin: Head
@@ -180,6 +186,13 @@ class RunFields(DocumentFields):
     to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
 
 
+class _ArchivedMap(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    events: Count
+    segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+
+
 class _TurnMap(BaseModel):
     model_config = ConfigDict(strict=True)
 
@@ -202,6 +215,7 @@ class _Header(PartFields):
     cut: Annotated[list[RunFields], Field(default_factory=list)]
     turns: Count = 0
     last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""
+    archived: _ArchivedMap | None = None
     turn: _TurnMap | None = None
     inbox: list[str] = Field(default_factory=list)
 
@@ -280,11 +294,28 @@ def read_state(document: Document | None) -> dict[str, Any]:
     return {} if document is None else _decoded(document, read_fields(_State, document).state)
 
 
-def read_segment(document: Document) -> Segment:
-    """Return the run of events in *document*."""
+def archive_of(document: Document) -> PayloadRef | None:
+    """Return what holds the events of the segment in *document*; ``None`` if the document does."""
+    if document.fields.get("archive") is None or document.fields.get("body") is not None:
+        return None
+    return _archive_in(document, read_fields(_Segment, document))
+
+
+def _archive_in(document: Document, fields: _Segment) -> PayloadRef | None:
+    if (fields.archive is None) != (document.fields["format"] == FORMAT):
+        raise wrong(document, "archive")
+    return None if fields.archive is None else _ref(document, fields.archive, "archive")
+
+
+def read_segment(document: Document, archive: bytes | None = None) -> Segment:
+    """Return the run of events in *document*; *archive* is what :func:`archive_of` it names."""
     fields = read_fields(_Segment, document)
+    ref = _archive_in(document, fields)
+    if fields.body is None and archive is None:
+        what = "lacks body" if ref is None else "has archived events, which were not read"
+        raise StoredDataError(f"{document.path} {what}")
     try:
-        texts = unpack_segment(fields.body)
+        texts = unpack_archive(archive or b"") if fields.body is None else unpack_segment(fields.body)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
     if not texts:  # a seal needs a tail with events
@@ -299,6 +330,8 @@ def read_segment(document: Document) -> Segment:
         initial=_initial(document, fields),
         digests=fields.each_digest,
         window=fields.window,
+        archive=ref if fields.body is None else None,
+        old_archive=None if fields.body is None else ref,
     )
 
 
@@ -313,6 +346,9 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         raise wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
         raise wrong(document, "sealed_max")
+    archived = Archived() if fields.archived is None else Archived(**fields.archived.model_dump())
+    if archived.events > fields.rev or archived.segments > fields.sealed:
+        raise wrong(document, "archived")
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -333,6 +369,7 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         turns=_turns(document, fields),
         turn=None if fields.turn is None else _turn(fields.turn),
         inbox=tuple(fields.inbox),
+        archived=archived,
     )
 
 
@@ -358,8 +395,12 @@ def _initial(document: Document, fields: _Initial) -> Mapping[str, Any] | Payloa
         raise wrong(document, "initial_payload")
     if fields.initial_payload is None:
         return None if fields.initial is None else _decoded(document, fields.initial)
+    return _ref(document, fields.initial_payload, "initial_payload")
+
+
+def _ref(document: Document, entry: Mapping[str, Any], what: str) -> PayloadRef:
     try:
-        return decode_ref(fields.initial_payload, what="initial_payload")
+        return decode_ref(entry, what=what)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from None
 

@@ -41,6 +41,7 @@ CONTENT: Final[Mapping[str, Mapping[str, Form]]] = {
     },
     "segments": {
         "body": Form.WHOLE,
+        "archive": Form.WHOLE,
         "initial": Form.VALUES,
         "initial_payload": Form.WHOLE,
         "window": Form.WHOLE,

@@ -214,18 +214,18 @@ class Point:
             )
         return cls(_time=time)
 
-    def kept(self, events: Sequence[PastEvent]) -> int:
-        """Return how many of all *events* of a session this point keeps.
+    def kept(self, events: Sequence[PastEvent], *, skipped: int = 0) -> int:
+        """Return how many of *events* this point keeps: all of a session but the first *skipped*.
 
         Raises:
-            PointMissingError: the session does not have this point.
+            PointMissingError: the session does not have this point, or it is among the first *skipped*.
         """
         if self._position is not None:
-            if self._position > len(events):
+            if self._position > skipped + len(events):
                 raise PointMissingError(
-                    f"the session has {len(events)} events, the point is after {self._position}"
+                    f"the session has {skipped + len(events)} events, the point is after {self._position}"
                 )
-            return self._position
+            return max(0, self._position - skipped)
         for place, event in enumerate(events):
             if self._event_id is not None and event.id == self._event_id:
                 return place + 1
@@ -236,13 +236,15 @@ class Point:
         if self._time is not None:
             return len(events)
         what = "event" if self._event_id is not None else "invocation"
-        raise PointMissingError(f"none of the session's {len(events)} events has the {what} id of the point")
+        of = f"the session's newest {len(events)} events; its first {skipped} are archived"
+        there = of if skipped else f"the session's {len(events)} events"
+        raise PointMissingError(f"none of {there} has the {what} id of the point")
 
 
-def require_point(at: object) -> None:
-    """Require that *at* is a point; otherwise raise ``InvalidInputError``."""
+def require_point(at: object, *, name: str = "at") -> None:
+    """Require that *at*, which errors call *name*, is a point; otherwise raise ``InvalidInputError``."""
     if not isinstance(at, Point):
-        raise InvalidInputError(f"at must be a Point, such as Point.position(0), not {type(at).__name__}")
+        raise InvalidInputError(f"{name} must be a Point, such as Point.position(0), not {type(at).__name__}")
 
 
 def last_values(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -256,6 +256,16 @@ def text_of(event: Event) -> str | None:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """The oldest events of a session, which a read of all leaves out."""
+
+    events: int = 0
+    """So many."""
+    segments: int = 0
+    """The bucket has the events of the segments with lower numbers."""
+
+
 Cut = tuple[range, ...]
 """Numbers that restores cut off, in rising runs that neither overlap nor touch each other."""
 

@@ -4,7 +4,7 @@ import enum
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
@@ -14,7 +14,7 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.history import hash_of, holds, link
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.session_fields import Cut, Expiry, Turn, Turns, live_numbers
+from gcp_adk_store.model.session_fields import Archived, Cut, Expiry, Turn, Turns, live_numbers
 from gcp_adk_store.model.state import ScopedState, overlay
 
 _MARKER: Final = re.compile(
@@ -178,11 +178,18 @@ class StoredSession:
     """How often events of it were redacted: what was read of its segments before is out of date."""
     digests: Sequence[bytes] = ()
     """:func:`~gcp_adk_store.model.history.digests_of` the tail; empty in a read without it."""
+    archived: Archived = field(default_factory=Archived)
+    """Its oldest events, which a read of all leaves out."""
 
     @property
     def live(self) -> Sequence[int]:
         """Numbers of the segments that hold its older events, oldest first."""
         return live_numbers(self.sealed, self.cut)
+
+    @property
+    def unarchived(self) -> Sequence[int]:
+        """Numbers of the live segments with events that are not archived, oldest first."""
+        return [number for number in self.live if number >= self.archived.segments]
 
     @property
     def marker(self) -> Marker:
@@ -230,6 +237,10 @@ class Segment:
     appended; ``None`` for those of *texts*."""
     window: bytes = b""
     """What a read since the newest summary keeps of the events before these, packed; empty if unknown."""
+    archive: PayloadRef | None = None
+    """What holds the events in the bucket; ``None`` if the segment's document does."""
+    old_archive: PayloadRef | None = None
+    """What held them before a redaction; it has an event's content until it is removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

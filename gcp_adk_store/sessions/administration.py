@@ -12,6 +12,8 @@ from gcp_adk_store.model.history import Point, Redaction, require_point, require
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import DEFAULT_AGE_S, Garbage, require_age
 from gcp_adk_store.sessions.append.encode import EventEncoder
+from gcp_adk_store.sessions.archive.decide import SessionArchive
+from gcp_adk_store.sessions.archive.run import archive
 from gcp_adk_store.sessions.collect import Collector
 from gcp_adk_store.sessions.fork.run import ArtifactCopies, SessionForks, fork_key
 from gcp_adk_store.sessions.fsck.faults import Fault
@@ -115,11 +117,6 @@ class SessionAdministration(Closing):
         count too: their tokens were used. Takes 1 read, and 1 for the next one to eight segments that this
         process does not know; payloads are not read, except those that are a whole event. A history of any
         length takes the memory of a few segments and of its turns.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
 
         Raises:
             SessionMissingError: the session does not exist, or was deleted during the read.
@@ -309,6 +306,27 @@ class SessionAdministration(Closing):
         return await self._redactor.redact(
             key, event_id, reason=require_reason(reason), state=state, dry_run=dry_run
         )
+
+    @operation
+    async def archive_session(
+        self, *, app_name: str, user_id: str, session_id: str, before: Point, dry_run: bool = False
+    ) -> SessionArchive:
+        """Leave a session's events *before* a point out of reads of all, and move them to the bucket.
+
+        :meth:`get_session` then returns the events after the point; the state stays. All else still has the
+        archived events, as docs/how-to/long-histories.md describes. Segments without a later event move; a
+        repetition goes on after an interruption. Reads the segments that are not archived; each 50 that move
+        take 50 requests to the bucket, 50 reads and 1 commit. *dry_run* only reports what would move.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            PointMissingError: the session does not have the point, or it is among the archived events.
+            InvalidInputError: *before* is not a point, or the store has no bucket.
+            OutcomeUnknownError: not answered. Call again.
+        """
+        require_point(before, name="before")
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        return await archive(self._storage, self._reader, key, before, dry_run=dry_run)
 
     @operation
     async def verify_session(

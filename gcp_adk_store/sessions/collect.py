@@ -176,6 +176,7 @@ class Collector:
             for segment in segments:
                 found |= await in_texts(payloads, owner, segment.texts)
                 found |= await in_initial(payloads, owner, segment.initial)
+                found |= set() if segment.archive is None else {segment.archive}
         return found
 
 

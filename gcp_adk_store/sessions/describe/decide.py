@@ -58,6 +58,8 @@ class SessionInfo:
     that has any. ``None`` if no event has, or only events from before the store kept it."""
     origin: SessionOrigin | None = None
     """Where a fork comes from; ``None`` for any other session."""
+    archived_events: int = 0
+    """The first of *events*, which a read of all leaves out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

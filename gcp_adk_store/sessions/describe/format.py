@@ -63,6 +63,7 @@ def read_info(document: Document, stored: StoredSession) -> SessionInfo:
         last_update_time=stored.last_update_time,
         last_text=fields.last_text or None,
         origin=origin,
+        archived_events=stored.archived.events,
     )
 
 

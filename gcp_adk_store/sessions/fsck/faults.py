@@ -76,6 +76,9 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK120": Code(
         "each marker of a redaction is the one that a later event of the chain reports", Help.PERSON
     ),
+    "FSCK121": Code(
+        "`archived` counts at most the session's events, and at most `sealed` segments", Help.REPAIR
+    ),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),
     "FSCK202": Code("a segment has a known format, all its fields, and a body that unpacks", Help.UPGRADE),
@@ -212,7 +215,7 @@ def digest_faults(
     right = digests_of(texts)
     if found is not None and [*found] == right:
         return []
-    in_segment = "body" in document.fields
+    in_segment = "chain_begin" in document.fields
     repaired: FieldValue = b"".join(right) if in_segment else [*right]
     says = f"are not those of the {len(texts)} events"
     repair = (setting(document.path, document.update_time, {"digests": repaired}),)

@@ -12,6 +12,7 @@ from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decod
 from gcp_adk_store.codec.packing import unpack_segment
 from gcp_adk_store.codec.segments import unpack_initial, without_window
 from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.stored import archive_of
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
@@ -180,7 +181,8 @@ class SessionLook:
                     Fault(code="FSCK201", path=self._header.path, item=f"segment {number}", says="is missing")
                 )
                 continue
-            segment, found = await offload(partial(read_counted_segment, document), light=False)
+            archive = await self._archive(document)
+            segment, found = await offload(partial(read_counted_segment, document, archive), light=False)
             self.faults += found
             if segment is None:
                 continue
@@ -198,6 +200,17 @@ class SessionLook:
             self._last_max = segment.running_max
             self.faults += segment_faults(self._header, document, number, segment, self.history.newest)
             self.faults += digest_faults(document, segment.texts, segment.digests, begin=begin, end=end)
+
+    async def _archive(self, document: Document) -> bytes | None:
+        """Return the archived events of a segment; ``None`` if it has none, or they cannot be read."""
+        try:
+            ref = archive_of(document)
+        except StoredDataError:
+            return None  # as the segment's own fault says
+        if ref is None:
+            return None
+        self.history.references[ref] = document.path
+        return await self._reading.get(ref, document.path)
 
     def _wrong_window(self, number: int, packed: bytes) -> str:
         """Return what is wrong with the window of a segment; empty if nothing is.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.packing import unpack_segment
+from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -108,11 +108,20 @@ def _without_contradictions(fields: Mapping[str, Any]) -> dict[str, Any]:
         live = sealed - len(_cut(fields))
         if is_number and (plain["sealed_max"] is None) != (live == 0):
             plain["sealed_max"] = 0.0 if live else None
+    if isinstance(plain.get("archived"), dict) and _are_too_many(plain):
+        del plain["archived"]
     if not tail and _is_head(plain.get("chain")) and _is_head(plain.get("chain_sealed")):
         plain["chain_sealed"] = plain["chain"]
     if isinstance(plain.get("initial"), dict) and _is_ref(plain.get("initial_payload")):
         del plain["initial_payload"]
     return plain
+
+
+def _are_too_many(fields: Mapping[str, Any]) -> bool:
+    """Return whether more events are archived than a session has."""
+    archived = fields["archived"]
+    pairs = ((archived.get("events"), fields.get("rev")), (archived.get("segments"), fields.get("sealed")))
+    return any(type(one) is int and type(most) is int and one > most >= 0 for one, most in pairs)
 
 
 def _is_head(value: object) -> bool:
@@ -134,6 +143,9 @@ def header_faults(header: Header, *, place: PayloadPlace) -> Iterator[Fault]:
     if header.numbers and fields["sealed_max"] is None:
         yield header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments")
     has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
+    if "archived" in fields and not stored.archived.events:
+        says = "counts more events or segments than there are"
+        yield header.fault("FSCK121", "archived", says, {}, without=["archived"])
     if "initial" in fields and "initial_payload" in fields:
         yield header.fault("FSCK109", "initial_payload", "is set beside initial")
     if not has_initial and not header.numbers:
@@ -166,22 +178,26 @@ def missing_segments(header: Header, there: Sequence[int], *, named: AbstractSet
         yield Fault(code="FSCK209", path=header.path, item=f"segment {number}", says=says)
 
 
-def read_counted_segment(document: Document) -> tuple[Segment | None, list[Fault]]:
-    """Return the events of a segment, also if it counts them wrong, and what is wrong with it."""
+def read_counted_segment(document: Document, archive: bytes | None) -> tuple[Segment | None, list[Fault]]:
+    """Return the events of a segment, also if it counts them wrong, and what is wrong with it.
+
+    *archive* has them if they are archived.
+    """
     try:
-        return read_segment(document), []
+        return read_segment(document, archive), []
     except StoredDataError as exc:
         unreadable = Fault(code="FSCK202", path=document.path, says=str(exc))
     body, count = document.fields.get("body"), document.fields.get("count")
     try:
-        texts = unpack_segment(body) if isinstance(body, bytes) else []
+        texts = unpack_segment(body) if isinstance(body, bytes) else unpack_archive(archive or b"")
         if type(count) is not int or not texts or count == len(texts):
             return None, [unreadable]
-        segment = read_segment(replace(document, fields={**document.fields, "count": len(texts)}))
+        counted = replace(document, fields={**document.fields, "count": len(texts)})
+        segment = read_segment(counted, archive)
     except StoredDataError:
         return None, [unreadable]
     repair = setting(document.path, document.update_time, {"count": len(texts)})
-    says = f"is {count}, the body holds {len(texts)} events"
+    says = f"is {count}, the segment holds {len(texts)} events"
     return segment, [Fault(code="FSCK203", path=document.path, item="count", says=says, repair=(repair,))]
 
 

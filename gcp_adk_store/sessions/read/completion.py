@@ -1,7 +1,7 @@
 """Complete what documents contain by the payloads that they refer to."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, complete_event, decode_event, references
 from gcp_adk_store.codec.spilling import unpack_value
-from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
+from gcp_adk_store.codec.stored import HEADER_FIELDS, archive_of, read_header, read_segment, read_state
 from gcp_adk_store.codec.writes import Document, has_few_keys
 from gcp_adk_store.errors import (
     PayloadMissingError,
@@ -29,6 +29,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -78,6 +79,18 @@ class Past:
         """The payloads that each of its events refers to."""
         pairs = zip(self.texts, self.events, strict=True)
         return [{*references(text).values(), *one.missing.values()} for text, one in pairs]
+
+    def archives(self, numbers: Collection[int]) -> set[PayloadRef]:
+        """Return the archives that nothing needs once markers replace the events of these *numbers*."""
+        found: set[PayloadRef | None] = set()
+        start = 0
+        for segment in self.segments:
+            end = start + len(segment.texts)
+            found.add(segment.old_archive)
+            if any(start <= number < end for number in numbers):
+                found.add(segment.archive)
+            start = end
+        return {ref for ref in found if ref is not None}
 
     @property
     def artifacts(self) -> ArtifactsAt:
@@ -267,6 +280,18 @@ async def decode_events(
     except StoredDataError as exc:
         raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
     return events
+
+
+async def segment_in(document: Document, owner: PayloadOwner, payloads: Payloads) -> Segment:
+    """Return the segment in *document*, with events that the bucket has if they are archived.
+
+    Raises:
+        PayloadMissingError: these are gone or damaged.
+        StoredDataError: the document is damaged, or the store has no bucket.
+    """
+    ref = archive_of(document)
+    data = None if ref is None else await payloads.get(owner, ref)
+    return await offload(partial(read_segment, document, data), light=False)
 
 
 async def decoded(read: Callable[[Document], T], document: Document) -> T:

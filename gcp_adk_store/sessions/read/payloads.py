@@ -106,7 +106,7 @@ class BucketPayloads:
 
     async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
         """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
-        name = f"{self._folder(owner)}{payload.ref.sha256}"
+        name = f"{self.folder(owner)}{payload.ref.sha256}"
         time = None if parts_at is None else _custom_time(parts_at)
         upload = ObjectFields(
             data=payload.data,
@@ -130,7 +130,7 @@ class BucketPayloads:
             PayloadMissingError: they do not match the object's checksum.
         """
         try:
-            read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
+            read = await self._objects.read(f"{self.folder(owner)}{ref.sha256}", generation=None)
         except StoredDataError as exc:
             raise _unreadable(owner, ref, "damaged") from exc
         return None if read is None else read[0]
@@ -149,7 +149,7 @@ class BucketPayloads:
         *source*, and 1 request a payload.
         """
         found = {
-            stored.name: stored for stored in await self._objects.infos(self._folder(source), delimiter=None)
+            stored.name: stored for stored in await self._objects.infos(self.folder(source), delimiter=None)
         }
         fields = ObjectFields(
             content_type=DEFAULT_CONTENT_TYPE,
@@ -159,12 +159,12 @@ class BucketPayloads:
         gone: set[PayloadRef] = set()
 
         async def copy(ref: PayloadRef) -> None:
-            stored = found.get(f"{self._folder(source)}{ref.sha256}")
+            stored = found.get(f"{self.folder(source)}{ref.sha256}")
             if stored is None:
                 gone.add(ref)
                 return
             try:
-                await self._objects.copy(stored, f"{self._folder(target)}{ref.sha256}", fields)
+                await self._objects.copy(stored, f"{self.folder(target)}{ref.sha256}", fields)
             except ObjectGoneError:
                 gone.add(ref)
             except ObjectExistsError:
@@ -175,11 +175,11 @@ class BucketPayloads:
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
-        await self._objects.keep_until(self._folder(owner), _custom_time(parts_at))
+        await self._objects.keep_until(self.folder(owner), _custom_time(parts_at))
 
     async def remove_all(self, owner: PayloadOwner) -> None:
         """Remove all payloads of *owner*, in parallel; harmless when repeated."""
-        names = await self._objects.names(self._folder(owner), delimiter=None)
+        names = await self._objects.names(self.folder(owner), delimiter=None)
         await gather(self._objects.delete(name, generation=None) for name in names)
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
@@ -189,7 +189,7 @@ class BucketPayloads:
 
     async def of(self, owner: PayloadOwner) -> list[StoredPayload]:
         """Return the payloads of *owner*."""
-        pages_of = self._objects.scan(self._folder(owner))
+        pages_of = self._objects.scan(self.folder(owner))
         return [_scanned(found) async for objects in pages_of for found in objects]
 
     async def remove(self, payloads: Sequence[StoredPayload]) -> None:
@@ -201,7 +201,8 @@ class BucketPayloads:
         ((name, version),) = versions
         return await self._objects.delete_unchanged(name, version)
 
-    def _folder(self, owner: PayloadOwner) -> str:
+    def folder(self, owner: PayloadOwner) -> str:
+        """Return the start of the names of the objects of *owner*."""
         return f"{self._prefix}-payloads/{owner_digest(owner.path)}/{owner.life}/"
 
 

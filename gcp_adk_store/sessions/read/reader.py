@@ -12,6 +12,7 @@ from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.segments import unpack_initial
 from gcp_adk_store.codec.stored import (
     HEADER_WITH_DIGESTS,
+    archive_of,
     read_header,
     read_segment,
     read_session,
@@ -328,7 +329,7 @@ class SessionReader(CompletingReader):
             return []
         pauses = Pauses()
         events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
-        live = stored.live
+        live = stored.unarchived
         unread = len(live)
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
@@ -347,7 +348,8 @@ class SessionReader(CompletingReader):
             events[:0] = older
             running_max = segments[0].running_max
             unread, step = first, step * 2
-        return select_events(events, config)
+        most = stored.revision - stored.archived.events
+        return select_events(events[max(0, len(events) - most) :], config)
 
     def place_of(self, stored: StoredSession, number: int) -> str:
         """Return the path of the document that holds a segment; the tail has the number of its later one."""
@@ -369,10 +371,12 @@ class SessionReader(CompletingReader):
         pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
-            for path, document in zip(some, await self._documents.get(some), strict=True):
-                if document is None:
-                    return None
-                known[path] = read_segment(document)
+            documents = [one for one in await self._documents.get(some) if one is not None]
+            archives = await self._archives(stored, documents)
+            if len(documents) < len(some) or archives is None:
+                return None
+            for path, document in zip(some, documents, strict=True):
+                known[path] = read_segment(document, archives.get(path))
                 self._known_segments.put(path, (stored.redactions, known[path]))
                 if pauses.is_due:
                     await pauses.take()
@@ -382,6 +386,26 @@ class SessionReader(CompletingReader):
             # One commit writes both: others follow it that the session does not count.
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
+
+    async def _archives(
+        self, stored: StoredSession, documents: Sequence[Document]
+    ) -> dict[str, bytes] | None:
+        """Return the archived events of segments by their paths; ``None`` if others changed them.
+
+        Raises:
+            PayloadMissingError: some are gone or damaged.
+        """
+        refs = {one.path: ref for one in documents if (ref := archive_of(one)) is not None}
+        if not refs:
+            return {}
+        try:
+            mine = self._layout.session_payloads(stored.key, stored.epoch)
+            found = await self._fetch(mine, {*refs.values()})
+        except PayloadMissingError:
+            if await self.lost(stored):
+                return None
+            raise
+        return {path: found[ref] for path, ref in refs.items()}
 
 
 def segment_missing(stored: StoredSession) -> StoredDataError:

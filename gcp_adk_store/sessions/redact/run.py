@@ -12,7 +12,7 @@ from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
 from gcp_adk_store.codec.segments import rewritten, without_window
-from gcp_adk_store.codec.stored import read_segment, read_session, read_state
+from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -30,7 +30,7 @@ from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.sessions.append.encode import EventEncoder
-from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in
+from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in, segment_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.redact.format import (
@@ -209,6 +209,7 @@ class Redactor:
         }
         unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
         unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
+        unused |= past.archives(new)
         payloads = await self._reader.unused(stored, past, unused)
         redaction = Redaction(
             app_name=stored.key.app,
@@ -293,11 +294,12 @@ class Redactor:
             start += len(segment.texts)
         paths = self._storage.layout.segments(past.stored.key, past.stored.epoch, starts)
         found = await self._storage.documents.get(paths) if paths else []
+        owner = self._storage.layout.session_payloads(past.stored.key, past.stored.epoch)
         writes = []
         for first, document in zip(starts.values(), found, strict=True):
             if document is None:
                 raise segment_missing(past.stored)
-            segment = await decoded(read_segment, document)
+            segment = await segment_in(document, owner, self._storage.payloads)
             texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
             write = partial(
                 rewritten, document.path, replace(segment, texts=texts), must=document.update_time

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gcp_adk_store.model.history import fold, genesis
-from gcp_adk_store.model.session_fields import cut_from
+from gcp_adk_store.model.session_fields import Archived, cut_from
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
 
@@ -25,6 +25,7 @@ def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> St
     gets a number of its own, so that a place in the old tail is never taken for one in the new one. The
     revision falls by the number of events that are lost. The chain goes back to its head at the point. The
     initial state is there if the document takes it back from a segment. State and times stay as they are.
+    If only archived events are left, a read of all has them again.
     """
     live = stored.live
     total = sum(len(segment.texts) for segment in segments) + len(stored.tail)
@@ -46,4 +47,5 @@ def rewound(stored: StoredSession, segments: Sequence[Segment], kept: int) -> St
         sealed_max=segments[whole - 1].running_max if whole else None,
         cut=cut_from(first, sealed=stored.sealed, cut=stored.cut),
         initial=segments[0].initial if segments and not whole else None,
+        archived=stored.archived if kept >= stored.archived.events else Archived(),
     )

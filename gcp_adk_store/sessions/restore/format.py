@@ -15,7 +15,7 @@ from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
-from gcp_adk_store.codec.segments import initial_fields, summary_fields
+from gcp_adk_store.codec.segments import archived_fields, initial_fields, summary_fields
 from gcp_adk_store.codec.stored import DocumentFields, Epoch, RunFields, read_fields, wrong
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -84,7 +84,9 @@ def restore(layout: Layout, back: StoredSession, left: Restore, summary: Summary
     if back.expiry is not None:
         header |= times(back.expiry)
     path = layout.session(back.key)
-    writes = [update(path, header, must=back.update_time, life=back.epoch)]
+    header |= archived_fields(back.archived)
+    without = () if back.archived.events else ("archived",)
+    writes = [update(path, header, must=back.update_time, without=without, life=back.epoch)]
     if not left.is_done:
         note: dict[str, FieldValue] = {
             "format": UNCHANGED_FORMAT,

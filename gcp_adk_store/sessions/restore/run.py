@@ -198,10 +198,11 @@ class Restorer:
         )
         kept = [*(one.event for one in past.events[: past.count]), *(audit.event for audit in audits)]
         summary = await offload(lambda: Summary.of(kept), light=False)
+        cut = {*stored.live} - {*back.live}
         left = Restore(
             epoch=stored.epoch,
             restore_id=restore_id,
-            segments=runs_of(sorted({*stored.live} - {*back.live})),
+            segments=runs_of(sorted(cut)),
             artifacts=past.artifacts if with_artifacts else None,
             restored_at=0.0,
         )
@@ -217,6 +218,8 @@ class Restorer:
         named = past.references
         kept_refs = refs_in(state).union(*named[: past.count])
         unused = refs_in(stored.state).union(*named[past.count :]) - kept_refs
+        removed = zip(stored.live, past.segments, strict=True)
+        unused |= {one.archive for number, one in removed if number in cut and one.archive is not None}
         payloads = await self._reader.unused(stored, past, unused)
         expiry = await self._lifetimes.extend(
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at

@@ -7,14 +7,15 @@ from typing import Final
 
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.packing import unpack_segment
-from gcp_adk_store.codec.stored import read_segment, read_session
+from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.fsck.history import History, Run
+from gcp_adk_store.sessions.read.completion import segment_in
 from gcp_adk_store.sessions.read.known_windows import left_out
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.verify.decide import (
@@ -125,6 +126,7 @@ class _Verification:
     async def _segments(self) -> HistoryBreak | None:
         """Follow the segments; return the first that cannot be read."""
         stored, numbers = self._stored, self._stored.live
+        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
         for start in range(0, len(numbers), _SEGMENTS_AT_ONCE):
             some = numbers[start : start + _SEGMENTS_AT_ONCE]
             paths = self._storage.layout.segments(stored.key, stored.epoch, some)
@@ -133,7 +135,7 @@ class _Verification:
                 if document is None:
                     return self._unreadable(path, "the segment is missing")
                 try:
-                    segment: Segment = await offload(partial(read_segment, document), light=False)
+                    segment = await segment_in(document, owner, self._storage.payloads)
                 except StoredDataError as exc:
                     return self._unreadable(path, str(exc))
                 self._newest_window = len(self._runs), segment.window

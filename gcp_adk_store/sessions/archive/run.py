@@ -1,0 +1,162 @@
+"""Archive the oldest events of sessions: write them to the bucket, then leave them out of reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from gcp_adk_store.codec.packing import pack_archive
+from gcp_adk_store.codec.segments import archived, archived_fields
+from gcp_adk_store.codec.writes import Write, places, times, update
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.concurrency import Pauses, offload
+from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.model.session_fields import Archived
+from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.sessions.archive.decide import SessionArchive, archived_with, whole_segments
+from gcp_adk_store.sessions.read.completion import decode_events
+from gcp_adk_store.sessions.read.reader import SessionReader
+from gcp_adk_store.sessions.read.storage import SessionStorage
+
+_SEGMENTS_AT_ONCE: Final = 50
+"""Segments of one commit: some 3 MiB of events are in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A session before its next segments are archived."""
+
+    stored: StoredSession
+    now: Archived | None = None
+    """What is archived then; ``None`` if others changed the session meanwhile."""
+    writes: Sequence[Write] = ()
+    is_last: bool = True
+
+
+async def archive(
+    storage: SessionStorage, reader: SessionReader, key: SessionKey, before: Point, *, dry_run: bool
+) -> SessionArchive:
+    """Archive the events of a session *before* a point, as the service's ``archive_session``."""
+    if storage.payloads.in_bucket is None:
+        raise InvalidInputError("archived events go to a bucket; open the store with bucket=")
+    run = _Run(storage, reader, key, before, dry_run)
+
+    def decide(seen: _Look, _: Attempts) -> Decision[_Look]:
+        if seen.now is None:
+            return READ_AGAIN
+        if dry_run or seen.now == seen.stored.archived:
+            return Done(seen)
+        # A second run finds these segments archived.
+        return Commit(seen.writes, lambda _: seen)
+
+    done = await transact(storage.documents, run.look, decide)
+    while not done.is_last:
+        done = await transact(storage.documents, run.look, decide)
+    owner = storage.layout.session_payloads(key, done.stored.epoch)
+    return SessionArchive(
+        app_name=key.app,
+        user_id=key.user,
+        session_id=key.session,
+        is_dry_run=dry_run,
+        events=(done.now or done.stored.archived).events,
+        segments=len(run.bytes_of_segments),
+        bytes=sum(run.bytes_of_segments.values()),
+        folder=storage.payloads.in_bucket.folder(owner),
+    )
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call: several commits, if there are many segments."""
+
+    _storage: SessionStorage
+    _reader: SessionReader
+    _key: SessionKey
+    _before: Point
+    _dry_run: bool
+    bytes_of_segments: dict[int, int] = field(default_factory=dict)
+    """By number, also of those whose commit was not answered."""
+    _as_of: tuple[str, int, int] | None = None
+    """Epoch, restores and archived segments of the session for which the next two are right."""
+    _begin: int = 0
+    """Number of the events in segments that are archived."""
+    _kept: int = 0
+    """Number of the events before the point."""
+
+    async def look(self) -> _Look:
+        """Read the next segments, and write their events to the bucket."""
+        stored = await self._reader.living(self._key)
+        as_of = (stored.epoch, stored.restores, stored.archived.segments)
+        if as_of != self._as_of:
+            if not await self._find_point(stored):
+                return _Look(stored)
+            self._as_of = as_of
+        most = len(stored.unarchived) if self._dry_run else _SEGMENTS_AT_ONCE
+        numbers = stored.unarchived[:most]
+        segments = await self._reader.segments(stored, numbers)
+        if segments is None:
+            return _Look(stored)
+        going = whole_segments(segments, begin=self._begin, kept=self._kept)
+        payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
+        moved = zip(numbers, payloads, strict=False)
+        self.bytes_of_segments |= {number: payload.ref.size for number, payload in moved}
+        now = archived_with(stored.archived, numbers[:going], self._kept)
+        if self._dry_run or now == stored.archived:
+            return _Look(stored, now)
+        writes = await self._writes(stored, numbers[:going], payloads, now)
+        return _Look(stored, now if writes else None, writes, is_last=going < most)
+
+    async def _find_point(self, stored: StoredSession) -> bool:
+        """Count the events before the point; return whether all segments were there.
+
+        Raises:
+            PointMissingError: the session does not have the point, or it is among the archived events.
+        """
+        numbers = stored.unarchived
+        segments = await self._reader.segments(stored, numbers)
+        if segments is None:
+            return False
+        pauses = Pauses()
+        events = []
+        runs = [*(segment.texts for segment in segments), stored.tail]
+        for number, texts in zip([*numbers, stored.sealed], runs, strict=True):
+            where = self._reader.place_of(stored, number)
+            events += await decode_events(texts, where=where, pauses=pauses)
+        self._begin = stored.revision - len(events)
+        kept = self._before.kept([one.event for one in events], skipped=self._begin)
+        self._kept = self._begin + kept
+        return True
+
+    async def _writes(
+        self, stored: StoredSession, numbers: Sequence[int], payloads: Sequence[Payload], now: Archived
+    ) -> list[Write]:
+        """Return what one commit writes, after the events of the segments *numbers* are in the bucket.
+
+        Empty if a segment is gone: others restored or deleted the session.
+        """
+        documents, layout = self._storage.documents, self._storage.layout
+        header = archived_fields(now)
+        writes = []
+        if numbers:
+            parts_at = None
+            if stored.expiry is not None:
+                parts_at = stored.expiry.of_new_part(documents.clock.now())
+                header |= times(stored.expiry.with_part_until(parts_at))
+            header |= places(stored.spilled | {PayloadPlace.BUCKET})
+            owner = layout.session_payloads(stored.key, stored.epoch)
+            await self._storage.payloads.put(owner, payloads, parts_at=parts_at)
+            paths = layout.segments(stored.key, stored.epoch, numbers)
+            found = await documents.get(paths, fields=["format"])
+            for document, payload in zip(found, payloads, strict=True):
+                if document is None:
+                    return []
+                writes.append(archived(document.path, payload.ref, must=document.update_time))
+        path = layout.session(stored.key)
+        return [update(path, header, must=stored.update_time, life=stored.epoch), *writes]
+
+
+def _payload_of(segment: Segment) -> Payload:
+    return Payload.of(pack_archive(segment.texts), place=PayloadPlace.BUCKET)
