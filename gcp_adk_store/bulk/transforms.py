@@ -24,7 +24,10 @@ _ROW_GROUP_BYTES: Final = 16 * 1024 * 1024
 _ROWS_AT_ONCE: Final = 100
 """Rows that a writer collects before it packs them; an event may have megabytes."""
 _DAMAGED: Final = (StoredDataError, PayloadMissingError)
-_PRUNED: Final = ("pruned_sessions", "pruned_artifacts", "pruned_states", "pruned_memories")
+_PRUNED: Final = (
+    *("pruned_sessions", "pruned_artifacts", "archived_sessions", "archived_events"),
+    *("pruned_states", "pruned_memories"),
+)
 
 
 class ReadSessions(beam.PTransform):

@@ -149,6 +149,7 @@ async def prune(
     keep_latest: int | None,
     older_than_days: float | None,
     user_data_idle_days: float | None,
+    keep_events: int | None,
     **job: Any,
 ) -> Result:
     """Delete the sessions of an app that were kept long enough, with their artifacts.
@@ -161,6 +162,7 @@ async def prune(
         older_than_days=older_than_days,
         labels=dict(map(label_of, label)),
         user_data_idle_days=user_data_idle_days,
+        keep_events=keep_events,
     )
 
     def build(pipeline: "beam.Pipeline", store: "BulkStore") -> None:

@@ -23,7 +23,7 @@ _POSITIONS: Final = {
 
 _OPTIONS: Final = (
     *("app", "partitions", "processes", "quiet"),
-    *("idle_days", "keep_latest", "older_than", "user_data_idle_days"),
+    *("idle_days", "keep_latest", "older_than", "user_data_idle_days", "keep_events"),
 )
 _LABELS: Final = "labels"
 _DRY_RUN: Final = "dry_run"

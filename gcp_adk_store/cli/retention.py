@@ -111,6 +111,12 @@ _CONDITIONS = (
         type=_DAYS,
         help="Also state and memories, of users without sessions, that nobody changed for so long.",
     ),
+    click.option(
+        "--keep-events",
+        metavar="N",
+        type=click.IntRange(0),
+        help="Archive all events but the newest N of the sessions that stay.",
+    ),
 )
 
 
@@ -146,6 +152,9 @@ async def prune(at: OpenStore, /, *, label: tuple[str, ...], dry_run: bool, **gi
         f"{done} {report.pruned_sessions:,} of {report.sessions:,} sessions",
         f"{done} {report.pruned_artifacts:,} artifacts of them",
     ]
+    if given["keep_events"] is not None:
+        done_to = "would archive" if dry_run else "archived"
+        lines.append(f"{done_to} {report.archived_events:,} events of {report.archived_sessions:,} sessions")
     if given["user_data_idle_days"] is not None:
         lines.append(
             f"{done} the state of {report.pruned_states:,} users, the memories of {report.pruned_memories:,}"

@@ -1,4 +1,4 @@
-"""Delete sessions that rules no longer keep."""
+"""Delete sessions that rules no longer keep, and archive the oldest events of others."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,13 +11,15 @@ from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
 from gcp_adk_store.codec.stored import read_header
 from gcp_adk_store.codec.writes import EVERY_NAME, Delete, Document, NameRange, Page, Write
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.errors import InvalidInputError, PointMissingError, SessionMissingError, StoredDataError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, operation
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, transact
+from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.archive.run import archive
 from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.sessions.describe.format import HEADER_OF_INFO, read_info
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
@@ -44,6 +46,8 @@ class Retention:
     user_data_idle_days: float | None = None
     """Days since the last change of a user's state, or of their memories, after which each of them goes if
     the user has no session."""
+    keep_events: int | None = None
+    """Of the sessions with the *labels* that stay, all events but so many of the newest are archived."""
 
     def __post_init__(self) -> None:
         for name in ("idle_days", "older_than_days", "user_data_idle_days"):
@@ -52,20 +56,36 @@ class Retention:
                 raise InvalidInputError(
                     f"{name} is {days}, it must be above 0 and at most {_LONGEST_DAYS:.0f}"
                 )
-        if self.keep_latest is not None and self.keep_latest < 0:
-            raise InvalidInputError(f"keep_latest is {self.keep_latest}, it must not be negative")
+        for name in ("keep_latest", "keep_events"):
+            count = getattr(self, name)
+            if count is not None and count < 0:
+                raise InvalidInputError(f"{name} is {count}, it must not be negative")
         if not self.is_about_sessions and (self.labels or self.user_data_idle_days is None):
             raise InvalidInputError(
-                "nothing says which sessions go; pass idle_days, older_than_days or keep_latest"
+                "nothing says which sessions go; pass idle_days, older_than_days or keep_latest, or "
+                "keep_events to archive events"
             )
 
     @property
     def is_about_sessions(self) -> bool:
-        """Whether any session may go."""
+        """Whether any session may go, or events of any be archived."""
+        return self._removes_sessions or self.keep_events is not None
+
+    @property
+    def _removes_sessions(self) -> bool:
         return (self.idle_days, self.older_than_days, self.keep_latest) != (None, None, None)
+
+    def to_archive(self, session: SessionInfo) -> int:
+        """Return how many events of a session that stays are archived; 0 if they are already."""
+        if self.keep_events is None or not self.labels.items() <= session.labels.items():
+            return 0
+        count = session.events - self.keep_events
+        return count if count > session.archived_events else 0
 
     def chosen(self, sessions: Sequence[SessionInfo], now: float) -> list[SessionInfo]:
         """Return those of all *sessions* of one user that go at the time *now*, the longest idle first."""
+        if not self._removes_sessions:
+            return []
         mine = [each for each in sessions if self.labels.items() <= each.labels.items()]
         ordered = sorted(mine, key=lambda each: (each.last_update_time, each.session_id))
         if self.keep_latest is not None:
@@ -97,6 +117,10 @@ class PruneReport:
     """Sessions that went; after a dry run, that would go."""
     pruned_artifacts: int = 0
     """Artifacts of these sessions."""
+    archived_sessions: int = 0
+    """Sessions that stay and whose events were archived; after a dry run, would be."""
+    archived_events: int = 0
+    """The events of these that a read of all leaves out since."""
     pruned_states: int = 0
     """States of users."""
     pruned_memories: int = 0
@@ -122,8 +146,8 @@ class Pruner:
 
     def __init__(self, sessions: SessionService, artifacts: ArtifactService | None) -> None:
         self._storage = sessions.storage
-        reader = SessionReader(sessions.storage, cache_bytes=0, placeholders=True)
-        self._lifecycle = SessionLifecycle(sessions.storage, reader)
+        self._reader = SessionReader(sessions.storage, cache_bytes=0, placeholders=True)
+        self._lifecycle = SessionLifecycle(sessions.storage, self._reader)
         self._memories = MemoryLayout(sessions.storage.layout)
         self._artifacts = artifacts
         self._bounds = Bounds(
@@ -159,6 +183,15 @@ class Pruner:
         if not await self._lifecycle.delete_if(key, is_unchanged):
             return None
         return await self.artifacts_of(info, dry_run=False)
+
+    async def archive(self, info: SessionInfo, count: int, *, dry_run: bool) -> bool:
+        """Archive the first *count* events of a session; return whether it still has them."""
+        key = SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
+        try:
+            await archive(self._storage, self._reader, key, Point.position(count), dry_run=dry_run)
+        except (SessionMissingError, PointMissingError):  # another call deleted or restored it
+            return False
+        return True
 
     async def artifacts_of(self, info: SessionInfo, *, dry_run: bool) -> int:
         """Remove the artifacts of a session, or only count them; return their number."""
@@ -233,6 +266,16 @@ class _Run:
         chosen = self._retention.chosen([info for info, _ in sessions], self._documents.clock.now())
         self._count(in_use=sum(info.session_id in in_turn for info in chosen))
         await gather(self._prune(info) for info in chosen if info.session_id not in in_turn)
+        gone = {info.session_id for info in chosen}
+        for info, _ in sessions:  # one at a time: each may hold a long history
+            if info.session_id not in gone and (count := self._retention.to_archive(info)):
+                await self._archive(info, count)
+
+    async def _archive(self, info: SessionInfo, count: int) -> None:
+        if await self._pruner.archive(info, count, dry_run=self._dry_run):
+            self._count(archived_sessions=1, archived_events=count - info.archived_events)
+        else:
+            self._count(in_use=1)
 
     async def _prune(self, info: SessionInfo) -> None:
         if self._dry_run:

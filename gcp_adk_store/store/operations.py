@@ -320,6 +320,7 @@ class StoreOperations(Closing):
         older_than_days: float | None = None,
         labels: Mapping[str, str] | None = None,
         user_data_idle_days: float | None = None,
+        keep_events: int | None = None,
         dry_run: bool = False,
         on_progress: OnPruned | None = None,
     ) -> PruneReport:
@@ -338,11 +339,14 @@ class StoreOperations(Closing):
             user_data_idle_days: The state of a user without sessions goes if nobody changed it for so many
                 days, and so do their memories; by default both stay. Artifacts of the user stay. The
                 collector removes what the bucket still has of both.
+            keep_events: Of the sessions that stay and have the labels, archive all events but so many of the
+                newest, as ``sessions.archive_session`` does.
             dry_run: Only count; of users, those who have no session now.
             on_progress: Called with the counts so far.
 
         Raises:
-            InvalidInputError: nothing says which sessions go, or an argument is invalid.
+            InvalidInputError: nothing says which sessions go or are archived, an argument is invalid, or the
+                store has no bucket for *keep_events*.
             OutcomeUnknownError, UnavailableError: some may be gone; call it again.
         """
         retention = Retention(
@@ -351,6 +355,7 @@ class StoreOperations(Closing):
             older_than_days=older_than_days,
             labels=labels or {},
             user_data_idle_days=user_data_idle_days,
+            keep_events=keep_events,
         )
         pruner = Pruner(self._sessions, self._artifacts)
         return await pruner.prune(

@@ -74,8 +74,8 @@ DEFECTS: Final = (
     Defect(
         "a read of the newest events stops one segment early",
         "Operation by operation", "sessions/read/reader.py",
-        "            unread, step = first, step * 2\n        return select_events(events, config)\n",
-        "            unread, step = 0, step * 2\n        return select_events(events, config)\n",
+        "            unread, step = first, step * 2\n        most = stored.revision",
+        "            unread, step = 0, step * 2\n        most = stored.revision",
         _SESSIONS,
     ),
     Defect(
@@ -405,7 +405,7 @@ DEFECTS: Final = (
     Defect(
         "a read remembers what a redaction replaced",
         "Erasure, retention, proof", "sessions/read/reader.py",
-        "(as_of, one) in before.items() if as_of >= stored.redactions}", "(as_of, one) in before.items()}",
+        "is_new = redactions >= stored.redactions and not", "is_new = not",
         ("redactions",),
     ),
     Defect(
@@ -843,6 +843,40 @@ DEFECTS: Final = (
         "a segment keeps its own events as those before it",
         "Operation by operation", "sessions/read/known_windows.py",
         "        while texts and texts[-1] in own:\n", "        while texts and texts[-1] in own and False:\n",
+        ("summaries",),
+    ),
+    Defect(
+        "a redaction calls a segment missing that a restore cut off",
+        "Operation by operation", "sessions/redact/run.py",
+        "            if await self._reader.lost(past.stored) is None:\n                raise\n            return None\n",
+        "            raise\n",
+        ("summaries",),
+        "a redaction looks again if a segment is gone",
+    ),
+    Defect(
+        "an archive leaves out a segment more than it moves",
+        "Operation by operation", "sessions/archive/decide.py",
+        "    below = numbers[-1] + 1 if numbers", "    below = numbers[-1] + 2 if numbers",
+        ("summaries",),
+    ),
+    Defect(
+        "the collector takes archived events for unreferenced",
+        "Erasure, retention, proof", "sessions/collect.py",
+        "                found |= set() if segment.archive is None else {segment.archive}\n", "",
+        ("summaries",),
+    ),
+    Defect(
+        "a segment is known from memory after it was archived",
+        "Erasure, retention, proof", "sessions/read/reader.py",
+        "redactions >= stored.redactions and not archived <= number < stored.archived.segments",
+        "redactions >= stored.redactions",
+        ("summaries",),
+    ),
+    Defect(
+        "a restore to an archived point leaves the count of archived events",
+        "Operation by operation", "sessions/restore/decide.py",
+        "        archived=stored.archived if kept >= stored.archived.events else Archived(),\n",
+        "        archived=stored.archived,\n",
         ("summaries",),
     ),
 )  # fmt: skip

@@ -45,7 +45,7 @@ async def act(actor: Actor, step: int) -> None:
     )
     if held is None:
         return
-    action = random.choice([*["turn"] * 6, *["summary"] * 3, "compare", "redact", "restore"])
+    action = random.choice([*["turn"] * 6, *["summary"] * 3, "compare", "redact", "restore", "archive"])
     events = held.events
     if action == "compare":
         await actor.journal.call(actor.name, action, "one", lambda: compare(store))
@@ -55,6 +55,11 @@ async def act(actor: Actor, step: int) -> None:
             actor.name, action, "one",
             lambda: store.redact_event(**key("one"), event_id=redacted, reason="asked for"), given=redacted,
         )  # fmt: skip
+    elif action == "archive" and events:
+        before = Point.after_event(random.choice(events).id)
+        await actor.journal.call(
+            actor.name, action, "one", lambda: store.sessions.archive_session(**key("one"), before=before)
+        )
     elif action == "restore" and len(events) > 8:
         at = Point.after_event(random.choice(events[-4:]).id)
         await actor.journal.call(
@@ -69,16 +74,23 @@ async def act(actor: Actor, step: int) -> None:
 
 
 async def compare(store: Store) -> None:
-    """Check a read since the newest summary against a read of all, unless another writer came between."""
+    """Check a read since the newest summary against all events, unless another writer came between.
+
+    A read of all has those that are not archived.
+    """
     read = await store.sessions.get_session(**key("one"))
+    info = await store.sessions.get_session_info(**key("one"))
+    every = [each.event async for each in store.sessions.iter_events(**key("one"))]
     whole = await store.sessions.get_session(**key("one"), config=FULL)
-    if read is None or whole is None or marker_of(read) != marker_of(whole):
+    if read is None or whole is None or info is None or marker_of(read) != marker_of(whole):
         return
-    events = [StoredEvent(event=event, missing={}) for event in whole.events]
-    needed = [whole.events[place].id for place in essential(events)]
-    ids = [event.id for event in whole.events]
+    assert every[info.archived_events :] == whole.events, "a read of all has other events"
+    events = [StoredEvent(event=event, missing={}) for event in every]
+    needed = [every[place].id for place in essential(events)]
+    ids = [event.id for event in every]
     there = {event.id for event in read.events}
-    assert [one for one in needed if one not in there] == [], "a read lacks events"
+    lacking = [one for one in needed if one not in there]
+    assert not lacking, f"a read lacks {lacking}"
     assert [event.id for event in read.events] == [one for one in ids if one in there], "not in their order"
 
 
@@ -89,8 +101,23 @@ async def kept_in_windows(service: Service) -> set[str]:
     return {name for each in packed for text in unpack_segment(each) for name in TEXT.findall(text)}
 
 
+async def kept_in_archives(store: Store) -> set[str]:
+    """Return the names of the events whose texts are in the bucket."""
+    objects = store.sessions.storage.payloads.objects
+    assert objects is not None
+    kept: set[str] = set()
+    for name in await objects.names("", delimiter=None):
+        found = await objects.read(name, generation=None)
+        assert found is not None
+        kept |= {*TEXT.findall(found[0].decode())}
+    return kept
+
+
 async def scenario(world: World) -> None:
-    """A fleet appends turns and summaries, and each of its processes begins without a window."""
+    """A fleet appends turns and summaries, and each of its processes begins without a window.
+
+    It archives old events, and the collector takes no archive that is needed.
+    """
     service = Service(world)
     options: dict[str, Any] = {
         "session_limits": LIMITS,
@@ -103,21 +130,33 @@ async def scenario(world: World) -> None:
     def make(process: Process) -> Store:
         return service.store_of(process, **options)
 
+    async def read_early() -> None:
+        """Let the process that collects know segments before they are archived."""
+        await asyncio.sleep(5)
+        await compare(plain)
+
     fleet = Fleet(world, service, make)
-    await fleet.work(40, act)
+    await asyncio.gather(fleet.work(40, act), read_early())
     await asyncio.sleep(120)
     for fresh in (plain, service.beside(**options)):
         await compare(fresh)
+    await asyncio.sleep(2 * 3600)
+    for garbage in [each async for each in plain.find_garbage(older_than_s=3600)]:
+        assert await plain.remove_garbage(garbage), garbage
     proof = await plain.verify_session(**key("one"))
     assert proof.broken is None, proof.broken
-    faults = [fault async for fault in plain.check(older_than_s=10**9, full=True)]
+    faults = [fault async for fault in plain.check(older_than_s=3600, full=True)]
     assert not faults, faults
-    assert all(call.error != "StoredDataError" for call in fleet.journal.calls)
-    kept = await kept_in_windows(service)
+    damaged = [call for call in fleet.journal.calls if call.error == "StoredDataError"]
+    assert not damaged, damaged
+    kept = await kept_in_windows(service) | await kept_in_archives(plain)
     for call in fleet.journal.of("redact"):
-        assert call.outcome is not Outcome.DONE or call.given not in kept, "a segment keeps it"
+        assert call.outcome is not Outcome.DONE or call.given not in kept, "a window or an archive keeps it"
 
 
 def test_a_read_since_the_newest_summary_lacks_nothing_that_adk_needs() -> None:
-    """Each process reads what the newest segment keeps, or all segments."""
-    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    """Each process reads what the newest segment keeps, or all segments.
+
+    With seed 49, a restore removes a segment that a redaction is about to read.
+    """
+    simulate(scenario, seeds=[*range(at_length(4, 8)), 49], faults=Faults.all(0.03))

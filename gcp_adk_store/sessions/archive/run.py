@@ -13,7 +13,7 @@ from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Archived
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.archive.decide import SessionArchive, archived_with, whole_segments
@@ -56,14 +56,17 @@ async def archive(
     while not done.is_last:
         done = await transact(storage.documents, run.look, decide)
     owner = storage.layout.session_payloads(key, done.stored.epoch)
+    for left in await storage.payloads.found(owner, run.written.difference(run.moved.values())):
+        # Another call redacted an event before the commit; this has its content.
+        await storage.payloads.at(left.place).remove_unchanged(left.versions)
     return SessionArchive(
         app_name=key.app,
         user_id=key.user,
         session_id=key.session,
         is_dry_run=dry_run,
         events=(done.now or done.stored.archived).events,
-        segments=len(run.bytes_of_segments),
-        bytes=sum(run.bytes_of_segments.values()),
+        segments=len(run.moved),
+        bytes=sum(ref.size for ref in run.moved.values()),
         folder=storage.payloads.in_bucket.folder(owner),
     )
 
@@ -77,8 +80,10 @@ class _Run:
     _key: SessionKey
     _before: Point
     _dry_run: bool
-    bytes_of_segments: dict[int, int] = field(default_factory=dict)
-    """By number, also of those whose commit was not answered."""
+    moved: dict[int, PayloadRef] = field(default_factory=dict)
+    """What holds the events of segments by their numbers, also of those whose commit was not answered."""
+    written: set[PayloadRef] = field(default_factory=set)
+    """All that was written to the bucket."""
     _as_of: tuple[str, int, int] | None = None
     """Epoch, restores and archived segments of the session for which the next two are right."""
     _begin: int = 0
@@ -101,8 +106,7 @@ class _Run:
             return _Look(stored)
         going = whole_segments(segments, begin=self._begin, kept=self._kept)
         payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
-        moved = zip(numbers, payloads, strict=False)
-        self.bytes_of_segments |= {number: payload.ref.size for number, payload in moved}
+        self.moved |= {number: one.ref for number, one in zip(numbers, payloads, strict=False)}
         now = archived_with(stored.archived, numbers[:going], self._kept)
         if self._dry_run or now == stored.archived:
             return _Look(stored, now)
@@ -147,6 +151,7 @@ class _Run:
                 header |= times(stored.expiry.with_part_until(parts_at))
             header |= places(stored.spilled | {PayloadPlace.BUCKET})
             owner = layout.session_payloads(stored.key, stored.epoch)
+            self.written.update(one.ref for one in payloads)
             await self._storage.payloads.put(owner, payloads, parts_at=parts_at)
             paths = layout.segments(stored.key, stored.epoch, numbers)
             found = await documents.get(paths, fields=["format"])

@@ -71,10 +71,10 @@ class SessionReader(CompletingReader):
         With *placeholders*, an event is read without payloads that are gone.
         """
         super().__init__(storage, placeholders=placeholders)
-        # A path holds the epoch of its session, so only a redaction changes its segment: each is known as of
-        # a number of redactions. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
-        # and Firestore bills 9 reads less.
-        self._known_segments = Lru[str, tuple[int, Segment]](cache_bytes, size_of=_size)
+        # A path holds the epoch of its session, so only redactions and archives change its segment: each is
+        # known as of a number of redactions and of archived segments. Of 1,000 events, a later read takes
+        # 84 ms instead of 113 ms on the emulator, and Firestore bills 9 reads less.
+        self._known_segments = Lru[str, tuple[int, int, Segment]](cache_bytes, size_of=_size)
         self.windows = WindowReader(self, cache_bytes)
         self.tails = KnownTails()
 
@@ -364,8 +364,12 @@ class SessionReader(CompletingReader):
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
         """
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
-        before = {path: one for path in paths if (one := self._known_segments.get(path)) is not None}
-        known = {path: one for path, (as_of, one) in before.items() if as_of >= stored.redactions}
+        known: dict[str, Segment] = {}
+        for path, number in zip(paths, numbers, strict=True):
+            redactions, archived, segment = self._known_segments.get(path) or (-1, 0, None)
+            is_new = redactions >= stored.redactions and not archived <= number < stored.archived.segments
+            if segment is not None and is_new:
+                known[path] = segment
         unknown = [path for path in paths if path not in known]
         telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
         pauses = Pauses()
@@ -377,7 +381,8 @@ class SessionReader(CompletingReader):
                 return None
             for path, document in zip(some, documents, strict=True):
                 known[path] = read_segment(document, archives.get(path))
-                self._known_segments.put(path, (stored.redactions, known[path]))
+                as_of = (stored.redactions, stored.archived.segments)
+                self._known_segments.put(path, (*as_of, known[path]))
                 if pauses.is_due:
                     await pauses.take()
         found = [known[path] for path in paths]
@@ -413,8 +418,8 @@ def segment_missing(stored: StoredSession) -> StoredDataError:
     return StoredDataError(f"one of the {len(stored.live)} segments is missing")
 
 
-def _size(known: tuple[int, Segment]) -> int:
-    segment = known[1]
+def _size(known: tuple[int, int, Segment]) -> int:
+    segment = known[2]
     initial = segment.initial if isinstance(segment.initial, Mapping) else {}
     texts = sum(len(text.encode()) for text in segment.texts)
     return texts + len(segment.window) + sum(len(repr(item)) for item in initial.items())

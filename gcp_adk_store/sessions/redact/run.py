@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
@@ -19,6 +19,7 @@ from gcp_adk_store.errors import (
     OutcomeUnknownError,
     PointMissingError,
     SessionMissingError,
+    StoredDataError,
     StoreError,
 )
 from gcp_adk_store.kernel.concurrency import offload
@@ -99,10 +100,11 @@ class Redactor:
                 return _Look(stored)
             if planned is not None and any(one.event.id == audit_id for one in past.events):
                 return _Look(stored, planned, has_landed=True)  # the answer to the commit was lost
-            planned = await self._plan(
+            found = await self._plan_unless_changed(
                 past, title, shared, event_id=event_id, audit_id=audit_id, reason=reason, state=state
             )
-            return _Look(stored, planned)
+            planned = found or planned
+            return _Look(stored, found)
 
         def decide(seen: _Look, attempts: Attempts) -> Decision[_Planned]:
             nonlocal base
@@ -149,6 +151,15 @@ class Redactor:
             title if isinstance(title, str) else None,
             [one for one in shared if one is not None],
         )
+
+    async def _plan_unless_changed(self, past: Past, *seen: Any, **given: Any) -> _Planned | None:
+        """Return what :meth:`_plan` does; ``None`` if another call cut off a segment since."""
+        try:
+            return await self._plan(past, *seen, **given)
+        except StoredDataError:
+            if await self._reader.lost(past.stored) is None:
+                raise
+            return None
 
     async def _plan(
         self,
@@ -272,16 +283,17 @@ class Redactor:
         )
 
     def _windows(self, past: Past, first: int) -> list[str]:
-        """Return the paths of the segments with windows after the event number *first*.
+        """Return the paths of the segments with windows that end after the event number *first*.
 
-        They may have the event, or lack others that a read needs without it, such as a call that it answered.
+        They may have the event, or lack others that a read needs without it: what it summarised, or a call
+        that it answered. That of its own segment, too, was made when the event was there.
         """
         stored, start, found = past.stored, 0, []
         paths = self._storage.layout.segments(stored.key, stored.epoch, stored.live)
         for path, segment in zip(paths, past.segments, strict=True):
+            start += len(segment.texts)
             if segment.window and start > first:
                 found.append(path)
-            start += len(segment.texts)
         return found
 
     async def _segments(self, past: Past, markers: Mapping[int, str]) -> list[Write]:

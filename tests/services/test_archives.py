@@ -1,0 +1,329 @@
+"""The oldest events of a session go to the bucket: reads of all leave them out, and nothing loses them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store import (
+    HistoryConfig,
+    InvalidInputError,
+    PayloadMissingError,
+    Point,
+    PointMissingError,
+    SessionLimits,
+    SessionMissingError,
+    SessionService,
+    Store,
+    StoredDataError,
+)
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.writes import Write
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+SMALL = SessionLimits(seal_tail_bytes=2_000, inline_bytes=50)
+"""Eight or nine of the events are a segment."""
+COUNT = 40
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store that seals often, with a session of 40 events."""
+    async with Store.local(":memory:", session_limits=SMALL) as store:
+        await fill(store)
+        yield store
+
+
+async def fill(store: Store, **options: Any) -> None:
+    """Make the session."""
+    session = await store.sessions.create_session(**WHO, state={"initial": True}, **options)
+    for number in range(COUNT):
+        await store.sessions.append_event(session, event(number))
+
+
+def event(number: int) -> Event:
+    """Return an event of a turn of its own; some have a payload."""
+    part = types.Part(text=f"word{number}")
+    if number % 10 == 0:
+        part = types.Part(inline_data=types.Blob(data=b"word%d" % number * 20, mime_type="a/b"))
+    return Event(
+        id=f"e{number}",
+        invocation_id=f"turn-{number}",
+        author="user",
+        timestamp=1_000.0 + number,
+        content=types.Content(role="user", parts=[part]),
+        actions=EventActions(state_delta={"n": number}),
+    )
+
+
+def ids(first: int, last: int = COUNT) -> list[str]:
+    """Return the ids of the events of these numbers."""
+    return [f"e{number}" for number in range(first, last)]
+
+
+async def read(store: Store, config: GetSessionConfig | None = None) -> Session:
+    """Return the session as a process reads it that knows nothing yet."""
+    session = await SessionService(store.sessions.storage).get_session(**WHO, config=config)
+    assert session is not None
+    return session
+
+
+def ids_of(session: Session) -> list[str]:
+    """Return the ids of the session's events."""
+    return [each.id for each in session.events]
+
+
+async def faults(store: Store) -> list[Any]:
+    """Return what a check of all finds."""
+    return [fault async for fault in store.check(older_than_s=10**9, full=True)]
+
+
+async def archives(store: Store) -> list[dict[str, Any]]:
+    """Return the segments in the order of their numbers."""
+    documents = store.sessions.storage.documents
+    found = await documents.query("", "adk_segments", all_descendants=True)
+    return [dict(each.fields) for each in sorted(found, key=lambda each: int(each.path.rpartition("-")[2]))]
+
+
+async def test_a_read_of_all_begins_after_the_point(store: Store) -> None:
+    """The state stays, and the next append goes on."""
+    found = await store.sessions.archive_session(**WHO, before=Point.position(25))
+
+    assert (25, False) == (found.events, found.is_dry_run)
+    session = await read(store)
+    assert ids(25) == ids_of(session)
+    assert {"initial": True, "n": 39} == session.state
+    assert ids(38) == ids_of(await read(store, GetSessionConfig(num_recent_events=2)))
+    assert ids(25) == ids_of(await read(store, GetSessionConfig(num_recent_events=100)))
+    assert ids(25) == ids_of(await read(store, GetSessionConfig(after_timestamp=1_003.0)))
+    await store.sessions.append_event(session, event(COUNT))
+    assert ids(25, COUNT + 1) == ids_of(await read(store))
+    info = await store.sessions.get_session_info(**WHO)
+    assert info is not None
+    assert (COUNT + 1, 25) == (info.events, info.archived_events)
+
+
+async def test_the_bucket_has_the_events_as_lines_of_json(store: Store) -> None:
+    """Each object has the events of a segment, and is named by its SHA-256."""
+    before = await archives(store)
+    found = await store.sessions.archive_session(**WHO, before=Point.position(25))
+    after = await archives(store)
+
+    objects = store.sessions.storage.payloads.objects
+    assert objects is not None
+    lines: list[str] = []
+    size = 0
+    for segment in after[: found.segments]:
+        assert (3, None) == (segment["format"], segment.get("body"))
+        content = await objects.read(f"{found.folder}{segment['archive']['sha256']}", generation=None)
+        assert content is not None
+        lines += content[0].decode().splitlines()
+        size += len(content[0])
+    assert ids(0, sum(segment["count"] for segment in after[: found.segments])) == [
+        json.loads(line)["id"] for line in lines
+    ]
+    assert found.bytes == size
+    assert before[found.segments :] == after[found.segments :]
+    heads = [(each["chain_begin"], each["chain_end"], each["count"]) for each in before]
+    assert heads == [(each["chain_begin"], each["chain_end"], each["count"]) for each in after]
+
+
+async def test_all_else_has_the_archived_events(store: Store) -> None:
+    """Iterations, points, forks, windows, usage, proofs and checks."""
+    whole = await read(store)
+    usage = await store.sessions.get_session_usage(**WHO)
+    await store.sessions.archive_session(**WHO, before=Point.position(25))
+
+    sessions = SessionService(store.sessions.storage)
+    assert whole.events == [each.event async for each in sessions.iter_events(**WHO)]
+    at = await sessions.get_session_at(**WHO, at=Point.after_event("e4"))
+    assert at is not None
+    assert (ids(0, 5), {"initial": True, "n": 4}) == (ids_of(at), at.state)
+    fork = await store.fork_session(**WHO, to_session_id="fork", at=Point.position(30))
+    assert whole.events[:30] == fork.events
+    window = HistoryConfig(history="since_compaction")
+    assert whole.events == (await read(store, window)).events
+    assert usage == await sessions.get_session_usage(**WHO)
+    proof = await store.verify_session(**WHO)
+    assert (None, COUNT) == (proof.broken, proof.events)
+    assert [] == await faults(store)
+    assert [] == [each async for each in store.find_garbage(older_than_s=3600)]
+
+
+async def test_archived_events_are_moved_whole_segments_at_a_time(store: Store) -> None:
+    """A later call goes on, another with an earlier point changes nothing, and a dry run only reports."""
+    dry = await store.sessions.archive_session(**WHO, before=Point.position(25), dry_run=True)
+    assert ids(0) == ids_of(await read(store))
+    first = await store.sessions.archive_session(**WHO, before=Point.position(25))
+    again = await store.sessions.archive_session(**WHO, before=Point.position(25))
+    rest = await store.sessions.archive_session(**WHO, before=Point.as_of(datetime.fromtimestamp(5_000, UTC)))
+
+    assert replace(first, is_dry_run=True) == dry
+    assert (25, 0) == (again.events, again.segments)
+    assert COUNT == rest.events
+    archived = [each.get("archive") is not None for each in await archives(store)]
+    assert [True] * (first.segments + rest.segments) == archived
+    assert [] == (await read(store)).events
+    with pytest.raises(PointMissingError, match=r"its first \d+ are archived"):
+        await store.sessions.archive_session(**WHO, before=Point.after_event("e1"))
+
+
+async def test_a_restore_to_an_archived_point_brings_its_events_back(store: Store) -> None:
+    """One to a later point leaves them archived."""
+    await store.sessions.archive_session(**WHO, before=Point.position(25))
+    later = await store.restore_session(**WHO, at=Point.position(30))
+    assert (ids(25, 30), {"initial": True, "n": 29}) == (ids_of(later), later.state)
+
+    earlier = await store.restore_session(**WHO, at=Point.position(12))
+
+    assert (ids(0, 12), {"initial": True, "n": 11}) == (ids_of(earlier), earlier.state)
+    assert ids(0, 12) == ids_of(await read(store))
+    assert [] == await faults(store)
+    assert (await store.verify_session(**WHO)).broken is None
+
+
+async def test_a_redaction_removes_an_archived_event_and_its_archive(store: Store) -> None:
+    """No object has its words; the other events of the segment stay."""
+    await store.sessions.archive_session(**WHO, before=Point.position(25))
+
+    redaction = await store.redact_event(**WHO, event_id="e3", reason="asked for")
+
+    assert (3,) == redaction.positions
+    payloads = store.sessions.storage.payloads
+    assert payloads.objects is not None
+    for name in await payloads.objects.names("adk-payloads/", delimiter=None):
+        content = await payloads.objects.read(name, generation=None)
+        assert content is not None
+        assert b'"word3"' not in content[0]
+    proof = await store.verify_session(**WHO)
+    assert (None, ["e3"]) == (proof.broken, [each.event_id for each in proof.redacted])
+    assert [] == await faults(store)
+    assert ids(25) == ids_of(await read(store))[:-1]
+    again = await store.redact_event(**WHO, event_id="e3", reason="asked for")
+    assert (False, 0) == (again.is_new, again.payloads)
+
+
+async def test_a_lost_or_changed_archive_is_named(store: Store) -> None:
+    """By the proof, the check, and a read that needs it; a read of all does not."""
+    found = await store.sessions.archive_session(**WHO, before=Point.position(25))
+    objects = store.sessions.storage.payloads.objects
+    assert objects is not None
+    first = (await archives(store))[0]["archive"]["sha256"]
+    await objects.delete(f"{found.folder}{first}", generation=None)
+
+    assert ids(25) == ids_of(await read(store))
+    broken = (await store.verify_session(**WHO)).broken
+    assert broken is not None
+    assert (0, "missing") == (broken.position, broken.change)
+    assert first in broken.says
+    assert {"FSCK202", "FSCK301"} <= {fault.code for fault in await faults(store)}
+    with pytest.raises(PayloadMissingError, match=first):
+        await SessionService(store.sessions.storage).get_session_at(**WHO, at=Point.position(3))
+
+
+async def test_what_cannot_be_archived_is_refused(store: Store) -> None:
+    """Nothing is written."""
+    with pytest.raises(InvalidInputError, match="before must be a Point"):
+        await store.sessions.archive_session(**WHO, before=5)  # type: ignore[arg-type]
+    with pytest.raises(PointMissingError):
+        await store.sessions.archive_session(**WHO, before=Point.position(COUNT + 1))
+    with pytest.raises(SessionMissingError):
+        await store.sessions.archive_session(**{**WHO, "session_id": "other"}, before=Point.position(1))
+    assert ids(0) == ids_of(await read(store))
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"archived": {"events": COUNT + 1, "segments": 0}}, "archived"),
+        ({"archived": {"events": 1, "segments": 1000}}, "archived"),
+        ({"archived": {"events": 1}}, "lacks archived.*segments"),
+        ({"archived": "all"}, "archived"),
+    ],
+)
+async def test_a_damaged_count_of_archived_events_is_refused(
+    store: Store, fields: dict[str, Any], says: str
+) -> None:
+    """The check repairs a count that is too high."""
+    documents = store.sessions.storage.documents
+    path = "adk_apps/app/adk_users/user/adk_sessions/session"
+    writes = [Write(path=path, fields=fields, mask=[(name,) for name in fields])]
+    await documents.commit(writes, repeatable_when_unanswered=True)
+
+    with pytest.raises(StoredDataError, match=says):
+        await read(store)
+    codes = {fault.code: fault for fault in await faults(store)}
+    if "FSCK121" in codes:
+        await store.repair([codes["FSCK121"]])
+        assert ids(0) == ids_of(await read(store))
+    else:
+        assert {"FSCK101"} <= codes.keys()
+
+
+async def test_archives_of_a_session_with_a_time_to_live_end_with_it() -> None:
+    """Their objects have a custom time, like all payloads of the session."""
+    async with Store.local(":memory:", session_limits=SMALL, default_ttl_seconds=3600) as store:
+        await fill(store)
+        await store.sessions.archive_session(**WHO, before=Point.position(25))
+        assert ids(25) == ids_of(await read(store))
+        assert [] == await faults(store)
+
+        await store.delete_session(**WHO)
+        payloads = store.sessions.storage.payloads
+        assert payloads.objects is not None
+        assert [] == await payloads.objects.names("adk-payloads/", delimiter=None)
+
+
+async def test_prune_archives_what_sessions_need_not_keep(store: Store) -> None:
+    """Sessions that go are not archived first; a second run finds nothing to do."""
+    await store.sessions.create_session(**{**WHO, "session_id": "short"})
+
+    dry = await store.prune(app_name="app", keep_events=10, dry_run=True)
+    assert ids(0) == ids_of(await read(store))
+    report = await store.prune(app_name="app", keep_events=10)
+    again = await store.prune(app_name="app", keep_events=10)
+
+    assert (2, 1, COUNT - 10) == (dry.sessions, dry.archived_sessions, dry.archived_events)
+    assert (2, 1, COUNT - 10) == (report.sessions, report.archived_sessions, report.archived_events)
+    assert (0, 0) == (again.archived_sessions, again.archived_events)
+    assert ids(COUNT - 10) == ids_of(await read(store))
+    gone = await store.prune(app_name="app", keep_events=5, keep_latest=0)
+    assert (2, 0) == (gone.pruned_sessions, gone.archived_sessions)
+
+
+def test_the_command_archives_all_but_the_newest_events(tmp_path: Path) -> None:
+    """Or those before a time; a dry run only reports."""
+
+    async def filled() -> None:
+        async with Store.local(tmp_path, session_limits=SMALL) as store:
+            await fill(store)
+
+    async def left() -> list[str]:
+        async with Store.local(tmp_path) as store:
+            return ids_of(await read(store))
+
+    asyncio.run(filled())
+    options = ["sessions", "archive", "--local", str(tmp_path), "--json"]
+    options += ["--app", "app", "--user", "user", "--session", "session"]
+
+    dry = CliRunner().invoke(command, [*options, "--keep", "15", "--dry-run"])
+    done = CliRunner().invoke(command, [*options, "--keep", "15"])
+    timed = CliRunner().invoke(command, [*options, "--before", "1970-01-01 00:16:59"])
+    both = CliRunner().invoke(command, [*options, "--before", "1970-01-01", "--keep", "1"])
+    none = CliRunner().invoke(command, [*options[:-1], "other", "--keep", "1"])
+
+    assert (0, 0, 0, 2, 1) == tuple(each.exit_code for each in (dry, done, timed, both, none)), done.output
+    assert {**json.loads(dry.output), "is_dry_run": False} == json.loads(done.output)
+    assert (25, 25) == (json.loads(done.output)["events"], json.loads(timed.output)["events"])
+    assert "give one of --keep and --before" in both.output
+    assert ids(25) == asyncio.run(left())
