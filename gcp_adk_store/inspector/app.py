@@ -113,8 +113,8 @@ def create_app(
         store: What it shows.
         authorize: Called as ``authorize(request, app, user)`` before each page, but not for style sheets, the
             script and the icon, which are the same for all. ``app`` and ``user`` are ``None`` for a page of
-            all apps, or of all users of an app. Returns whether the request may see them; it may be a
-            coroutine function.
+            all apps, or of all users of an app; the page of all apps shows of an app that is refused the name
+            alone. Returns whether the request may see them; it may be a coroutine function.
         hosts: Values of the header Host that are served, with or without a port; all others are refused. By
             default those of this machine.
         reveal: ``"asked"`` masks content until the reader presses a button, ``"always"`` shows it,

@@ -9,7 +9,7 @@ from gcp_adk_store.inspector.conversation import Wanted, event_view
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.pages import labels_of
 from gcp_adk_store.inspector.recent import SEGMENTS, SESSIONS, Recent, RecentPage, days_of, largest_of, recent
-from gcp_adk_store.inspector.site import Visit
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.kernel.concurrency import gather
 
 APPS_PER_PAGE: Final = 10
@@ -28,14 +28,26 @@ _MAX_CURSOR: Final = 4_000
 
 
 async def apps(visit: Visit) -> Response:
-    """List the apps that have a session, with what their newest sessions used.
+    """List the apps that have a session, and of those that the request may see what newest sessions used.
 
     1 query of 1 document for each app, and 1 more; 2 reads for each of 10 sessions, and 10 segments.
     """
     found = await visit.reader.apps(after=visit.given.get("after"), most=APPS_PER_PAGE)
-    count = max(1, len(found.names))
-    used = await gather(_used(visit, Place(app=name), count) for name in found.names)
-    return visit.page("apps.html", found=found, apps=used)
+    places = [Place(app=name) for name in found.names]
+    seen = [place for place in places if await _may_see(visit, place)]
+    used = await gather(_used(visit, place, len(seen)) for place in seen)
+    return visit.page(
+        "apps.html", places=places, after=found.after, used_of=dict(zip(seen, used, strict=True))
+    )
+
+
+async def _may_see(visit: Visit, place: Place) -> bool:
+    """Return whether a page of the place is authorised, which one of all apps does not imply."""
+    try:
+        await visit.site.require_authorized(visit.request, place.app, place.user)
+    except RefusedRequestError:
+        return False
+    return True
 
 
 async def _used(visit: Visit, place: Place, count: int) -> dict[str, Any]:

@@ -338,6 +338,32 @@ async def test_who_may_see_one_user_sees_no_other(store: Store) -> None:
     assert [] == (await store.sessions.list_sessions(app_name="support", user_id="bob")).sessions
 
 
+@pytest.mark.usefixtures("calm")
+async def test_the_first_page_names_an_app_that_is_refused_and_tells_no_more_of_it(store: Store) -> None:
+    """No user, session, number or link of it, while those of another app are there."""
+    for user in ("ada", "bob"):
+        session = await store.sessions.create_session(
+            app_name="secret", user_id=f"{user}-of-secret", session_id=f"case-{user}"
+        )
+        await store.sessions.append_event(session, Event(author="user", invocation_id="i", timestamp=0.0))
+
+    def not_secret(request: Request, app: str | None, user: str | None) -> bool:
+        del request, user
+        return app != "secret"
+
+    app = create_app(store, authorize=not_secret, reveal="always")
+    async with client_of(app) as client:
+        page = Read((await client.get("/")).text)
+        refused = await client.get("/usage", params={"app": "secret"})
+    links = [each["href"] for each in page.all("a")]
+
+    assert 403 == refused.status_code
+    assert "secret You may not see this app." in page.text
+    assert not [word for word in ("of-secret", "case-", "1970-01-01") if word in page.text]
+    assert not [link for link in links if "secret" in link]
+    assert "2023-11-14 1 6 25" in page.text
+
+
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8780", "localhost.", ""]
 )
