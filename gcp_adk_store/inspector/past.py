@@ -252,10 +252,19 @@ class Look:
         return self.end
 
     async def initial(self) -> Mapping[str, Any]:
-        """Return the state that the session was created with; 1 read, and 1 if that is a payload."""
+        """Return the state that the session was created with, without payloads of its values.
+
+        Takes 1 read, and 1 if it is a payload as a whole.
+        """
         first = self._numbers[:1] if self.stored.live else []
         await self._read(first)
         return await self._reader.initial(self.stored, [self._segments[each] for each in first])
+
+    async def first_values(self, keys: Iterable[str]) -> Mapping[str, Any]:
+        """Return those of *keys* that the session was created with; also reads payloads of their values."""
+        initial = await self.initial()
+        wanted = {key: initial[key] for key in keys if key in initial}
+        return await self._reader.state_of(self.stored, wanted)
 
     def _affordable(self, numbers: Sequence[int]) -> list[int]:
         some: list[int] = []
@@ -337,7 +346,7 @@ async def look_back(look: Look, place: EventPlace, past: Past) -> None:
         if not past.unknown:
             return
     if not look.is_spent:
-        past.take(await look.initial())
+        past.take(await look.first_values(past.unknown))
         past.unknown.clear()
 
 

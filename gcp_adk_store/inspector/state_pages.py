@@ -80,7 +80,7 @@ async def change(visit: Visit) -> Response:
     step = await _changing(visit, look, key)
     past = Past(unknown={key})
     if step is None:
-        values = await look.initial()
+        values = await look.first_values([key])
         after = json_text(values[key]) if key in values else None
     else:
         after = json_text(step.changes[key])

@@ -4,9 +4,13 @@ import re
 
 import pytest
 from fastapi import FastAPI
+from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 
-from tests.inspector.story import CALM_PLACE, Read, client_of, seen
+from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.inspector import create_app
+from gcp_adk_store.settings import MEMORY
+from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
 
 
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:
@@ -55,6 +59,30 @@ async def test_the_difference_of_two_points_is_shown(calm: Session, app: FastAPI
     assert "0 keys differ" in same.text
     assert "the session has 25 events, the point is after 26" in far.text
     assert 'cart [] [ "parcel", 5 ] seen no value 5' in whole.text
+
+
+async def test_values_that_are_payloads_are_shown() -> None:
+    """A value of the session's creation is on each page with its content, not with what refers to it."""
+    first, second = "x" * 3000, "z" * 2500
+    async with Store.local(MEMORY, session_limits=SessionLimits(state_value_bytes=1000)) as store:
+        app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+        session = await store.sessions.create_session(**CALM, state={"big": first})
+        for value in (None, second, None):
+            delta = {} if value is None else {"big": value}
+            await store.sessions.append_event(
+                session, Event(author="a", actions=EventActions(state_delta=delta))
+            )
+        past = await seen(app, "state", {**CALM_PLACE, "event": 1})
+        now = await seen(app, "state")
+        created = await seen(app, "change", {**CALM_PLACE, "key": "big"})
+        changed = await seen(app, "change", {**CALM_PLACE, "key": "big", "event": session.events[1].id})
+        both = await seen(app, "difference", {**CALM_PLACE, "from": 1, "to": 3})
+
+    assert f'big "{first}"' in past.text
+    assert f'big "{second}"' in now.text
+    assert f'+ "{first[:1000]}' in created.text
+    assert f'- "{first[:1000]}' in changed.text
+    assert f'big "{first}" "{second}"' in both.text
 
 
 @pytest.mark.usefixtures("calm")

@@ -223,6 +223,20 @@ class CompletingReader:
             }
         return {**state, **unpacked}
 
+    async def state_of(self, stored: StoredSession, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return *state*, which *stored* has or had, with its payloads.
+
+        Raises:
+            PayloadMissingError: one is gone, though nobody changed the session.
+        """
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        try:
+            return await self.complete_state(mine, state)
+        except PayloadMissingError as exc:
+            if lost := await self.lost(stored):
+                raise lost from exc
+            raise
+
     async def _fetch(
         self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False
     ) -> dict[PayloadRef, bytes]:
