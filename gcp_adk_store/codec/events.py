@@ -188,6 +188,8 @@ class StoredEvent:
     missing: Mapping[Place, PayloadRef]
     left_out: str = ""
     """The keys that a newer ADK wrote and that the installed one forbids, for a warning."""
+    is_lost: bool = False
+    """Whether it was a payload as a whole, and that is gone: what it changed is not known."""
 
     @property
     def timestamp(self) -> float:
@@ -305,6 +307,7 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
     else:
         role = "user" if event.author == "user" else "model"
         event.content = types.Content(role=role, parts=[types.Part(text=placeholder(whole))])
+        return StoredEvent(event=event, missing={}, is_lost=True)
     return StoredEvent(event=event, missing={})
 
 

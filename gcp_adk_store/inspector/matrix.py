@@ -67,9 +67,9 @@ class MatrixCollector:
         for key in initial:
             self._put(key, Change(position=0, event_id="", place=None, author="creation", moment=""))
 
-    def has_room(self, event: Event) -> bool:
+    def has_room(self, changes: Mapping[str, Any]) -> bool:
         """Return whether the matrix has room for the changes of the next event; an empty one always has."""
-        return not self._changes or self._changes + len(event.actions.state_delta) <= MAX_CHANGES
+        return not self._changes or self._changes + len(changes) <= MAX_CHANGES
 
     def add(self, event: Event, place: str | None) -> None:
         """Take the next event, in append order."""

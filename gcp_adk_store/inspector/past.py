@@ -8,8 +8,14 @@ from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
-from gcp_adk_store.codec.events import WHOLE
-from gcp_adk_store.errors import InvalidInputError, PointMissingError, SessionMissingError, StoredDataError
+from gcp_adk_store.codec.events import WHOLE, StoredEvent
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    PayloadMissingError,
+    PointMissingError,
+    SessionMissingError,
+    StoredDataError,
+)
 from gcp_adk_store.inspector.masking import json_text
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.model.keys import SessionKey
@@ -44,7 +50,12 @@ class Step:
     """An event of a session, and the place before it."""
 
     place: EventPlace
-    event: Event
+    stored: StoredEvent
+
+    @property
+    def event(self) -> Event:
+        """The event, with a text for its content if it is a payload as a whole that is gone."""
+        return self.stored.event
 
     @property
     def after(self) -> EventPlace:
@@ -53,7 +64,13 @@ class Step:
 
     @property
     def changes(self) -> Mapping[str, Any]:
-        """The values that it gives to keys of state."""
+        """The values that it gives to keys of state.
+
+        Raises:
+            PayloadMissingError: it is a payload as a whole that is gone, so nobody knows what it changed.
+        """
+        if self.stored.is_lost:
+            raise PayloadMissingError(f"the payload of event {self.event.id!r} is gone, and what it changed")
         return self.event.actions.state_delta
 
 
@@ -173,7 +190,7 @@ class Look:
                         self.is_spent = True
                         return
                     self.left -= 1
-                whole = await self._events.completed(self.stored, event, only_whole=True)
+                whole = await self._events.whole(self.stored, event)
                 yield Step(EventPlace(segment=number, offset=offset), whole)
 
     async def event(self, event_id: str, at: str | None, near: tuple[int, EventPlace] | None) -> Step:

@@ -52,7 +52,7 @@ async def matrix(visit: Visit) -> Response:
     collector = MatrixCollector(initial, first=first)
     following: EventPlace | None = begin
     async for step in look.walk(begin, backward=False):
-        if not collector.has_room(step.event):
+        if not collector.has_room(step.changes):
             break
         collector.add(step.event, look.cursor(step.place))
         following = step.after

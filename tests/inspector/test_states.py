@@ -6,11 +6,13 @@ import pytest
 from fastapi import FastAPI
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
+from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.settings import MEMORY
 from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
+from tests.support.stores import remove_payloads
 
 
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:
@@ -83,6 +85,45 @@ async def test_values_that_are_payloads_are_shown() -> None:
     assert f'+ "{first[:1000]}' in created.text
     assert f'- "{first[:1000]}' in changed.text
     assert f'big "{first}" "{second}"' in both.text
+
+
+async def test_a_state_is_not_guessed_without_an_event_whose_payload_is_gone() -> None:
+    """A page that needs what it changed says so; others show the session all the same."""
+    async with Store.local(MEMORY, session_limits=SessionLimits(event_text_bytes=500)) as store:
+        app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+        session = await store.sessions.create_session(**CALM, state={"n": -1})
+        for number in range(4):
+            event = Event(id=f"e{number}", author="agent", actions=EventActions(state_delta={"n": number}))
+            event.content = types.ModelContent("x" * 1000 if number == 1 else "x")
+            await store.sessions.append_event(session, event)
+        await remove_payloads(store)
+        wrong = [
+            await seen(app, page, {**CALM_PLACE, **asked}, status=500)
+            for page, asked in (
+                ("state", {"event": "e1"}),
+                ("difference", {"from": 0, "to": 2}),
+                ("change", {"key": "n", "event": "e1"}),
+                ("change", {"key": "n", "event": "e2"}),
+                ("matrix", {}),
+            )
+        ]
+        right = [
+            await seen(app, page, {**CALM_PLACE, **asked})
+            for page, asked in (
+                ("session", {}),
+                ("event", {"event": "e1"}),
+                ("change", {"key": "n", "event": "e3"}),
+            )
+        ]
+        state = await seen(app, "state", {**CALM_PLACE, "event": "e2"})
+        before = await seen(app, "state", {**CALM_PLACE, "event": "e0"})
+        usage = await seen(app, "usage", {"app": "support"})
+
+    assert all("PayloadMissingError" in page.text and "event 'e1'" in page.text for page in wrong)
+    assert "content of" in right[1].text
+    assert "n 2" in state.text
+    assert "n 0" in before.text
+    assert "1 0 4 0 in" in usage.text
 
 
 @pytest.mark.usefixtures("calm")

@@ -19,6 +19,7 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
+from tests.support.stores import remove_payloads
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
@@ -168,10 +169,7 @@ async def test_an_event_whose_content_is_gone_leaves_its_state_unknown() -> None
     limits = SessionLimits(event_text_bytes=500)
     store = Store.local(":memory:", session_limits=limits, on_missing_payload="placeholder")
     await fill(store, {"k": "x" * 1000}, {"k": 2})
-    payloads = store.sessions._storage.payloads
-    async for found in payloads.scan():
-        for payload in found:
-            await payloads.at(payload.place).remove_unchanged(payload.versions)
+    await remove_payloads(store)
 
     assert await store.sessions.get_session(**WHO) is not None
     with pytest.raises(PayloadMissingError):

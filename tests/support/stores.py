@@ -39,3 +39,11 @@ def sessions_in(
     documents: Any = backend.documents
     payloads = Payloads(documents, backend.objects if bucket else None, layout)
     return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)
+
+
+async def remove_payloads(store: Store) -> None:
+    """Remove the payloads of all sessions, which stay as they are."""
+    payloads = store.sessions.storage.payloads
+    async for found in payloads.scan():
+        for payload in found:
+            await payloads.at(payload.place).remove_unchanged(payload.versions)

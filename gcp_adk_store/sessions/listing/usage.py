@@ -388,7 +388,7 @@ async def usage_of(key: SessionKey, reader: SessionReader, events: SessionEvents
     async for number, texts in events.runs(stored, 0, backward=False):
         where = reader.place_of(stored, number)
         for event in await decode_events(texts, where=where, pauses=pauses):
-            counter.add(await events.completed(stored, event, only_whole=True))
+            counter.add((await events.whole(stored, event)).event)
             if pauses.is_due:
                 await pauses.take()
     return await offload(counter.usage, light=counter.turns <= _LIGHT_TURNS)

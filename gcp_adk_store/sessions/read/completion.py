@@ -161,10 +161,10 @@ class CompletingReader:
             selected = [with_warning(event) for event in selected]
         return [event.event for event in selected]
 
-    async def whole_event(self, stored: StoredSession, event: StoredEvent) -> Event:
+    async def whole_event(self, stored: StoredSession, event: StoredEvent) -> StoredEvent:
         """Return *event*, fetched if it is a payload as a whole, without payloads of parts of its content."""
         (whole,) = await self.unpacked(stored, [event], placeholders=self._placeholders)
-        return whole.event
+        return whole
 
     async def unpacked(
         self, stored: StoredSession, events: Sequence[StoredEvent], *, placeholders: bool = False

@@ -194,19 +194,27 @@ class SessionEvents:
         (event,) = await decode_events(some, where=where, first=index, pauses=Pauses())
         return await self.completed(stored, event)
 
-    async def completed(
-        self, stored: StoredSession, event: StoredEvent, *, only_whole: bool = False
-    ) -> Event:
-        """Return *event* with its payloads; with *only_whole*, without those of parts of its content."""
+    async def completed(self, stored: StoredSession, event: StoredEvent) -> Event:
+        """Return *event* with its payloads."""
         try:
-            if only_whole:
-                return await self._reader.whole_event(stored, event)
             (completed,) = await self._reader.complete_events(stored, [event])
         except PayloadMissingError as exc:
             if lost := await self._reader.lost(stored):
                 raise lost from exc
             raise
         return completed
+
+    async def whole(self, stored: StoredSession, event: StoredEvent) -> StoredEvent:
+        """Return *event*, read if it is a payload as a whole, without payloads of parts of its content."""
+        try:
+            whole = await self._reader.whole_event(stored, event)
+        except PayloadMissingError as exc:
+            if lost := await self._reader.lost(stored):
+                raise lost from exc
+            raise
+        if whole.is_lost and (lost := await self._reader.lost(stored)):
+            raise lost
+        return whole
 
 
 def _start(stored: StoredSession, cursor: str | None, *, backward: bool) -> EventPlace:
