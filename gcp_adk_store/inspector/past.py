@@ -91,18 +91,6 @@ class Look:
         self._segments: dict[int, Segment] = {}
 
     @classmethod
-    async def at_now(cls, key: SessionKey, reader: SessionReader, events: SessionEvents) -> Self:
-        """Look at a session as it is stored now; 1 read.
-
-        Raises:
-            SessionMissingError: it does not exist.
-        """
-        stored = await reader.stored(key)
-        if stored is None or stored.has_expired:
-            raise SessionMissingError(NOT_FOUND)
-        return cls(stored, reader, events)
-
-    @classmethod
     async def with_state(
         cls, key: SessionKey, reader: SessionReader, events: SessionEvents
     ) -> tuple[Self, dict[str, Any]]:

@@ -306,8 +306,12 @@ class Reader:
         return EventPage(events=found, last=last, has_more=False)
 
     async def look(self, place: Place) -> Look:
-        """Look at a session as it is now; 1 read."""
-        return await Look.at_now(_key(place), self._sessions, self._events)
+        """Look at a session as it is now; 1 read.
+
+        Raises:
+            SessionMissingError: it does not exist.
+        """
+        return Look(await self._sessions.living(_key(place)), self._sessions, self._events)
 
     def look_at(self, stored: StoredSession, *, segments: int) -> Look:
         """Look at a session that was read, and at most so many *segments* of it."""
