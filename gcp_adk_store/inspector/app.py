@@ -22,7 +22,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.inspector import artifact_pages, pages, recent_pages, session_pages, state_pages, writes
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
-from gcp_adk_store.inspector.past import READS, FartherError
+from gcp_adk_store.inspector.look import READS, FartherError
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
 from gcp_adk_store.store import Store
 

@@ -15,8 +15,8 @@ from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import SessionMissingError, StoredDataError
 from gcp_adk_store.inspector.conversation import moment, price_of_writes
 from gcp_adk_store.inspector.documents import Place, document_tree
+from gcp_adk_store.inspector.look import Look, Near
 from gcp_adk_store.inspector.masking import Mask, Shown, json_text
-from gcp_adk_store.inspector.past import Look
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -199,8 +199,6 @@ NAMES_PER_PAGE: Final = 48
 """Users on one page; each takes a query of one document."""
 
 Order = Literal["oldest", "newest"]
-Near = tuple[str, int]
-"""A cursor, and the number of events before it."""
 _BEYOND: Final = "\U0010ffff"
 """A name of a collection after all others, so that a path through it follows all that is below a document."""
 
@@ -329,8 +327,7 @@ class Reader:
             SessionMissingError: the session does not exist, or has no such event.
         """
         look = await self.look(place)
-        known = None if near is None else (near[1], look.place_of(near[0]))
-        step = await look.event(event_id, at, known)
+        step = await look.event(event_id, at, look.known(near))
         page = await self.events(place, cursor=look.cursor(step.place), order="oldest", limit=1)
         return page.events[0]
 

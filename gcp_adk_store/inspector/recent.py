@@ -8,7 +8,7 @@ from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import SessionConflictError, SessionMissingError, StoredDataError
 from gcp_adk_store.inspector.conversation import failed, moment, price_of_writes
 from gcp_adk_store.inspector.documents import Place
-from gcp_adk_store.inspector.past import Look
+from gcp_adk_store.inspector.look import Look
 from gcp_adk_store.inspector.reading import Placed, Reader
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession

@@ -15,7 +15,6 @@ from gcp_adk_store.inspector.conversation import (
     event_view,
     price_of_writes,
 )
-from gcp_adk_store.inspector.past import FartherError
 from gcp_adk_store.inspector.reading import (
     COMPARED,
     EVENTS_PER_PAGE,
@@ -193,11 +192,7 @@ async def raw_documents(visit: Visit) -> Response:
 
 async def _placed(visit: Visit) -> Placed:
     at = visit.text("at", most=_MAX_CURSOR)
-    try:
-        return await visit.reader.event(visit.place, visit.required("event"), at, visit.near())
-    except FartherError as exc:
-        exc.parameters = {"near": exc.near, "number": str(exc.number)}
-        raise
+    return await visit.reader.event(visit.place, visit.required("event"), at, visit.near())
 
 
 def _view(visit: Visit, placed: Placed, *, number: int | None = None) -> EventView:

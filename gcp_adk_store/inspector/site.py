@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from gcp_adk_store.inspector.documents import Links, Place
+from gcp_adk_store.inspector.look import Near
 from gcp_adk_store.inspector.masking import Mask, Served, drawable, served_as
 from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.store import Store
@@ -98,7 +99,7 @@ class Visit:
         text = self.text(name) or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default  # noqa: PLR2004
 
-    def near(self, prefix: str = "") -> tuple[str, int] | None:
+    def near(self, prefix: str = "") -> Near | None:
         """Return the place at which a page goes on to look: a cursor, and the number of events before it."""
         cursor = self.text(f"{prefix}near", most=4_000)
         return None if cursor is None else (cursor, self.number(f"{prefix}number", 0))

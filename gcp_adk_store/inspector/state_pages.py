@@ -8,19 +8,10 @@ from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.conversation import EventView, difference, event_view
+from gcp_adk_store.inspector.look import READS, FartherError, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
 from gcp_adk_store.inspector.matrix import MatrixCollector
-from gcp_adk_store.inspector.past import (
-    READS,
-    FartherError,
-    Look,
-    Past,
-    Step,
-    last_change,
-    look_back,
-    state_at,
-    state_difference,
-)
+from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.sessions import EventPlace
 
@@ -106,7 +97,8 @@ async def _changing(visit: Visit, look: Look, key: str) -> Step | None:
     """Return the event that a page of a change is about; ``None`` for the creation of the session."""
     event_id, back = visit.text("event"), visit.text("back", most=MAX_CURSOR)
     if event_id is not None:
-        step = await _event(visit, look, event_id, "")
+        at = visit.text("at", most=MAX_CURSOR)
+        step = await look.event(event_id, at, look.known(visit.near()))
         if key not in step.changes:
             raise SessionMissingError("the event of this id did not change this key")
         return step
@@ -214,30 +206,15 @@ async def _point(visit: Visit, look: Look, text: str, prefix: str, default: Even
     asked = visit.text(text)
     if asked is None:
         return default
-    if visit.text(f"{prefix}at") is None:
-        if asked.isascii() and asked.isdigit() and len(asked) < 10:  # noqa: PLR2004  # as a number of a page
-            return await _position(visit, look, int(asked), prefix)
-        if (time := _time(asked)) is not None:
-            return await look.as_of(time)
-    return (await _event(visit, look, asked, prefix)).after
-
-
-async def _position(visit: Visit, look: Look, number: int, prefix: str) -> EventPlace:
-    near = visit.near(prefix)
+    at, near = visit.text(f"{prefix}at", most=MAX_CURSOR), look.known(visit.near(prefix))
     try:
-        return await look.position(number, [] if near is None else [(near[1], look.place_of(near[0]))])
+        if at is None and asked.isascii() and asked.isdigit() and len(asked) < 10:  # noqa: PLR2004  # as a number of a page
+            return await look.position(int(asked), near)
+        if at is None and (time := _time(asked)) is not None:
+            return await look.as_of(time, near)
+        return (await look.event(asked, at, near)).after
     except FartherError as exc:
-        exc.parameters = {f"{prefix}near": exc.near, f"{prefix}number": str(exc.number)}
-        raise
-
-
-async def _event(visit: Visit, look: Look, event_id: str, prefix: str) -> Step:
-    near = visit.near(prefix)
-    known = None if near is None else (near[1], look.place_of(near[0]))
-    try:
-        return await look.event(event_id, visit.text(f"{prefix}at", most=MAX_CURSOR), known)
-    except FartherError as exc:
-        exc.parameters = {f"{prefix}near": exc.near, f"{prefix}number": str(exc.number)}
+        exc.parameters = {f"{prefix}{name}": value for name, value in exc.parameters.items()}
         raise
 
 

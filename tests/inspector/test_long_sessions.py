@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -219,6 +220,26 @@ async def test_two_places_of_a_session_are_compared(store: Store, begin: int, en
         assert f"{key} {one} {other}" in page.text
     if end - begin in (10, 100, 500):
         assert not unread & {"often", "given"}
+
+
+@pytest.mark.parametrize("end", [4050, 5001, 6789, 9990])
+async def test_a_time_is_found_after_a_number_that_took_all_reads(
+    store: Store, read: list[str], end: int
+) -> None:
+    """By links to look on, each of which reads as little as any other page."""
+    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+    time = datetime.fromtimestamp(end - 0.5, UTC).isoformat()
+    address, on = f"/difference?{urlencode({**LONG, 'from': 3960, 'to': time})}", 0
+    async with client_of(app) as client:
+        while address:
+            read.clear()
+            page = Read((await client.get(address)).text)
+            assert len(read) <= 50
+            links = [each["href"] for each in page.all("a") if "near=" in each["href"]]
+            address, on = next(iter(links), ""), on + len(links)
+
+    assert on
+    assert f"often 3955 {state_after(end)['often']}" in page.text
 
 
 async def test_an_event_is_found_without_its_place(store: Store) -> None:
