@@ -1,7 +1,7 @@
 """Show a session as a conversation, find events in it, and show what differs between two texts."""
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -11,6 +11,7 @@ from google.genai import types
 
 from gcp_adk_store.costs.prices import US_CENTRAL1
 from gcp_adk_store.inspector.masking import Mask, Shown, drawable, json_text, preview_of
+from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.sessions.listing.usage import TokenUsage, tokens_of
 
 MAX_PARTS: Final = 200
@@ -24,6 +25,9 @@ MAX_NAME: Final = 200
 
 LOG: Final = "ces_log"
 """Where the metadata of an event has the logs of code."""
+
+NONE_MISSING: Final[Mapping[tuple[int, ...], PayloadRef]] = {}
+"""Payloads by their place that an event lacks which has all of them."""
 
 Kind = Literal["text", "thought", "call", "response", "blob", "uri", "code", "outcome", "other"]
 
@@ -85,8 +89,15 @@ def moment(timestamp: float | None) -> str:
         return f"{timestamp:g}"
 
 
-def event_view(event: Event, mask: Mask, *, number: int | None = None, place: str | None = None) -> EventView:
-    """Return what a page shows of *event*, its content under *mask*."""
+def event_view(
+    event: Event,
+    mask: Mask,
+    *,
+    number: int | None = None,
+    place: str | None = None,
+    missing: Mapping[tuple[int, ...], PayloadRef] = NONE_MISSING,
+) -> EventView:
+    """Return what a page shows of *event*, which lacks *missing* payloads, its content under *mask*."""
     parts = (event.content and event.content.parts) or []
     delta = event.actions.state_delta
     saved = event.actions.artifact_delta
@@ -100,7 +111,10 @@ def event_view(event: Event, mask: Mask, *, number: int | None = None, place: st
         invocation_id=event.invocation_id,
         branch=event.branch or "",
         moment=moment(event.timestamp),
-        parts=tuple(part_view(part, index, mask) for index, part in enumerate(parts[:MAX_PARTS])),
+        parts=tuple(
+            part_view(part, index, mask, missing=missing.get((index,)))
+            for index, part in enumerate(parts[:MAX_PARTS])
+        ),
         parts_left=max(0, len(parts) - MAX_PARTS),
         error=mask.over(event.error_message) if event.error_message else None,
         error_code=str(event.error_code or ""),
@@ -112,8 +126,8 @@ def event_view(event: Event, mask: Mask, *, number: int | None = None, place: st
     )
 
 
-def part_view(part: types.Part, index: int, mask: Mask) -> PartView:
-    """Return what a page shows of one part."""
+def part_view(part: types.Part, index: int, mask: Mask, *, missing: PayloadRef | None = None) -> PartView:
+    """Return what a page shows of one part, whose bytes may be *missing*."""
     view: dict[str, Any] = {"kind": "other", "index": index}
     if part.text is not None:
         view |= {"kind": "thought" if part.thought else "text", "body": mask.over(part.text)}
@@ -130,7 +144,8 @@ def part_view(part: types.Part, index: int, mask: Mask) -> PartView:
     elif blob := part.inline_data:
         data, mime_type = blob.data or b"", blob.mime_type or ""
         name = (blob.display_name or "") if mask.lifted else ""
-        view |= {"kind": "blob", "name": name, "mime_type": mime_type, "size": len(data)}
+        view |= {"kind": "blob", "name": name, "mime_type": mime_type}
+        view["size"] = len(data) if missing is None else missing.size
         view["preview"] = preview_of(mime_type, data[:64])
     elif file := part.file_data:
         name = (file.display_name or "") if mask.lifted else ""

@@ -108,7 +108,9 @@ async def recent(
 async def _newest(look: Look) -> list[Placed]:
     """Return the newest events of a session, as many as may be read."""
     steps = [step async for step in look.walk(look.end, backward=True)]
-    return [Placed(step.event, look.cursor(step.place)) for step in reversed(steps)]
+    return [
+        Placed(step.event, look.cursor(step.place), missing=step.stored.missing) for step in reversed(steps)
+    ]
 
 
 @dataclass(slots=True)

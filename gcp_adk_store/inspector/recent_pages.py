@@ -115,5 +115,7 @@ def _hits(visit: Visit, session: Recent, wanted: Wanted) -> dict[str, Any]:
     return {
         "session": session,
         "count": len(hits),
-        "events": [event_view(each.event, visit.mask, place=each.place) for each in shown],
+        "events": [
+            event_view(each.event, visit.mask, place=each.place, missing=each.missing) for each in shown
+        ],
     }

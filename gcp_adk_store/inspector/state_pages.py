@@ -90,7 +90,13 @@ async def change(visit: Visit) -> Response:
 
 def _view(visit: Visit, look: Look, step: Step) -> EventView:
     number = visit.number("position", 0)
-    return event_view(step.event, visit.mask, place=look.cursor(step.place), number=number or None)
+    return event_view(
+        step.event,
+        visit.mask,
+        place=look.cursor(step.place),
+        number=number or None,
+        missing=step.stored.missing,
+    )
 
 
 async def _changing(visit: Visit, look: Look, key: str) -> Step | None:

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fastapi import FastAPI
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
@@ -45,6 +45,32 @@ async def test_names_are_listed_in_pages(store: Store) -> None:
 
     assert wanted == [*first.names, *second.names]
     assert (wanted[NAMES_PER_PAGE - 1], None) == (first.after, second.after)
+
+
+async def test_the_size_of_a_large_file_is_the_same_on_each_page(
+    store: Store, app: FastAPI, masked: FastAPI
+) -> None:
+    """Also where a page does not read its bytes, which are a payload."""
+    session = await store.sessions.create_session(**CALM)
+    parts = [types.Part.from_bytes(data=PNG + bytes(count), mime_type="image/png") for count in (100_000, 1)]
+    for event_id, text in (("e1", "short"), ("e2", "x" * 500_000)):  # the second is a payload as a whole, too
+        event = Event(id=event_id, author="user", actions=EventActions(state_delta={"n": event_id}))
+        event.content = types.UserContent([*parts, types.Part(text=text)])
+        await store.sessions.append_event(session, event)
+    size = f"image/png , {len(PNG) + 100_000:,} bytes"
+    small = f"image/png , {len(PNG) + 1} bytes"
+
+    for of in (app, masked):
+        for page, asked in (
+            ("session", {}),
+            ("event", {"event": "e1"}),
+            ("find", {"author": "user"}),
+            ("change", {"key": "n", "event": "e1"}),
+            ("change", {"key": "n", "event": "e2"}),
+        ):
+            text = (await seen(of, page, {**CALM_PLACE, **asked})).text
+            assert text.count(size) == text.count(small) > 0, (page, asked)
+            assert " 0 bytes" not in text, page
 
 
 @pytest.mark.usefixtures("calm")
