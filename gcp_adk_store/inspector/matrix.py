@@ -68,8 +68,11 @@ class MatrixCollector:
             self._put(key, Change(position=0, event_id="", place=None, author="creation", moment=""))
 
     def has_room(self, changes: Mapping[str, Any]) -> bool:
-        """Return whether the matrix has room for the changes of the next event; an empty one always has."""
-        return not self._changes or self._changes + len(changes) <= MAX_CHANGES
+        """Return whether the matrix has room for the changes of the next event.
+
+        It takes its first event in any case, so that each matrix comes farther than the one before.
+        """
+        return not self._events or self._changes + len(changes) <= MAX_CHANGES
 
     def add(self, event: Event, place: str | None) -> None:
         """Take the next event, in append order."""

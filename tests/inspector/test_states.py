@@ -10,6 +10,7 @@ from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
+from gcp_adk_store.inspector.matrix import MAX_CHANGES
 from gcp_adk_store.settings import MEMORY
 from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
 from tests.support.stores import remove_payloads
@@ -124,6 +125,19 @@ async def test_a_state_is_not_guessed_without_an_event_whose_payload_is_gone() -
     assert "n 2" in state.text
     assert "n 0" in before.text
     assert "1 0 4 0 in" in usage.text
+
+
+async def test_an_event_of_more_keys_than_a_matrix_has_is_passed(store: Store, app: FastAPI) -> None:
+    """Also after the marks of the creation; the events after it are there."""
+    session = await store.sessions.create_session(**CALM, state={"first": 0})
+    for delta in ({str(number): 1 for number in range(MAX_CHANGES)}, {"first": 2}):
+        event = Event(author="agent", actions=EventActions(state_delta=delta))
+        await store.sessions.append_event(session, event)
+    page = await seen(app, "matrix")
+
+    assert "201 changes of 200 keys in 2 events; more keys or changes are left out" in page.text
+    assert page.all("a", lambda each: each.get("aria-label", "").startswith("Event 2, agent"))
+    assert not [each for each in page.all("a") if "cursor=" in each["href"]]
 
 
 @pytest.mark.usefixtures("calm")
