@@ -264,6 +264,16 @@ class Wanted:
     def __bool__(self) -> bool:
         return bool(self.text or self.tool or self.author or self.errors)
 
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of a request for the same."""
+        given = {"q": self.text, "tool": self.tool, "author": self.author, "errors": "1" * self.errors}
+        return {name: value for name, value in given.items() if value}
+
+    def is_refused(self, mask: Mask) -> bool:
+        """Return whether it asks for text under a mask, which a search would tell about."""
+        return bool(self.text) and not mask.lifted
+
     def fits(self, event: Event) -> bool:
         """Return whether *event* has all of it."""
         return (

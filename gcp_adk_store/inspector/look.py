@@ -9,7 +9,7 @@ from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
-from gcp_adk_store.codec.events import WHOLE, StoredEvent
+from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
 from gcp_adk_store.errors import (
     InvalidInputError,
     PayloadMissingError,
@@ -125,6 +125,22 @@ class Look:
     def newest(self, segments: int) -> EventPlace:
         """Return the place before so many segments and the tail, which are the newest."""
         return EventPlace(segment=self._numbers[-segments - 1 :][0])
+
+    async def reach(self) -> EventPlace:
+        """Return the first place from which all events up to the end may be read; reads their segments."""
+        place, payloads = self.end, 0
+        try:
+            async for number, texts in self.runs(place, backward=True):
+                for offset in reversed(range(len(texts))):
+                    if WHOLE in references(texts[offset]):
+                        if not self.left:
+                            return place
+                        self.left -= 1
+                        payloads += 1
+                    place = EventPlace(segment=number, offset=offset)
+            return place
+        finally:
+            self.left += payloads
 
     def cursor(self, place: EventPlace) -> str:
         """Return *place* as a text, with which an iteration forward begins there."""

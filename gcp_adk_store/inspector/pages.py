@@ -40,7 +40,7 @@ async def sessions(visit: Visit) -> Response:
     return visit.page(
         "sessions.html",
         rows=[_row(info, visit.mask) for info in page.infos],
-        days=days_of(page.infos),
+        days=update_days_of(page.infos),
         unreadable=page.unreadable,
         next_cursor=page.next_cursor,
         labels=labels_text,
@@ -50,7 +50,7 @@ async def sessions(visit: Visit) -> Response:
 
 
 @dataclass(slots=True)
-class Day:
+class UpdateDay:
     """What the sessions of a page that were updated on one day have."""
 
     date: str
@@ -67,12 +67,12 @@ class Day:
         return price_of_writes(self.events)
 
 
-def days_of(infos: Iterable[SessionInfo]) -> list[Day]:
+def update_days_of(infos: Iterable[SessionInfo]) -> list[UpdateDay]:
     """Return the days of a page of sessions, in the order of its sessions."""
-    days: dict[str, Day] = {}
+    days: dict[str, UpdateDay] = {}
     for info in infos:
         date = moment(info.last_update_time)[:10]
-        day = days.setdefault(date, Day(date))
+        day = days.setdefault(date, UpdateDay(date))
         day.sessions += 1
         day.events += info.events
         day.turns += info.turns or 0

@@ -1,6 +1,6 @@
 """Read what pages show, and put the events of two sessions side by side."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any, Final, Literal
@@ -20,7 +20,6 @@ from gcp_adk_store.inspector.masking import Mask, Shown, json_text
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.internal_metadata import public_event
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import Turn
 from gcp_adk_store.model.sessions import Origin, StoredSession
 from gcp_adk_store.sessions.read.events import SessionEvents
@@ -222,8 +221,6 @@ class Placed:
     """The cursor at which an iteration forward begins with this event."""
     segment: int | None = None
     """The number of the segment that begins with it: those before are sealed; ``None`` within one."""
-    missing: Mapping[tuple[int, ...], PayloadRef] = field(default_factory=dict)
-    """Payloads of its content that were not read, by their place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

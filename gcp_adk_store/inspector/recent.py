@@ -1,18 +1,28 @@
-"""Read the newest sessions of an app or a user with their newest events, and count these by day."""
+"""Look through the newest events of the newest sessions of an app or a user, and count them by day."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.errors import SessionConflictError, SessionMissingError, StoredDataError
-from gcp_adk_store.inspector.conversation import failed, moment, price_of_writes
+from gcp_adk_store.inspector.conversation import (
+    EventView,
+    Wanted,
+    event_view,
+    failed,
+    moment,
+    price_of_writes,
+)
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.look import Look
-from gcp_adk_store.inspector.reading import Placed, Reader
+from gcp_adk_store.inspector.masking import Mask
+from gcp_adk_store.inspector.reading import Reader
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.describe.decide import SessionInfo
+from gcp_adk_store.sessions.listing.sessions import SessionPage
 from gcp_adk_store.sessions.listing.usage import TokenUsage, UsageCounter
 
 SESSIONS: Final = 16
@@ -24,14 +34,27 @@ SEGMENTS: Final = 16
 LARGEST: Final = 5
 """Sessions that a page names as the largest of those that it looked at."""
 
+HITS_OF_EACH: Final = 2
+"""Events of one session on a page of a search."""
+
+
+@dataclass(slots=True)
+class Looked:
+    """What a walk through the newest events of a session found; it keeps none of the events."""
+
+    looked: int = 0
+    """How many they are."""
+
+
+T = TypeVar("T", bound=Looked)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recent:
-    """A session, and its newest events."""
+class Recent(Generic[T]):
+    """A session, and what its newest events say."""
 
     info: SessionInfo
-    events: list[Placed]
-    """Those that were read, in append order, without payloads of their content."""
+    found: T
 
     @property
     def place(self) -> Place:
@@ -41,14 +64,14 @@ class Recent:
     @property
     def left(self) -> int:
         """How many of its events were not read."""
-        return max(0, self.info.events - len(self.events))
+        return max(0, self.info.events - self.found.looked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecentPage:
+class RecentPage(Generic[T]):
     """Some sessions, the last updated first."""
 
-    sessions: list[Recent]
+    sessions: list[Recent[T]]
     unreadable: int
     """How many that cannot be read were left out."""
     next_cursor: str | None
@@ -65,10 +88,11 @@ async def recent(
     *,
     most: int,
     segments: int,
+    walk: Callable[[Look], Awaitable[T]],
     cursor: str | None = None,
     labels: Mapping[str, str] | None = None,
-) -> RecentPage:
-    """Return the newest sessions of an app or a user, with their newest events.
+) -> RecentPage[T]:
+    """Return the newest sessions of an app or a user, with what *walk* finds in the newest events of each.
 
     1 query and 1 BatchGet, which are 2 reads for each session, and at most so many *segments*, of which each
     session that has any gets as many.
@@ -76,14 +100,7 @@ async def recent(
     Raises:
         NotProvisionedError: the database has no index for sessions of an app, or with labels.
     """
-    page = await reader.store.sessions.list_sessions_page(
-        app_name=place.app or "",
-        user_id=place.user,
-        page_size=most,
-        cursor=cursor,
-        include_state=False,
-        labels=labels or None,
-    )
+    page = await _list(reader, place, most=most, cursor=cursor, labels=labels)
     storage = reader.store.sessions.storage
     keys = [SessionKey(app=each.app_name, user=each.user_id, session=each.session_id) for each in page.infos]
     documents = await storage.documents.get([storage.layout.session(key) for key in keys]) if keys else []
@@ -96,25 +113,65 @@ async def recent(
         except StoredDataError:
             unreadable += 1
     share = segments // max(1, sum(bool(stored.live) for _, stored in there))
-    found: list[Recent] = []
+    sessions: list[Recent[T]] = []
     for info, stored in there:
         try:
-            found.append(Recent(info=info, events=await _newest(reader.look_at(stored, segments=share))))
+            sessions.append(Recent(info=info, found=await walk(reader.look_at(stored, segments=share))))
         except (StoredDataError, SessionMissingError, SessionConflictError):
             unreadable += 1
-    return RecentPage(sessions=found, unreadable=unreadable, next_cursor=page.next_cursor)
+    return RecentPage(sessions=sessions, unreadable=unreadable, next_cursor=page.next_cursor)
 
 
-async def _newest(look: Look) -> list[Placed]:
-    """Return the newest events of a session, as many as may be read."""
-    steps = [step async for step in look.walk(look.end, backward=True)]
-    return [
-        Placed(step.event, look.cursor(step.place), missing=step.stored.missing) for step in reversed(steps)
-    ]
+async def listed(
+    reader: Reader, place: Place, *, most: int, cursor: str | None, labels: Mapping[str, str]
+) -> RecentPage[Looked]:
+    """Return the newest sessions with these *labels*, and look at no event; 1 query, 1 read for each session.
+
+    Raises:
+        NotProvisionedError: the database has no index for sessions with labels.
+    """
+    page = await _list(reader, place, most=most, cursor=cursor, labels=labels)
+    sessions = [Recent(info=info, found=Looked()) for info in page.infos]
+    return RecentPage(sessions=sessions, unreadable=len(page.unreadable), next_cursor=page.next_cursor)
+
+
+async def _list(
+    reader: Reader, place: Place, *, most: int, cursor: str | None, labels: Mapping[str, str] | None
+) -> SessionPage:
+    return await reader.store.sessions.list_sessions_page(
+        app_name=place.app or "",
+        user_id=place.user,
+        page_size=most,
+        cursor=cursor,
+        include_state=False,
+        labels=labels or None,
+    )
 
 
 @dataclass(slots=True)
-class Day:
+class Hits(Looked):
+    """Those of a session's newest events that a search wants."""
+
+    count: int = 0
+    events: list[EventView] = field(default_factory=list)
+    """The newest of them, the newest first."""
+
+
+async def hits(look: Look, wanted: Wanted, mask: Mask) -> Hits:
+    """Return which of a session's newest events, as many as may be read, have what is *wanted*."""
+    found = Hits()
+    async for step in look.walk(look.end, backward=True):
+        found.looked += 1
+        if wanted.fits(step.event):
+            found.count += 1
+            if len(found.events) < HITS_OF_EACH:
+                place, missing = look.cursor(step.place), step.stored.missing
+                found.events.append(event_view(step.event, mask, place=place, missing=missing))
+    return found
+
+
+@dataclass(slots=True)
+class UsageDay:
     """What events of one day say."""
 
     date: str
@@ -131,30 +188,44 @@ class Day:
         return price_of_writes(self.events)
 
 
-def days_of(sessions: Iterable[Recent]) -> list[Day]:
-    """Return the days of sessions' events, the newest first. A turn belongs to the day on which it began."""
-    days: dict[str, Day] = {}
+@dataclass(slots=True)
+class Used(Looked):
+    """What a session's newest events used, by the day of each event."""
 
-    def day(timestamp: float) -> Day:
-        date = moment(timestamp)[:10]
-        return days.setdefault(date, Day(date))
+    days: dict[str, UsageDay] = field(default_factory=dict)
 
+
+async def used(look: Look) -> Used:
+    """Return what a session's newest events, as many as may be read, used; the counts need append order."""
+    found = Used()
+    counters: defaultdict[str, UsageCounter] = defaultdict(UsageCounter)
+    async for step in look.walk(await look.reach(), backward=False):
+        found.looked += 1
+        if not step.event.partial:  # it repeats a part of a later one
+            date = moment(step.event.timestamp)[:10]
+            counters[date].add(step.event)
+            found.days.setdefault(date, UsageDay(date, sessions=1)).errors += failed(step.event)
+    for date, counter in counters.items():
+        usage, day = counter.usage(), found.days[date]
+        day.turns = sum(bool(turn.invocation_id) for turn in usage.turns)
+        day.events, day.tokens = usage.events, usage.tokens
+    return found
+
+
+def usage_days_of(sessions: Sequence[Recent[Used]]) -> list[UsageDay]:
+    """Return the days of sessions' events, the newest first."""
+    days: dict[str, UsageDay] = {}
     for session in sessions:
-        counter = UsageCounter()
-        for placed in session.events:
-            counter.add(placed.event)
-            day(placed.event.timestamp).errors += failed(placed.event)
-        turns = counter.usage().turns
-        for turn in turns:
-            of_turn = day(turn.began_at)
-            of_turn.turns += bool(turn.invocation_id)
-            of_turn.events += turn.events
-            of_turn.tokens += turn.tokens
-        for date in {moment(turn.began_at)[:10] for turn in turns}:
-            days[date].sessions += 1
+        for date, one in session.found.days.items():
+            day = days.setdefault(date, UsageDay(date))
+            day.sessions += one.sessions
+            day.turns += one.turns
+            day.events += one.events
+            day.errors += one.errors
+            day.tokens += one.tokens
     return sorted(days.values(), key=lambda each: each.date, reverse=True)
 
 
-def largest_of(sessions: Sequence[Recent]) -> list[Recent]:
+def largest_of(sessions: Sequence[Recent[Any]]) -> list[Recent[Any]]:
     """Return the sessions with the most events, the largest first."""
     return sorted(sessions, key=lambda each: -each.info.events)[:LARGEST]

@@ -1,14 +1,25 @@
 """Show all apps, what the newest sessions of an app used, and what they say."""
 
+from functools import partial
 from typing import Any, Final
 
 from starlette.responses import Response
 
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.inspector.conversation import Wanted, event_view
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.pages import labels_of
-from gcp_adk_store.inspector.recent import SEGMENTS, SESSIONS, Recent, RecentPage, days_of, largest_of, recent
+from gcp_adk_store.inspector.recent import (
+    SEGMENTS,
+    SESSIONS,
+    RecentPage,
+    Used,
+    hits,
+    largest_of,
+    listed,
+    recent,
+    usage_days_of,
+    used,
+)
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.kernel.concurrency import gather
 
@@ -20,9 +31,6 @@ HOME_SESSIONS: Final = 10
 
 HOME_SEGMENTS: Final = 10
 """Segments of all apps together that the first page reads."""
-
-HITS_OF_EACH: Final = 2
-"""Events of one session on a page of a search."""
 
 _MAX_CURSOR: Final = 4_000
 
@@ -54,7 +62,7 @@ async def _used(visit: Visit, place: Place, count: int) -> dict[str, Any]:
     """Return what one of *count* apps used; the others are shown also if it cannot be read."""
     most, segments = max(1, HOME_SESSIONS // count), HOME_SEGMENTS // count
     try:
-        page = await recent(visit.reader, place, most=most, segments=segments)
+        page = await recent(visit.reader, place, most=most, segments=segments, walk=used)
         return {"place": place, "problem": None, **_usage(page)}
     except StoreError as exc:
         return {"place": place, "problem": str(exc)}
@@ -63,59 +71,28 @@ async def _used(visit: Visit, place: Place, count: int) -> dict[str, Any]:
 async def usage(visit: Visit) -> Response:
     """Show what 16 sessions of an app or a user used by day; 2 reads for each, and 16 segments."""
     cursor = visit.text("cursor", most=_MAX_CURSOR)
-    page = await recent(visit.reader, visit.place, most=SESSIONS, segments=SEGMENTS, cursor=cursor)
+    page = await recent(visit.reader, visit.place, most=SESSIONS, segments=SEGMENTS, walk=used, cursor=cursor)
     return visit.page("usage.html", used={"place": visit.place, "problem": None, **_usage(page)})
 
 
-def _usage(page: RecentPage) -> dict[str, Any]:
-    return {"page": page, "days": days_of(page.sessions), "largest": largest_of(page.sessions)}
+def _usage(page: RecentPage[Used]) -> dict[str, Any]:
+    return {"page": page, "days": usage_days_of(page.sessions), "largest": largest_of(page.sessions)}
 
 
 async def find(visit: Visit) -> Response:
-    """Show which of 16 sessions of an app or a user have events as asked for.
+    """Show which of 16 sessions of an app or a user have labels, and events as asked for.
 
-    2 reads for each session, and 16 segments.
+    2 reads for each session, and 16 segments; by labels alone 1 read for each.
     """
-    labels = visit.text("labels") or ""
-    wanted = Wanted(
-        text=visit.text("q") or "",
-        tool=visit.text("tool") or "",
-        author=visit.text("author") or "",
-        errors=visit.text("errors") == "1",
-    )
-    refused = bool(wanted.text) and not visit.mask.lifted
-    page, rows = None, list[dict[str, Any]]()
-    if (wanted or labels) and not refused:
-        page = await recent(
-            visit.reader,
-            visit.place,
-            most=SESSIONS,
-            segments=SEGMENTS,
-            cursor=visit.text("cursor", most=_MAX_CURSOR),
-            labels=labels_of(labels),
-        )
-        rows = [_hits(visit, each, wanted) for each in page.sessions]
-    asked = {"q": wanted.text, "tool": wanted.tool, "author": wanted.author}
-    asked |= {"errors": "1"} if wanted.errors else {}
-    return visit.page(
-        "find.html",
-        wanted=wanted,
-        labels=labels,
-        refused=refused,
-        page=page,
-        rows=rows,
-        asked={name: value for name, value in asked.items() if value},
-    )
-
-
-def _hits(visit: Visit, session: Recent, wanted: Wanted) -> dict[str, Any]:
-    """Return which of a session's newest events have what is asked for, the newest of them to show."""
-    hits = [each for each in reversed(session.events) if wanted.fits(each.event)] if wanted else []
-    shown = hits[:HITS_OF_EACH]
-    return {
-        "session": session,
-        "count": len(hits),
-        "events": [
-            event_view(each.event, visit.mask, place=each.place, missing=each.missing) for each in shown
-        ],
-    }
+    labels, wanted = visit.text("labels") or "", visit.wanted
+    asked: dict[str, Any] = {"most": SESSIONS, "cursor": visit.text("cursor", most=_MAX_CURSOR)}
+    page: RecentPage[Any] | None = None
+    if wanted.is_refused(visit.mask):
+        pass
+    elif wanted:
+        walk = partial(hits, wanted=wanted, mask=visit.mask)
+        asked |= {"labels": labels_of(labels), "segments": SEGMENTS}
+        page = await recent(visit.reader, visit.place, walk=walk, **asked)
+    elif labels:
+        page = await listed(visit.reader, visit.place, labels=labels_of(labels), **asked)
+    return visit.page("find.html", wanted=wanted, labels=labels, page=page)

@@ -11,7 +11,6 @@ from gcp_adk_store.inspector.conversation import (
     HITS,
     SEARCHED,
     EventView,
-    Wanted,
     event_view,
     price_of_writes,
 )
@@ -129,15 +128,9 @@ async def timeline_page(visit: Visit) -> Response:
 
 async def search(visit: Visit) -> Response:
     """Show events that have what is asked for, of the next 1,000; 1 read, and 1 for each segment of these."""
-    wanted = Wanted(
-        text=visit.text("q") or "",
-        tool=visit.text("tool") or "",
-        author=visit.text("author") or "",
-        errors=visit.text("errors") == "1",
-    )
-    refused = bool(wanted.text) and not visit.mask.lifted
+    wanted = visit.wanted
     looked, found, last = 0, list[Placed](), visit.text("cursor", most=_MAX_CURSOR)
-    if wanted and not refused:
+    if wanted and not wanted.is_refused(visit.mask):
         page = await visit.reader.events(visit.place, cursor=last, order="oldest", limit=SEARCHED)
         last = page.last if page.has_more else None
         for looked, placed in enumerate(page.events, start=1):  # how far it came
@@ -147,7 +140,7 @@ async def search(visit: Visit) -> Response:
                 last = page.events[looked].place if looked < len(page.events) else last
                 break
     views = [_view(visit, placed) for placed in found]
-    return visit.page("search.html", wanted=wanted, refused=refused, events=views, looked=looked, last=last)
+    return visit.page("search.html", wanted=wanted, events=views, looked=looked, last=last)
 
 
 async def compare(visit: Visit) -> Response:

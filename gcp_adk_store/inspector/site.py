@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
+from gcp_adk_store.inspector.conversation import Wanted
 from gcp_adk_store.inspector.documents import Links, Place
 from gcp_adk_store.inspector.look import Near
 from gcp_adk_store.inspector.masking import Mask, Served, drawable, served_as
@@ -98,6 +99,16 @@ class Visit:
         """Return a parameter that is a number of at most 9 digits; *default* for any other text."""
         text = self.text(name) or ""
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default  # noqa: PLR2004
+
+    @property
+    def wanted(self) -> Wanted:
+        """What a search asks for."""
+        return Wanted(
+            text=self.text("q") or "",
+            tool=self.text("tool") or "",
+            author=self.text("author") or "",
+            errors=self.text("errors") == "1",
+        )
 
     def near(self, prefix: str = "") -> Near | None:
         """Return the place at which a page goes on to look: a cursor, and the number of events before it."""

@@ -1,5 +1,7 @@
 """The newest sessions are counted and searched, and a page says what it did not look at."""
 
+import tracemalloc
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -117,6 +119,61 @@ async def test_a_search_finds_events_in_sessions_of_a_user_or_an_app(
         assert "3 of its 4 newest events have it. The newest 2 are here." in page.text
         assert page.text.index("Parcel 3") < page.text.index("Parcel 2")
         assert "Parcel 1" not in page.text
+
+
+async def test_a_search_by_labels_alone_looks_at_no_event(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the sessions, says nothing of events, and reads neither documents nor segments of them."""
+    await remarked(store, "ada", "one", "a parcel", "another")
+    ids = {"app_name": "support", "user_id": "ada", "session_id": "one"}
+    await store.sessions.update_session_info(**ids, labels={"team": "x"})
+    documents = type(store.sessions.storage.documents)
+    get, read = documents.get, list[str]()
+
+    async def counted(self: Any, paths: Sequence[str], **more: Any) -> Any:
+        read.extend(paths)
+        return await get(self, paths, **more)
+
+    monkeypatch.setattr(documents, "get", counted)
+    page = await seen(app, "find", {"app": "support", "labels": "team=x"})
+
+    assert "1 sessions have these labels. one of ada 2 events team=x" in page.text
+    assert "have it" not in page.text
+    assert [] == read
+
+
+async def test_each_event_is_counted_on_its_own_day(store: Store, app: FastAPI) -> None:
+    """With its error and its tokens, also in a turn that goes on after midnight."""
+    midnight = 2 * 86_400.0
+    session = await store.sessions.create_session(app_name="support", user_id="ada")
+    usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=7, candidates_token_count=3)
+    asked = Event(author="user", invocation_id="i", timestamp=midnight - 5)
+    failed = Event(author="agent", invocation_id="i", timestamp=midnight + 5, error_code="X")
+    failed.usage_metadata = usage
+    for event in (asked, failed):
+        await store.sessions.append_event(session, event)
+    page = await seen(app, "usage", {"app": "support"})
+
+    assert "1970-01-03 1 1 1 7 in, 3 out 1 $0.000001" in page.text
+    assert "1970-01-02 1 1 1 0 in, 0 out 0 $0.000001" in page.text
+
+
+@pytest.mark.parametrize("page", ["usage", "find"])
+async def test_a_page_holds_one_large_event_at_a_time(store: Store, app: FastAPI, page: str) -> None:
+    """Its memory does not grow with the sessions that it looks at, each of which has an event of 1 MB."""
+    peaks: list[int] = []
+    for count in (2, 14):
+        for number in range(count):
+            await remarked(store, "ada", f"{count} {number}", chr(97 + number) * 1_000_000)
+        tracemalloc.start()
+        shown = await seen(app, page, {"app": "support", "author": "agent"})
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        if page == "find":
+            assert f"{sum((2, 14)[: len(peaks)])} events have it" in shown.text
+
+    assert 0 < peaks[1] < 2 * peaks[0]
 
 
 async def test_a_search_of_many_sessions_goes_on(

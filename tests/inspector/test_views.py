@@ -30,7 +30,7 @@ from gcp_adk_store.inspector.masking import (
     text_of,
 )
 from gcp_adk_store.inspector.matrix import MAX_CHANGES, MAX_KEYS, MatrixCollector
-from gcp_adk_store.inspector.pages import days_of
+from gcp_adk_store.inspector.pages import update_days_of
 from gcp_adk_store.inspector.reading import Placed
 from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.sessions.describe.decide import SessionInfo
@@ -154,7 +154,7 @@ def test_sessions_of_a_page_are_counted_by_day() -> None:
 
     assert [("1970-01-04", 1, 2, 5, "s0"), ("1970-01-03", 2, 3, 16, "s1")] == [
         (each.date, each.sessions, each.turns, each.events, each.largest and each.largest.session_id)
-        for each in days_of(infos)
+        for each in update_days_of(infos)
     ]
 
 
