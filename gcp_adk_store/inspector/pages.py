@@ -31,7 +31,7 @@ async def sessions(visit: Visit) -> Response:
         app_name=visit.place.app or "",
         user_id=visit.place.user,
         page_size=_SESSIONS_PER_PAGE,
-        cursor=visit.text("cursor"),
+        cursor=visit.cursor(),
         order=order,  # type: ignore[arg-type]  # one of both
         include_state=False,
         labels=labels_of(labels_text) or None,
@@ -96,9 +96,7 @@ async def memories(visit: Visit) -> Response:
             (hit.memory, hit.score, hit.session_id) for hit in hits
         ]
     else:
-        page = await service.list_memories(
-            **ids, page_size=_MEMORIES_PER_PAGE, cursor=visit.text("cursor", most=4_000)
-        )
+        page = await service.list_memories(**ids, page_size=_MEMORIES_PER_PAGE, cursor=visit.cursor())
         found, next_cursor = [(memory, None, None) for memory in page.memories], page.next_cursor
     mask = visit.mask
     rows = [

@@ -32,8 +32,6 @@ HOME_SESSIONS: Final = 10
 HOME_SEGMENTS: Final = 10
 """Segments of all apps together that the first page reads."""
 
-_MAX_CURSOR: Final = 4_000
-
 
 async def apps(visit: Visit) -> Response:
     """List the apps that have a session, and of those that the request may see what newest sessions used.
@@ -43,9 +41,9 @@ async def apps(visit: Visit) -> Response:
     found = await visit.reader.apps(after=visit.given.get("after"), most=APPS_PER_PAGE)
     places = [Place(app=name) for name in found.names]
     seen = [place for place in places if await _may_see(visit, place)]
-    used = await gather(_used(visit, place, len(seen)) for place in seen)
+    usages = await gather(_used(visit, place, len(seen)) for place in seen)
     return visit.page(
-        "apps.html", places=places, after=found.after, used_of=dict(zip(seen, used, strict=True))
+        "apps.html", places=places, after=found.after, used_of=dict(zip(seen, usages, strict=True))
     )
 
 
@@ -70,7 +68,7 @@ async def _used(visit: Visit, place: Place, count: int) -> dict[str, Any]:
 
 async def usage(visit: Visit) -> Response:
     """Show what 16 sessions of an app or a user used by day; 2 reads for each, and 16 segments."""
-    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    cursor = visit.cursor()
     page = await recent(visit.reader, visit.place, most=SESSIONS, segments=SEGMENTS, walk=used, cursor=cursor)
     return visit.page("usage.html", used={"place": visit.place, "problem": None, **_usage(page)})
 
@@ -85,7 +83,7 @@ async def find(visit: Visit) -> Response:
     2 reads for each session, and 16 segments; by labels alone 1 read for each.
     """
     labels, wanted = visit.text("labels") or "", visit.wanted
-    asked: dict[str, Any] = {"most": SESSIONS, "cursor": visit.text("cursor", most=_MAX_CURSOR)}
+    asked: dict[str, Any] = {"most": SESSIONS, "cursor": visit.cursor()}
     page: RecentPage[Any] | None = None
     if wanted.is_refused(visit.mask):
         pass

@@ -29,7 +29,6 @@ from gcp_adk_store.inspector.waterfall import waterfalls
 from gcp_adk_store.kernel.concurrency import stepping
 from gcp_adk_store.model.internal_metadata import public_event
 
-_MAX_CURSOR: Final = 4_000
 NEWS_S: Final = 20.0
 """The longest wait for news in one request: proxies end requests that are silent for longer."""
 
@@ -56,7 +55,7 @@ async def news(visit: Visit) -> Response:
 
     It follows the session, so waiting reads nothing. A browser that shows the answer asks again.
     """
-    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    cursor = visit.cursor()
     following = visit.site.store.sessions.iter_events(**visit.place.ids, cursor=cursor, follow=True)
     with visit.site.waiting():
         async with stepping(following) as step:
@@ -67,7 +66,7 @@ async def news(visit: Visit) -> Response:
 async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
     order: Order = "newest" if visit.text("order") == "newest" else "oldest"
     first = visit.number("first", 1)
-    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    cursor = visit.cursor()
     page = EventPage(events=[], last=cursor, has_more=False)
     if reads:
         page = await visit.reader.events(visit.place, cursor=cursor, order=order)
@@ -112,7 +111,7 @@ async def timeline_page(visit: Visit) -> Response:
     info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
     if info is None:
         raise SessionMissingError("the session does not exist")
-    first, cursor = visit.number("first", 1), visit.text("cursor", most=_MAX_CURSOR)
+    first, cursor = visit.number("first", 1), visit.cursor()
     page = await visit.reader.events(visit.place, cursor=cursor, order="oldest", limit=TIMELINE_EVENTS)
     turns = waterfalls(page.events)
     return visit.page(
@@ -129,7 +128,7 @@ async def timeline_page(visit: Visit) -> Response:
 async def search(visit: Visit) -> Response:
     """Show events that have what is asked for, of the next 1,000; 1 read, and 1 for each segment of these."""
     wanted = visit.wanted
-    looked, found, last = 0, list[Placed](), visit.text("cursor", most=_MAX_CURSOR)
+    looked, found, last = 0, list[Placed](), visit.cursor()
     if wanted and not wanted.is_refused(visit.mask):
         page = await visit.reader.events(visit.place, cursor=last, order="oldest", limit=SEARCHED)
         last = page.last if page.has_more else None
@@ -156,9 +155,7 @@ async def compare(visit: Visit) -> Response:
     following: dict[str, Any] = {}
     if other.session is not None:
         left, right = [
-            await visit.reader.events(
-                place, cursor=visit.text(side, most=_MAX_CURSOR), order=order, limit=COMPARED
-            )
+            await visit.reader.events(place, cursor=visit.cursor(side), order=order, limit=COMPARED)
             for place, side in ((visit.place, "left"), (other, "right"))
         ]
         shown = [
@@ -184,7 +181,7 @@ async def raw_documents(visit: Visit) -> Response:
 
 
 async def _placed(visit: Visit) -> Placed:
-    at = visit.text("at", most=_MAX_CURSOR)
+    at = visit.cursor("at")
     return await visit.reader.event(visit.place, visit.required("event"), at, visit.near())
 
 

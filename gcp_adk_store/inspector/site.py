@@ -29,6 +29,8 @@ _REVEAL: Final = "adk_inspector_reveal"
 _CSRF: Final = "adk_inspector_csrf"
 _CSRF_CHARACTERS: Final = 43
 _MAX_FORM: Final = 64 * 1024
+_MAX_CURSOR: Final = 12_000
+"""Characters: a path of Firestore has 6 kB at most."""
 
 
 MAX_WAITING: Final = 100
@@ -84,6 +86,14 @@ class Visit:
             raise RefusedRequestError(400, f"{name} has {len(value)} characters, the limit is {most}")
         return value
 
+    def cursor(self, name: str = "cursor") -> str | None:
+        """Return a parameter that names a place; ``None`` if it is missing or empty.
+
+        Raises:
+            RefusedRequestError: no place has such a long name.
+        """
+        return self.text(name, most=_MAX_CURSOR)
+
     def required(self, name: str) -> str:
         """Return a parameter.
 
@@ -112,7 +122,7 @@ class Visit:
 
     def near(self, prefix: str = "") -> Near | None:
         """Return the place at which a page goes on to look: a cursor, and the number of events before it."""
-        cursor = self.text(f"{prefix}near", most=4_000)
+        cursor = self.cursor(f"{prefix}near")
         return None if cursor is None else (cursor, self.number(f"{prefix}number", 0))
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> Response:

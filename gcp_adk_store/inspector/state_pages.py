@@ -15,8 +15,6 @@ from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at,
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.sessions import EventPlace
 
-MAX_CURSOR: Final = 4_000
-
 MAX_KEYS: Final = 500
 """State keys on one page."""
 
@@ -30,7 +28,7 @@ ROOM: Final = 150_000
 async def matrix(visit: Visit) -> Response:
     """Show which events changed which state keys; 1 read, and at most 40 segments."""
     look = await visit.reader.look(visit.place)
-    first, cursor = visit.number("first", 1), visit.text("cursor", most=MAX_CURSOR)
+    first, cursor = visit.number("first", 1), visit.cursor()
     begin = look.start if cursor is None else look.place_of(cursor)
     if visit.text("order") == "newest":
         begin = look.newest(READS - 1)
@@ -101,9 +99,9 @@ def _view(visit: Visit, look: Look, step: Step) -> EventView:
 
 async def _changing(visit: Visit, look: Look, key: str) -> Step | None:
     """Return the event that a page of a change is about; ``None`` for the creation of the session."""
-    event_id, back = visit.text("event"), visit.text("back", most=MAX_CURSOR)
+    event_id, back = visit.text("event"), visit.cursor("back")
     if event_id is not None:
-        at = visit.text("at", most=MAX_CURSOR)
+        at = visit.cursor("at")
         step = await look.event(event_id, at, look.known(visit.near()))
         if key not in step.changes:
             raise SessionMissingError("the event of this id did not change this key")
@@ -136,7 +134,7 @@ async def state(visit: Visit) -> Response:
         ],
         left=max(0, len(keys) - MAX_KEYS),
         asked=asked,
-        at=visit.text("at", most=MAX_CURSOR),
+        at=visit.cursor("at"),
         back=look.cursor(past.back) if past.back is not None else None,
     )
 
@@ -193,7 +191,7 @@ def _shown(visit: Visit, values: Iterable[Any]) -> list[Shown]:
 
 
 def _name(visit: Visit, text: str, default: str) -> str:
-    if visit.text(f"{text}_place", most=MAX_CURSOR) is not None and visit.text(text) is None:
+    if visit.cursor(f"{text}_place") is not None and visit.text(text) is None:
         return "a linked place"
     return visit.text(text) or default
 
@@ -206,13 +204,13 @@ async def _point(visit: Visit, look: Look, text: str, prefix: str, default: Even
     Raises:
         FartherError: it is farther than a page reads; the error says with which parameters to go on.
     """
-    place = visit.text(f"{prefix}place", most=MAX_CURSOR)
+    place = visit.cursor(f"{prefix}place")
     if place is not None:
         return look.place_of(place)
     asked = visit.text(text)
     if asked is None:
         return default
-    at, near = visit.text(f"{prefix}at", most=MAX_CURSOR), look.known(visit.near(prefix))
+    at, near = visit.cursor(f"{prefix}at"), look.known(visit.near(prefix))
     try:
         if at is None and asked.isascii() and asked.isdigit() and len(asked) < 10:  # noqa: PLR2004  # as a number of a page
             return await look.position(int(asked), near)

@@ -13,7 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.inspector import artifact_pages, create_app, session_pages, site
+from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_pages, site
 from gcp_adk_store.inspector.conversation import HITS, SEARCHED
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
@@ -86,6 +86,22 @@ async def test_sessions_are_listed_with_what_describes_them(store: Store, app: F
     assert "other" in page.text
     assert "other" not in filtered.text
     assert "This page has no sessions." in later.text
+
+
+async def test_a_list_of_sessions_with_long_ids_goes_on(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The link to the next page has a place with ids of 1,400 characters."""
+    monkeypatch.setattr(pages, "_SESSIONS_PER_PAGE", 1)
+    for name in "ab":
+        await store.sessions.create_session(app_name="app", user_id="u" * 1400, session_id=name * 1400)
+    page = await seen(app, "sessions", {"app": "app"})
+    (link,) = [each["href"] for each in page.all("a") if "cursor=" in each["href"]]
+    async with client_of(app) as client:
+        last = Read((await client.get(link)).text)
+
+    assert "b" * 1400 in page.text
+    assert "a" * 1400 in last.text
 
 
 @pytest.mark.usefixtures("calm")
