@@ -8,7 +8,12 @@ from typing import Any, Final, Literal
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.codec.cursors import decode_event_cursor, encode_cursor
+from gcp_adk_store.codec.cursors import (
+    decode_event_cursor,
+    decode_place_in,
+    encode_cursor,
+    encode_place_in,
+)
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Document, Page
@@ -209,7 +214,7 @@ class Names:
 
     names: list[str]
     after: str | None
-    """The last name, to go on after it; ``None`` at the end."""
+    """The place to go on after, though perhaps with no further name; ``None`` at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +259,11 @@ class Reader:
         storage = self.store.sessions.storage
         layout = storage.layout
         parent = "" if app is None else layout.app(app)
-
-        def beyond(name: str) -> str:
-            path = layout.app(name) if app is None else layout.user(UserKey(app=app, user=name))
-            return f"{path}/{_BEYOND}/{_BEYOND}"
-
+        listing = f"names below {parent}"
+        start: str | None = None
+        if after is not None:
+            (start,) = decode_place_in(listing, after, str, of="apps, or of another app's users")
         names: list[str] = []
-        start = None if after is None else beyond(after)
         for _ in range(2 * most):
             page = Page(field=None, descending=False, limit=1, after=None if start is None else (0.0, start))
             found = await storage.documents.query(
@@ -270,16 +273,19 @@ class Reader:
                 return Names(names=names, after=None)
             if len(names) == most:
                 break
+            path = found[0].path
             try:
-                key = layout.session_at(found[0].path)
+                key = layout.session_at(path)
             except StoredDataError:
-                key = None
-            if key is None:  # another program's document in a collection of this name
-                start = found[0].path
+                start = path
+                continue
+            if key is None:  # another program's collection of this name
+                start = f"{path.rpartition('/')[0]}/{_BEYOND}"
                 continue
             names.append(key.app if app is None else key.user)
-            start = beyond(names[-1])
-        return Names(names=names, after=names[-1] if names else None)
+            beyond = layout.app(key.app) if app is None else layout.user(key.owner)
+            start = f"{beyond}/{_BEYOND}/{_BEYOND}"
+        return Names(names=names, after=None if start is None else encode_place_in(listing, start))
 
     async def events(
         self, place: Place, *, cursor: str | None, order: Order, limit: int = EVENTS_PER_PAGE

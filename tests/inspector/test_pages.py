@@ -44,7 +44,32 @@ async def test_names_are_listed_in_pages(store: Store) -> None:
     second = await Reader(store).users("app", after=first.after)
 
     assert wanted == [*first.names, *second.names]
-    assert (wanted[NAMES_PER_PAGE - 1], None) == (first.after, second.after)
+    assert (NAMES_PER_PAGE, None) == (len(first.names), second.after)
+
+
+async def test_apps_behind_documents_of_another_program_are_listed(store: Store, app: FastAPI) -> None:
+    """However many collections of this name it has: they take pages, which lead to the apps after them."""
+    for name in ("aaa", "zzz"):
+        await store.sessions.create_session(app_name=name, user_id="u")
+    storage = store.sessions.storage
+    others = [
+        f"{storage.layout.app('mmm')}/foreign/{number}/{storage.layout.sessions_collection}/{document}"
+        for number in range(25)
+        for document in range(2)
+    ]
+    writes = [Write(path=path, fields={"a": 1}) for path in others]
+    await storage.documents.commit(writes, repeatable_when_unanswered=True)
+    address, names = "/", list[str]()
+    async with client_of(app) as client:
+        while address:
+            page = Read((await client.get(address)).text)
+            links = [each["href"] for each in page.all("a")]
+            names += [
+                parse_qs(urlsplit(link).query)["app"][0] for link in links if link.startswith("/users?")
+            ]
+            address = next((link for link in links if "after=" in link), "")
+
+    assert ["aaa", "zzz"] == names
 
 
 async def test_the_size_of_a_large_file_is_the_same_on_each_page(
