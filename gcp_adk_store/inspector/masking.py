@@ -42,10 +42,13 @@ class Mask:
         return self.over(json_text(value), most=most)
 
 
-def json_text(value: Any) -> str:
-    """Return *value* as indented JSON; what JSON cannot hold stands there as text."""
+def json_text(value: Any, *, sort_keys: bool = False) -> str:
+    """Return *value* as indented JSON; what JSON cannot hold stands there as text.
+
+    Equal values have equal texts with *sort_keys*: events keep the order of keys, and documents do not.
+    """
     try:
-        return json.dumps(value, indent=2, ensure_ascii=False, default=str, sort_keys=False)
+        return json.dumps(value, indent=2, ensure_ascii=False, default=str, sort_keys=sort_keys)
     except (TypeError, ValueError, RecursionError):
         return str(value)
 

@@ -135,4 +135,5 @@ def _differs(one: Past, other: Past, key: str) -> bool:
         return True
     if key not in one.values or key not in other.values:
         return key in one.values or key in other.values
-    return json_text(one.values[key]) != json_text(other.values[key])
+    before, after = (json_text(each.values[key], sort_keys=True) for each in (one, other))
+    return before != after

@@ -1,6 +1,6 @@
 """Show the state of a session: its changes, its values at a place, and what differs between two places."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.conversation import EventView, difference, event_view
-from gcp_adk_store.inspector.look import READS, FartherError, Look, Step
+from gcp_adk_store.inspector.look import READS, FartherError, Known, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
 from gcp_adk_store.inspector.matrix import MatrixCollector
 from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
@@ -70,11 +70,11 @@ async def change(visit: Visit) -> Response:
     past = Past(unknown={key})
     if step is None:
         values = await look.first_values([key])
-        after = json_text(values[key]) if key in values else None
+        after = _text(values, key)
     else:
-        after = json_text(step.changes[key])
+        after = _text(step.changes, key)
         await look_back(look, step.place, past)
-    before = json_text(past.values[key]) if key in past.values else None
+    before = _text(past.values, key)
     return visit.page(
         "change.html",
         key=key,
@@ -84,6 +84,10 @@ async def change(visit: Visit) -> Response:
         has_after=after is not None,
         back=look.cursor(past.back) if past.back is not None and past.unknown else None,
     )
+
+
+def _text(values: Mapping[str, Any], key: str) -> str | None:
+    return json_text(values[key], sort_keys=True) if key in values else None
 
 
 def _view(visit: Visit, look: Look, step: Step) -> EventView:
@@ -212,14 +216,29 @@ async def _point(visit: Visit, look: Look, text: str, prefix: str, default: Even
         return default
     at, near = visit.cursor(f"{prefix}at"), look.known(visit.near(prefix))
     try:
-        if at is None and asked.isascii() and asked.isdigit() and len(asked) < 10:  # noqa: PLR2004  # as a number of a page
-            return await look.position(int(asked), near)
+        if at is None and _is_number(asked):
+            return await _position(look, asked, near)
         if at is None and (time := _time(asked)) is not None:
             return await look.as_of(time, near)
         return (await look.event(asked, at, near)).after
     except FartherError as exc:
         exc.parameters = {f"{prefix}{name}": value for name, value in exc.parameters.items()}
         raise
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10  # noqa: PLR2004  # as a number of a page
+
+
+async def _position(look: Look, asked: str, near: Known | None) -> EventPlace:
+    """Return the place after so many events, or after the event with this id if there are not so many."""
+    number = int(asked)
+    if number > look.stored.revision:
+        try:
+            return (await look.event(asked, None, near)).after
+        except SessionMissingError:
+            pass  # the error about the number says more
+    return await look.position(number, near)
 
 
 def _time(text: str) -> float | None:

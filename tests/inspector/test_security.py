@@ -113,11 +113,13 @@ async def test_no_page_has_an_element_or_an_attribute_of_what_is_stored(writing:
         page = Read(answer.text)
         where = f"{path} {list(parameters)[3:]}"
         scripts = [each["src"] for each in page.all("script")]
+        headings = [tag for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
         attributes = [(name, value) for _, given in page.elements for name, value in given.items()]
         addresses = [value for name, value in attributes if name in ("href", "src", "action", "hx-get")]
 
         assert answer.status_code in (200, 400, 404), where
         assert {tag for tag, _ in page.elements} <= OWN_TAGS, where
+        assert path == "events" or ["h1", *["h2"] * (len(headings) - 1)] == headings, where
         assert scripts in ([], ["/static/htmx.min.js", "/static/keys.js"]), where
         assert set() == {
             name for name, _ in attributes if name.startswith("on") or name in ("style", "srcdoc")

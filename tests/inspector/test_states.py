@@ -127,6 +127,37 @@ async def test_a_state_is_not_guessed_without_an_event_whose_payload_is_gone() -
     assert "1 0 4 0 in" in usage.text
 
 
+async def test_a_difference_is_none_of_the_order_of_keys(store: Store, app: FastAPI) -> None:
+    """As values compare: documents and events may have another order of keys."""
+    session = await store.sessions.create_session(**CALM, state={"map": {"a": 1, "b": [{"c": 2, "d": 3}]}})
+    for value in ({"b": [{"d": 3, "c": 2}], "a": 1}, {"b": [], "a": 1}):
+        event = Event(author="agent", actions=EventActions(state_delta={"map": value}))
+        await store.sessions.append_event(session, event)
+    same = await seen(app, "difference", {**CALM_PLACE, "from": 0, "to": 1})
+    other = await seen(app, "difference", {**CALM_PLACE, "from": 0, "to": 2})
+    change = await seen(app, "change", {**CALM_PLACE, "key": "map", "event": session.events[0].id})
+
+    assert "0 keys differ" in same.text
+    assert "1 keys differ" in other.text
+    assert "The texts are equal." in change.text
+
+
+async def test_a_point_is_an_event_whose_id_is_a_number(store: Store, app: FastAPI) -> None:
+    """If the session has not so many events; otherwise it is a number of events."""
+    session = await store.sessions.create_session(**CALM, state={"n": -1})
+    for number in range(3):
+        delta = {"n": number}
+        event = Event(id=str(number + 101), author="agent", actions=EventActions(state_delta=delta))
+        await store.sessions.append_event(session, event)
+    by_id = await seen(app, "state", {**CALM_PLACE, "event": "102"})
+    by_number = await seen(app, "state", {**CALM_PLACE, "event": "1"})
+    neither = await seen(app, "state", {**CALM_PLACE, "event": "104"}, status=404)
+
+    assert "n 1" in by_id.text
+    assert "n 0" in by_number.text
+    assert "the session has 3 events, the point is after 104" in neither.text
+
+
 async def test_an_event_of_more_keys_than_a_matrix_has_is_passed(store: Store, app: FastAPI) -> None:
     """Also after the marks of the creation; the events after it are there."""
     session = await store.sessions.create_session(**CALM, state={"first": 0})
