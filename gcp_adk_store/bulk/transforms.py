@@ -235,7 +235,7 @@ class _Prune(StoreDoFn):
 class _Verify(StoreDoFn):
     def process(self, info: Any) -> Iterator[Any]:
         key = key_of(info)
-        ids: dict[str, Any] = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+        ids = key.ids
         try:
             proof = self.run(self.store.sessions.verify_session(**ids))
         except SessionMissingError:

@@ -89,7 +89,7 @@ def read_vectors(document: Document, *, dimensions: int) -> bytes:
     """
     fields = read_fields(_Rows, document)
     if fields.dimensions != dimensions or len(fields.body) % (DIGEST_BYTES + dimensions):
-        raise wrong(document, "body or dimensions")
+        raise wrong(document.path, "body or dimensions")
     return fields.body
 
 
@@ -313,11 +313,11 @@ def read_memory_head(document: Document) -> MemoryHead:
     """
     fields = read_fields(_Head, document)
     if [fields.app, fields.user] != ids_of(document.path.rsplit("/", 2)[0]):
-        raise wrong(document, "app or user")
+        raise wrong(document.path, "app or user")
     if len(fields.gone) % DIGEST_BYTES:
-        raise wrong(document, "gone")
+        raise wrong(document.path, "gone")
     if any(len(row) != DIGEST_BYTES + fields.dimensions for row in fields.fresh):
-        raise wrong(document, "fresh")
+        raise wrong(document.path, "fresh")
     return MemoryHead(
         epoch=fields.epoch,
         revision=fields.rev,

@@ -83,12 +83,12 @@ def read_fields(kind: type[Kind], document: Document) -> Kind:
     if problem["type"].endswith("_type"):
         found, error = problem["input"], error_of(problem["input"])
         raise error(f"{document.path} has a field of a wrong kind: {where} is {kind_of_content(found)}")
-    raise wrong(document, where)
+    raise wrong(document.path, where)
 
 
-def wrong(document: Document, name: str) -> StoredDataError:
-    """Return the error for a field of *document* whose value contradicts others."""
-    return StoredDataError(f"{document.path} has a field that cannot be right: {name}")
+def wrong(path: str, name: str) -> StoredDataError:
+    """Return the error for a field of the document at *path* whose value contradicts others."""
+    return StoredDataError(f"{path} has a field that cannot be right: {name}")
 
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -258,11 +258,11 @@ def read_session(document: Document) -> StoredSession:
     fields = read_fields(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
-        raise wrong(document, "tail_bytes")
+        raise wrong(document.path, "tail_bytes")
     if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
-        raise wrong(document, "rev")
+        raise wrong(document.path, "rev")
     if not fields.tail and fields.chain_sealed != stored.chain:
-        raise wrong(document, "chain_sealed")
+        raise wrong(document.path, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
@@ -303,7 +303,7 @@ def archive_of(document: Document) -> PayloadRef | None:
 
 def _archive_in(document: Document, fields: _Segment) -> PayloadRef | None:
     if (fields.archive is None) != (document.fields["format"] == FORMAT):
-        raise wrong(document, "archive")
+        raise wrong(document.path, "archive")
     return None if fields.archive is None else _ref(document, fields.archive, "archive")
 
 
@@ -319,7 +319,7 @@ def read_segment(document: Document, archive: bytes | None = None) -> Segment:
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
     if not texts:  # a seal needs a tail with events
-        raise wrong(document, "count")
+        raise wrong(document.path, "count")
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
     return Segment(
@@ -343,12 +343,12 @@ def read_chunk(document: Document) -> bytes:
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
     cut = tuple(range(run.start, run.to + 1) for run in fields.cut)
     if not are_runs(cut, sealed=fields.sealed):
-        raise wrong(document, "cut")
+        raise wrong(document.path, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
-        raise wrong(document, "sealed_max")
+        raise wrong(document.path, "sealed_max")
     archived = Archived() if fields.archived is None else Archived(**fields.archived.model_dump())
     if archived.events > fields.rev or archived.segments > fields.sealed:
-        raise wrong(document, "archived")
+        raise wrong(document.path, "archived")
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -385,14 +385,14 @@ def _turns(document: Document, fields: _Header) -> Turns | None:
     if "last_turn" not in fields.model_fields_set:
         raise StoredDataError(f"{document.path} lacks last_turn")
     if fields.turns > fields.rev or bool(fields.turns) != bool(fields.last_turn):
-        raise wrong(document, "turns")
+        raise wrong(document.path, "turns")
     return Turns(count=fields.turns, last=fields.last_turn)
 
 
 def _initial(document: Document, fields: _Initial) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
     if fields.initial is not None and fields.initial_payload is not None:
-        raise wrong(document, "initial_payload")
+        raise wrong(document.path, "initial_payload")
     if fields.initial_payload is None:
         return None if fields.initial is None else _decoded(document, fields.initial)
     return _ref(document, fields.initial_payload, "initial_payload")
@@ -418,9 +418,9 @@ def _key(document: Document, fields: _Header) -> SessionKey:
         key = SessionKey(app=fields.app, user=fields.user, session=fields.id)
         names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
     except InvalidInputError:
-        raise wrong(document, "app, user or id") from None
+        raise wrong(document.path, "app, user or id") from None
     if names != document.path.split("/")[1::2]:
-        raise wrong(document, "app, user or id")
+        raise wrong(document.path, "app, user or id")
     return key
 
 

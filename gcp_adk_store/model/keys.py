@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from gcp_adk_store.errors import InvalidInputError
 
@@ -46,6 +46,11 @@ class SessionKey:
     def owner(self) -> UserKey:
         """The user that the session belongs to."""
         return UserKey(app=self.app, user=self.user)
+
+    @property
+    def ids(self) -> dict[str, Any]:
+        """Its ids as arguments of ADK's services."""
+        return {"app_name": self.app, "user_id": self.user, "session_id": self.session}
 
     def __str__(self) -> str:
         return f"app={self.app!r} user={self.user!r} session={self.session!r}"

@@ -14,7 +14,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import each, kept_state, spooled
 from gcp_adk_store.moving.importing import SessionHeader
-from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits, ids_of
+from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
 
 _NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
 _VERTEX_IDS: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -87,19 +87,19 @@ class AdkService:
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """As the port, in one call of the service."""
-        session = await self._service.get_session(**ids_of(key))
+        session = await self._service.get_session(**key.ids)
         yield None if session is None else _record(key, session)
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port, in one call of the service."""
-        session = await self._service.get_session(**ids_of(key), config=_NO_EVENTS)
+        session = await self._service.get_session(**key.ids, config=_NO_EVENTS)
         return ScopedState() if session is None else _scopes(session)
 
     async def write(self, record: Record, events: AsyncIterable[Event]) -> int:
         """As the port: a session, then its events one by one. A kill leaves those so far."""
         key = record.header.key
         self._require_id(key)
-        ids = ids_of(key)
+        ids = key.ids
         if await self._service.get_session(**ids, config=_NO_EVENTS) is not None:
             raise SessionExistsError("another session has this id")
         state = {**record.header.state, **(record.header.initial or {})}
@@ -120,8 +120,8 @@ class AdkService:
         key = record.header.key
         self._require_id(key)
         async with spooled(events) as checked:
-            old = await self._service.get_session(**ids_of(key))
-            await self._service.delete_session(**ids_of(key))
+            old = await self._service.get_session(**key.ids)
+            await self._service.delete_session(**key.ids)
             try:
                 return await self.write(record, checked)
             except Exception:
@@ -133,14 +133,14 @@ class AdkService:
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, one by one."""
-        session = await self._service.get_session(**ids_of(key))
+        session = await self._service.get_session(**key.ids)
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
         return await self._append(session, events)
 
     async def remove(self, key: SessionKey) -> None:
         """As the port."""
-        await self._service.delete_session(**ids_of(key))
+        await self._service.delete_session(**key.ids)
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
         """As the port: ADK's interface sets such state with a session, which is made and deleted."""
@@ -148,12 +148,12 @@ class AdkService:
             return
         key = SessionKey(app=owner.app, user=owner.user, session=SHARED_STATE_SESSION)
         wanted, _ = kept_state(merge_scopes(ScopedState(app=shared.app, user=shared.user)))
-        left = await self._service.get_session(**ids_of(key), config=_NO_EVENTS)
+        left = await self._service.get_session(**key.ids, config=_NO_EVENTS)
         if left is not None:  # of a copy that was killed
-            await self._service.delete_session(**ids_of(key))
+            await self._service.delete_session(**key.ids)
         if wanted:
-            await self._service.create_session(**ids_of(key), state=wanted)
-            await self._service.delete_session(**ids_of(key))
+            await self._service.create_session(**key.ids, state=wanted)
+            await self._service.delete_session(**key.ids)
 
     async def close(self) -> None:
         """As the port; most services of ADK have nothing to close."""

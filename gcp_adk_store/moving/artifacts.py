@@ -8,7 +8,6 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
-from gcp_adk_store.moving.records import ids_of
 from gcp_adk_store.moving.report import Report, failure_of_one
 
 ArtifactPlace = str | BaseArtifactService
@@ -25,7 +24,7 @@ class ArtifactCopies:
 
     async def copy(self, key: SessionKey, report: Report, *, of_user: bool) -> None:
         """Copy the artifacts of a session, or those *of_user*, which all of the user's sessions share."""
-        ids = ids_of(key)
+        ids = key.ids
         try:
             names = await self.source.list_artifact_keys(**ids)
             for name in names:

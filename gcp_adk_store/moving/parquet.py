@@ -13,7 +13,7 @@ from google.adk.events import Event
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state
-from gcp_adk_store.moving.records import Record, ids_of
+from gcp_adk_store.moving.records import Record
 from gcp_adk_store.moving.session_files import Exported
 
 SESSIONS: Final = "sessions.parquet"
@@ -162,7 +162,7 @@ def session_row(record: Record, digest: Digest) -> dict[str, Any]:
     """Return the row of a session of whose events *digest* is."""
     header = record.header
     return {
-        **ids_of(record.header.key),
+        **record.header.key.ids,
         "title": header.title,
         "labels": json.dumps(dict(header.labels), sort_keys=True),
         "create_time": None if header.create_time is None else _time(header.create_time),
@@ -179,7 +179,7 @@ def event_row(record: Record, position: int, event: Event, encoded: str) -> dict
     usage = event.usage_metadata
     delta = json.loads(encoded).get("actions", {}).get("state_delta", {})
     return {
-        **ids_of(record.header.key),
+        **record.header.key.ids,
         "position": position,
         "event_id": _text(event.id),
         "invocation_id": _text(event.invocation_id),

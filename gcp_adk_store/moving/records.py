@@ -139,11 +139,6 @@ _PER_PAGE: Final = 100
 """Sessions that one query lists, without their events and state."""
 
 
-def ids_of(key: SessionKey) -> dict[str, Any]:
-    """Return the ids of a session as the arguments of ADK's services."""
-    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
-
-
 class SessionExports:
     """Reads sessions below one prefix of a database at one moment."""
 
@@ -245,7 +240,7 @@ class SessionExports:
 
     async def _events(self, key: SessionKey) -> AsyncIterator[Event]:
         """Yield the events of a session, with payloads; up to eight segments are in memory."""
-        async for one in self._service.iter_events(**ids_of(key)):
+        async for one in self._service.iter_events(**key.ids):
             yield one.event
 
 
@@ -303,7 +298,7 @@ class OwnStore:
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, with 1 write an event."""
-        session = await self._service.get_session(**ids_of(key))
+        session = await self._service.get_session(**key.ids)
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
         count = 0
@@ -315,7 +310,7 @@ class OwnStore:
 
     async def remove(self, key: SessionKey) -> None:
         """As the port."""
-        await self._service.delete_session(**ids_of(key))
+        await self._service.delete_session(**key.ids)
 
     async def put_shared(self, owner: UserKey, shared: ScopedState) -> None:
         """As the port, in 1 commit; keys that are as they should be are not written."""

@@ -16,7 +16,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import Record, SessionExports, Target, elsewhere, ids_of
+from gcp_adk_store.moving.records import Record, SessionExports, Target, elsewhere
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService
@@ -219,7 +219,7 @@ def _header(record: Record) -> dict[str, Any]:
     header = record.header
     scopes = ScopedState(app=record.shared.app, user=record.shared.user, session=header.state)
     return {
-        **ids_of(header.key),
+        **header.key.ids,
         "create_time": header.create_time,
         "last_update_time": header.last_update_time,
         "title": header.title,

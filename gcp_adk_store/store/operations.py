@@ -126,7 +126,7 @@ class StoreOperations(Closing):
         if artifacts != "none" and self._artifacts is not None:
             copies = self._artifacts.copies_of(source, target, artifacts)
         return await self._sessions.fork_session(
-            **_ids(source),
+            **source.ids,
             at=at,
             to_session_id=target.session,
             to_user_id=target.user,
@@ -185,11 +185,11 @@ class StoreOperations(Closing):
             OutcomeUnknownError: not answered, or something may be left. Calling again is safe.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._sessions.delete_session(**_ids(key))
+        await self._sessions.delete_session(**key.ids)
         if not artifacts or self._artifacts is None or not _may_have_artifacts(key):
             return
         try:
-            await self._artifacts.delete_session_artifacts(**_ids(key))
+            await self._artifacts.delete_session_artifacts(**key.ids)
         except StoreError as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but perhaps not all of its artifacts; delete it again: {exc}"
@@ -420,12 +420,8 @@ class StoreOperations(Closing):
     async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
         if _may_have_artifacts(key):
             await self.artifacts.restore_session_artifacts(
-                **_ids(key), at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
+                **key.ids, at=at, restored_at=restore.restored_at, restore_id=restore.restore_id
             )
-
-
-def _ids(key: SessionKey) -> dict[str, Any]:
-    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
 
 
 def _may_have_artifacts(key: SessionKey) -> bool:

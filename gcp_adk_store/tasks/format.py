@@ -26,7 +26,7 @@ from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import DocumentFields, read_fields, wrong
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoredDataError, StoreError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
 from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry
@@ -207,7 +207,7 @@ class TaskLayout:
         """Return the task of a *document*, or as much of it as was read."""
         fields = read_fields(_Task, document)
         if escape_name(fields.id, what="id") != document.path.rpartition("/")[2]:
-            raise wrong(document, "id")
+            raise wrong(document.path, "id")
         ends = fields.expiry
         time = None if fields.seconds is None else (fields.seconds, fields.nanos or 0)
         return StoredTask(
@@ -272,9 +272,9 @@ def unpack_task(stored: StoredTask, data: bytes) -> bytes:
     try:
         body = unpack(data, limit=MAX_TASK_BYTES)
     except ValueError:
-        raise _damaged(stored, "body") from None
+        raise wrong(stored.path, "body") from None
     if hashlib.sha256(body).hexdigest() != stored.sha256:
-        raise _damaged(stored, "sha256")
+        raise wrong(stored.path, "sha256")
     return body
 
 
@@ -318,10 +318,6 @@ class _Piece(_Document):
 
 class _Config(_Document):
     body: bytes
-
-
-def _damaged(stored: StoredTask, name: str) -> StoredDataError:
-    return StoredDataError(f"{stored.path} has a field that cannot be right: {name}")
 
 
 def _ends(expiry: Expiry | None) -> dict[str, FieldValue]:

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.plugins.base_plugin import BasePlugin
@@ -70,9 +69,8 @@ class TurnPlugin(BasePlugin):
         outer = held(service.storage, key)
         if outer is not None and not outer.has_ended:
             return None
-        ids: dict[str, Any] = {"app_name": key.app, "user_id": key.user, "session_id": key.session}
         hold = await self._turns.take(
-            **ids,
+            **key.ids,
             on_busy=self._on_busy,
             wait_s=self._wait_s,
             lease_s=self._lease_s,
@@ -82,7 +80,7 @@ class TurnPlugin(BasePlugin):
         self._running[invocation_context.invocation_id] = hold, stack
         marker, known = marker_of(session), hold.known
         if marker is None or (marker.epoch, marker.revision) != (known.epoch, known.revision):
-            fresh = await service.get_session(**ids)
+            fresh = await service.get_session(**key.ids)
             if fresh is None:
                 await self._end(invocation_context)
                 raise SessionMissingError("the session does not exist")

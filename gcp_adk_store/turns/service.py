@@ -290,7 +290,7 @@ class HeldTurns:
     async def _flush(self, hold: TurnLease) -> None:
         """Wait until the appends of the turn *hold* are stored."""
         key = hold.key
-        await self._sessions.flush_session(app_name=key.app, user_id=key.user, session_id=key.session)
+        await self._sessions.flush_session(**key.ids)
 
     async def _take(
         self,

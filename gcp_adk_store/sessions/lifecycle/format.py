@@ -29,7 +29,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
         fields = read_fields(_Note, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
-            raise wrong(document, "epoch")
+            raise wrong(document.path, "epoch")
         deletions.append(
             Deletion(
                 epoch=fields.epoch,

@@ -162,7 +162,7 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
     for document in documents:
         fields = read_fields(_Restore, document)
         if fields.restore_id != document.path.rpartition("/")[2]:
-            raise wrong(document, "restore_id")
+            raise wrong(document.path, "restore_id")
         try:
             artifacts = None if fields.artifacts is None else unpack_artifacts(fields.artifacts)
         except StoredDataError as exc:
