@@ -290,7 +290,11 @@ class Reader:
     async def events(
         self, place: Place, *, cursor: str | None, order: Order, limit: int = EVENTS_PER_PAGE
     ) -> EventPage:
-        """Return one page of events; 1 read, and 1 for the next segments that this process does not know."""
+        """Return one page of events with all their payloads.
+
+        Takes 1 read of the session, 1 for each run of 1, 2, 4 and then 8 segments with events of the page of
+        which this process does not know all, and those of the payloads.
+        """
         found: list[Placed] = []
         last = cursor
         async for each in self._events.iterate(
