@@ -122,23 +122,22 @@ class Look:
         """The place after all events."""
         return end_of(self.stored)
 
-    def newest(self, segments: int) -> EventPlace:
-        """Return the place before so many segments and the tail, which are the newest."""
-        return EventPlace(segment=self._numbers[-segments - 1 :][0])
+    async def newest(self) -> tuple[EventPlace, int]:
+        """Return the first place from which all events up to the end may be read, and how many they are.
 
-    async def reach(self) -> EventPlace:
-        """Return the first place from which all events up to the end may be read; reads their segments."""
-        place, payloads = self.end, 0
+        Reads their segments.
+        """
+        place, count, payloads = self.end, 0, 0
         try:
             async for number, texts in self.runs(place, backward=True):
                 for offset in reversed(range(len(texts))):
                     if WHOLE in references(texts[offset]):
                         if not self.left:
-                            return place
+                            return place, count
                         self.left -= 1
                         payloads += 1
-                    place = EventPlace(segment=number, offset=offset)
-            return place
+                    place, count = EventPlace(segment=number, offset=offset), count + 1
+            return place, count
         finally:
             self.left += payloads
 

@@ -199,7 +199,8 @@ async def used(look: Look) -> Used:
     """Return what a session's newest events, as many as may be read, used; the counts need append order."""
     found = Used()
     counters: defaultdict[str, UsageCounter] = defaultdict(UsageCounter)
-    async for step in look.walk(await look.reach(), backward=False):
+    begin, _ = await look.newest()
+    async for step in look.walk(begin, backward=False):
         found.looked += 1
         if not step.event.partial:  # it repeats a part of a later one
             date = moment(step.event.timestamp)[:10]

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.conversation import EventView, difference, event_view
-from gcp_adk_store.inspector.look import READS, FartherError, Known, Look, Step
+from gcp_adk_store.inspector.look import FartherError, Known, Look, Step
 from gcp_adk_store.inspector.masking import Shown, json_text
 from gcp_adk_store.inspector.matrix import MatrixCollector
 from gcp_adk_store.inspector.past import Past, last_change, look_back, state_at, state_difference
@@ -31,12 +31,8 @@ async def matrix(visit: Visit) -> Response:
     first, cursor = visit.number("first", 1), visit.cursor()
     begin = look.start if cursor is None else look.place_of(cursor)
     if visit.text("order") == "newest":
-        begin = look.newest(READS - 1)
-        first = (
-            look.stored.revision
-            + 1
-            - sum([len(texts) async for _, texts in look.runs(begin, backward=False)])
-        )
+        begin, count = await look.newest()
+        first = look.stored.revision - count + 1
     initial = await look.initial() if begin == look.start else {}
     collector = MatrixCollector(initial, first=first)
     following: EventPlace | None = begin

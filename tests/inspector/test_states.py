@@ -10,6 +10,7 @@ from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
+from gcp_adk_store.inspector.look import READS
 from gcp_adk_store.inspector.matrix import MAX_CHANGES
 from gcp_adk_store.settings import MEMORY
 from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
@@ -156,6 +157,21 @@ async def test_a_point_is_an_event_whose_id_is_a_number(store: Store, app: FastA
     assert "n 1" in by_id.text
     assert "n 0" in by_number.text
     assert "the session has 3 events, the point is after 104" in neither.text
+
+
+async def test_the_newest_changes_are_those_of_the_last_events() -> None:
+    """Also of events that are payloads as a whole, of which a page reads as many as segments."""
+    async with Store.local(MEMORY, session_limits=SessionLimits(event_text_bytes=500)) as store:
+        app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
+        session = await store.sessions.create_session(**CALM)
+        for number in range(READS + 10):
+            event = Event(author="agent", content=types.ModelContent("x" * 1000))
+            event.actions = EventActions(state_delta={"n": number})
+            await store.sessions.append_event(session, event)
+        page = await seen(app, "matrix", {**CALM_PLACE, "order": "newest"})
+
+    assert f"{READS} changes of 1 keys in events 11 to {READS + 10} of {READS + 10}" in page.text
+    assert not [each for each in page.all("a") if "cursor=" in each["href"]]
 
 
 async def test_an_event_of_more_keys_than_a_matrix_has_is_passed(store: Store, app: FastAPI) -> None:
