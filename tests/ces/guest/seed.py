@@ -217,6 +217,12 @@ MEASURED_GLOBALS: Final = (
 )
 """What a tool of the platform listed."""
 
+TYPING_NAMES: Final = (
+    *("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Literal", "Mapping", "Optional"),
+    *("Sequence", "Set", "Tuple", "Type", "Union"),
+)
+"""What the platform's own samples use without an import, and their like."""
+
 _CHECK: Final = """
 # Check if the {subject} was successful
 try:

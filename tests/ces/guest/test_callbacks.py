@@ -101,14 +101,25 @@ def test_the_global_context_is_the_callbacks_own() -> None:
     }
 
 
+def test_changes_before_an_override_count_too() -> None:
+    """Both are told."""
+    changes = callback("after_model", "llm_response.partial = True", f"return {RESPONSE}")
+    answer = of_callbacks("after_model", changes, **GIVEN["after_model"])
+
+    assert answer["llm_response"]["partial"] is True
+    assert answer["result"]["content"]["parts"] == [{"text": "instead"}]
+
+
 def test_a_callback_has_the_name_of_its_kind() -> None:
-    """Helpers may have any; without it, it is an error."""
+    """Helpers may have any; without it, or as an ``async def``, it is an error."""
     wrong = of_callbacks("before_agent", "def greet(callback_context):\n    return None")
     right = of_callbacks(
         "before_agent", "def greet():\n    print('hi')\n\n" + callback("before_agent", "greet()")
     )
 
-    assert wrong["error"]["type"] == "EntryPointError"
+    refused = of_callbacks("before_agent", "async " + callback("before_agent", "set_variable('a', 1)"))
+
+    assert [wrong["error"]["type"], refused["error"]["type"]] == ["EntryPointError"] * 2
     assert right["stdout"] == "hi\n"
 
 

@@ -74,6 +74,16 @@ def test_python_may_look_at_tools() -> None:
     assert result_of("return hasattr(async_tools, '_x'), dir(async_tools)", tools=["a"]) == [False, ["a"]]
 
 
+def test_a_called_tool_removes_variables_that_may_be_gone() -> None:
+    """The caller may have removed them meanwhile; its own delta has each once."""
+    host = Host(lambda _: replied(1, state_delta={"changed": {"a": 2}, "removed": ["gone", "never"]}))
+    body = "waiting = async_tools.look_up({})\nremove_variable('gone')\nwaiting()\nreturn context.state"
+    answer = of_tool(as_tool(body), host=host, tools=["look_up"], state={"a": 1, "gone": 1})
+
+    assert (answer["result"], answer["warnings"]) == ({"a": 2}, [])
+    assert answer["state_delta"] == {"changed": {"a": 2}, "removed": ["gone"]}
+
+
 def test_background_calls_run_side_by_side() -> None:
     """All are begun before the first is waited for; each answer is asked for once and stays."""
     host = Host()

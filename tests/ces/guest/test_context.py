@@ -64,6 +64,8 @@ def test_the_user_is_no_agent() -> None:
         False,
         True,
     ]
+    silent = Event.model_validate({**said("user"), "content": {"role": "user"}})
+    assert silent.parts() == []
     assert [user.has_error(), user.model_copy(update={"error_code": "E"}).has_error()] == [False, True]
 
 

@@ -37,6 +37,17 @@ def test_a_traceback_shows_the_codes_own_lines() -> None:
     ]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_lines_are_those_that_python_counts(end: str, last: str) -> None:
+    """Form feeds and the separators of Unicode end none, and the last line may lack its end."""
+    lines = ['text = "\x0c\x1c\u2028"', "", "def tool():", "    return 1 + {}['k']"]
+    code = {"source": end.join(lines) + last, "filename": "tool.py", "name": "tool"}
+    shown = answered({"kind": "tool", "code": [code]})["error"]["traceback"]
+
+    assert "  File \"tool.py\", line 4, in tool\n    return 1 + {}['k']\n               ~~^^^^^\n" in shown
+
+
 def test_what_led_to_an_error_is_shown_alike() -> None:
     """Causes, contexts and groups."""
     error = of_tool(
@@ -64,6 +75,8 @@ def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
     assert answer["error"]["traceback"].startswith(
         '  File "tool.py", line 2\n    def tool(:\n             ^\n'
     )
+    compiled = of_tool("f = None\nreturn 1\n")["error"]["traceback"]  # by the compiler, not the parser
+    assert compiled.startswith('  File "tool.py", line 2\n    return 1\n')
     assert of_tool("(" * 10_000)["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool(f"x = {'-' * 9_000}1")["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool("\0")["error"]["type"] in {"SyntaxError", "ValueError"}
@@ -104,6 +117,10 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ),
         *((f"{remove}('a')", "KeyError", "a") for remove in ("remove_variable", "context.remove_variable")),
         ("del context.state['a']", "KeyError", "a"),
+        ("ExternalResponse(text='<html>').json()", "JSONDecodeError", "Expecting value"),
+        ("raise type('Odd', (Exception,), {'__str__': None})", "Odd", "<the exception cannot be shown>"),
+        ("raise type('Meta', (type,), {'__name__': 7})('Odd', (Exception,), {})", "Odd", ""),
+        ("return type('Odd', (dict,), {'items': lambda self: exit(5)})(a=1)", "SystemExit", "exit (5)"),
     ],
 )
 def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
@@ -317,6 +334,37 @@ def test_what_the_platform_does_not_have_cannot_be_imported(module: str, missing
     assert missing == result_of(
         f"try:\n    __import__({missing!r})\nexcept ImportError as error:\n    return error.name"
     )
+
+
+@pytest.mark.parametrize(
+    ("importable", "name", "missing", "package"),
+    [
+        (("google.protobuf",), "from google import protobuf", "from google import auth", "google"),
+        (
+            ("google.protobuf.struct_pb2",),
+            "from google.protobuf import struct_pb2",
+            "from google.protobuf import json_format",
+            "google.protobuf",
+        ),
+    ],
+)
+def test_a_member_of_a_shared_package_is_looked_at_by_itself(
+    importable: tuple[str, ...], name: str, missing: str, package: str
+) -> None:
+    """Other members of the package are not there."""
+    found = [
+        of_tool(f"{each}\ndef tool():\n    return 1", settings={"importable": [*importable]})
+        for each in (name, missing)
+    ]
+
+    assert (found[0]["result"], found[1]["error"]["type"]) == (1, "ImportError")
+    member = missing.rpartition(" ")[2]
+    assert f"cannot import name {member!r} from {package!r}" == found[1]["error"]["message"]
+
+
+def test_everything_can_be_imported_on_demand() -> None:
+    """Everything that is installed."""
+    assert of_tool("import pytest\ndef tool():\n    return 1", settings={"importable": None})["result"] == 1
 
 
 def test_what_the_platform_has_can_be_imported() -> None:

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.guest.scanning import TYPING_NAMES
 from tests.ces.guest import seed
 from tests.ces.guest.runs import as_tool, of_tool, result_of
 
@@ -62,7 +61,7 @@ def test_names_of_typing_are_there_with_a_warning() -> None:
     )
 
 
-@pytest.mark.parametrize("name", sorted(TYPING_NAMES))
+@pytest.mark.parametrize("name", seed.TYPING_NAMES)
 def test_a_name_of_typing_is_the_one_of_typing(name: str) -> None:
     """And goes unless it is asked for."""
     found = result_of(f"import typing\nreturn {name} is typing.{name}")
