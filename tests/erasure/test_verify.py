@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import Point, Store
+from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of
 from tests.erasure.conftest import LIMITS, said
 
@@ -68,10 +68,13 @@ def cut(texts: list[str]) -> list[str]:
     return texts[:-1]
 
 
-NAMED = {"changed": 1, "dropped": 0, "swapped": 0}
-"""Which event of its document is the first one that differs."""
+def added(texts: list[str]) -> list[str]:
+    """Put in an event, as somebody does who makes an agent have said something."""
+    return [texts[0], texts[0].replace("event", "forged"), *texts[1:]]
 
-KINDS = {"changed": "changed", "dropped": "dropped", "swapped": "swapped", "cut": "cut"}
+
+NAMED = {"changed": 1, "dropped": 0, "swapped": 0, "added": 1}
+"""Which event of its document is the first one that differs."""
 
 
 async def test_forks_and_restored_sessions_are_proven(store: Store) -> None:
@@ -85,7 +88,7 @@ async def test_forks_and_restored_sessions_are_proven(store: Store) -> None:
     assert (7, None, 5, None) == (fork.events, fork.broken, restored.events, restored.broken)
 
 
-@pytest.mark.parametrize("change", [changed, dropped, swapped, cut])
+@pytest.mark.parametrize("change", [changed, dropped, swapped, cut, added])
 async def test_a_changed_segment_is_named_with_its_first_event(store: Store, change: Change) -> None:
     """What is before it is proven."""
     first, second, *_ = await segments(store)
@@ -100,10 +103,10 @@ async def test_a_changed_segment_is_named_with_its_first_event(store: Store, cha
     number = NAMED[change.__name__] if change is not cut else len(now)
     there = "" if change in (dropped, cut) else json.loads(now[number])["id"]
     assert (second, len(before) + number, there) == (broken.path, broken.position, broken.event_id)
-    assert (broken.position, KINDS[change.__name__]) == (broken.last, broken.change)
+    assert (broken.position, change.__name__) == (broken.last, broken.change)
 
 
-@pytest.mark.parametrize("change", [changed, dropped, swapped, cut])
+@pytest.mark.parametrize("change", [changed, dropped, swapped, cut, added])
 async def test_a_changed_tail_is_named_with_its_first_event(store: Store, change: Change) -> None:
     """The segments before it are proven."""
     tail = (await document(store, SESSION))["tail"]
@@ -115,7 +118,20 @@ async def test_a_changed_tail_is_named_with_its_first_event(store: Store, change
     assert proof.broken is not None
     number = NAMED[change.__name__] if change is not cut else len(now)
     assert (SESSION, 11 - len(tail) + number) == (proof.broken.path, proof.broken.position)
-    assert KINDS[change.__name__] == proof.broken.change
+    assert change.__name__ == proof.broken.change
+
+
+async def test_a_missing_segment_is_named(store: Store) -> None:
+    """With the number of the first event that it held."""
+    first, second, *_ = await segments(store)
+    count = (await document(store, first))["count"]
+    await store.sessions.storage.documents.commit([Delete(path=second)], repeatable_when_unanswered=True)
+
+    broken = (await store.sessions.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (second, count, "", "missing") == (broken.path, broken.position, broken.event_id, broken.change)
+    assert "the segment is missing" == broken.says
 
 
 async def test_with_changed_digests_the_events_of_the_document_are_named(store: Store) -> None:
@@ -152,3 +168,25 @@ async def test_a_history_that_was_written_anew_differs_from_an_earlier_proof(sto
     assert alone.broken is None
     assert compared.broken is not None
     assert "not those of the proof" in compared.broken.says
+
+
+async def test_a_history_that_was_cut_before_an_earlier_proof_is_noticed(store: Store) -> None:
+    """A new session of the id has fewer events."""
+    proof = await store.sessions.verify_session(**WHO)
+    await store.sessions.delete_session(**WHO)
+    await store.sessions.create_session(**WHO)
+
+    now = await store.sessions.verify_session(**WHO, known_events=proof.events, known_head=proof.head)
+
+    assert now.broken is not None
+    assert "the proof has 11 events, and 0 are there" == now.broken.says
+
+
+async def test_a_missing_session_or_half_a_proof_is_an_error(store: Store) -> None:
+    """Both say what to do."""
+    with pytest.raises(SessionMissingError):
+        await store.sessions.verify_session(**{**WHO, "session_id": "other"})
+    halves: list[dict[str, Any]] = [{"known_events": 1}, {"known_head": "00"}]
+    for known in (*halves, {"known_events": 1, "known_head": "00"}):
+        with pytest.raises(InvalidInputError, match="known_"):
+            await store.sessions.verify_session(**WHO, **known)
