@@ -199,6 +199,7 @@ def test_what_json_cannot_hold_is_an_error_that_says_where(statement: str, messa
         ),
         ("import asyncio\nasync def tool():\n    await asyncio.sleep(0)", {}, "EntryPointError"),
         ("x = 1", {"name": "get_variable"}, "EntryPointError"),
+        ("class Tool:\n    def tool(self):\n        pass", {}, "EntryPointError"),
         ("def tool(a: int):\n    return a", {"args": {"a": 1, "b": 2}}, "TypeError"),
     ],
 )

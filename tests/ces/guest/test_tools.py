@@ -61,6 +61,26 @@ def test_names_of_typing_are_there_with_a_warning() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "missing"),
+    [
+        ("x: Optional[List[int]] = None\ny: Optional[int] = 1", ["1: List", "1: Optional"]),
+        ("from json import *\nx: Optional[int] = None", []),
+        ("from ces_public import *\nx: Optional[int] = None", ["2: Optional"]),
+        ("class Any: pass\nx: Any = None", []),
+        ("from ces_public import HttpMethod as tools\ntools.GET", []),
+    ],
+)
+def test_what_the_code_binds_itself_is_its_own(before: str, missing: list[str]) -> None:
+    """A star of another module may bind any name; of what nothing binds, the first line is told."""
+    answer = of_tool(f"{before}\ndef tool():\n    return 1")
+
+    assert answer["result"] == 1
+    assert answer["warnings"] == [
+        f"tool.py:{each} is not imported from typing: the platform may refuse it" for each in missing
+    ]
+
+
 @pytest.mark.parametrize("name", seed.TYPING_NAMES)
 def test_a_name_of_typing_is_the_one_of_typing(name: str) -> None:
     """And goes unless it is asked for."""
