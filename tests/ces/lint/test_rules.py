@@ -240,6 +240,7 @@ def test_each_difference_of_the_platform_is_found(line: str, code: str) -> None:
     [
         "return os.environ['LANG'], os.environ.get('PYTHON_VERSION'), os.environ.get(name)",
         "answer = tools.look_up({}); return answer.json(), answer.ok, answer.reason, answer.text",
+        "answer = ces_requests.get(name); answer.raise_for_status(); return answer.status_code",
         "answer = tools.look_up({}).json(); return answer.items()",
         "answer = tools.look_up({}); answer = answer.json(); return answer.get('a')",
         "waits = async_tools.look_up({}); return waits().json()",

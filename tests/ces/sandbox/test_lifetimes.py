@@ -174,6 +174,47 @@ async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbo
     assert 2 == await run_in(sandbox, "result = 1 + 1")
 
 
+def no_thread(_: threading.Thread) -> None:
+    """Start none, as where a process may have no more."""
+    raise RuntimeError("can't start new thread")
+
+
+def no_process(*_: Any, **__: Any) -> None:
+    """Start none, for a reason that nobody foresaw."""
+    raise LookupError("unforeseen")
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "instead", "told"),
+    [
+        (threading.Thread, "start", no_thread, (SandboxUnavailableError, "can't start new thread")),
+        (subprocess, "Popen", no_process, (LookupError, "unforeseen")),
+    ],
+)
+async def test_a_sandbox_that_does_not_start_is_told_to_who_waits_and_starts_later(
+    environment_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of: Any,
+    name: str,
+    instead: Any,
+    told: tuple[type[Exception], str],
+) -> None:
+    """Nobody waits for a start that never began."""
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(of, name, instead)
+        for _ in range(2):
+            with pytest.raises(told[0], match=told[1]):
+                await run_in(box, "result = 1")
+    assert len(descriptors()) == len(before)
+
+    try:
+        assert 1 == await run_in(box, "result = 1")
+    finally:
+        await box.close()
+
+
 async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_no_other(
     sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
