@@ -191,6 +191,24 @@ def test_what_cannot_be_read_is_found(app: Path, path: str, content: object, fou
     assert not any(code == "CES002" for code, *_ in codes(app))
 
 
+@pytest.mark.parametrize("path", ["tools/first/python_function/python_code.py", "tools/first/first.json"])
+def test_bytes_that_are_no_text_are_found(app: Path, path: str) -> None:
+    """Where code or a configuration was expected."""
+    (app / path).write_bytes(b"\xff\xfe")
+
+    assert ("CES001", path, 1) in codes(app)
+
+
+def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
+    """In code and configuration."""
+    for name in ("tools/first/python_function/python_code.py", "tools/first/first.json", "app.json"):
+        text = (app / name).read_text().replace("\n", "\r\n")
+        (app / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+    assert [] == codes(app)
+    assert {"n": 3} == read_app(app).variables
+
+
 @pytest.mark.parametrize(
     ("execution", "found"),
     [("ASYNC", True), ("synchronous", True), (3, True), ("SYNCHRONOUS", False), (None, False)],
