@@ -15,8 +15,10 @@ from gcp_adk_store import (
     KeyDestroyedError,
     KmsEnvelope,
     LocalKeyWrapper,
+    OutcomeUnknownError,
     Store,
     StoredDataError,
+    StoreError,
     UnavailableError,
 )
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
@@ -139,6 +141,69 @@ class Faulty(Around[Documents]):
 
 OF_OTHERS = ("task", "push-config")
 """What belongs to an owner of tasks."""
+
+
+STEPS = ("get", "wrap", "commit", "answer")
+
+
+@pytest.mark.parametrize("failing", STEPS)
+async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next_call(
+    tmp_path: Path, failing: str
+) -> None:
+    """The failed call stores no content; what comes later is readable by every process."""
+    left = [failing]
+
+    async def meet(step: str) -> None:
+        if left == [step]:
+            left.clear()
+            lost = "the answer is lost" if step == "answer" else "nothing was sent"
+            raise (OutcomeUnknownError if step == "answer" else UnavailableError)(lost)
+
+    class Failing(CountingWrapper):
+        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+            await meet("wrap")
+            return await super().wrap(data_key, context)
+
+    async with Store.local(tmp_path, encryption=envelope(Failing())) as store:
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        encryption.keys.documents = Faulty(encryption.keys.documents, meet)
+        with pytest.raises(StoreError, match=r"lost|sent"):
+            await store.sessions.create_session(**THERE, state={"a": "b"})
+        assert await store.sessions.get_session(**THERE) is None
+        session = await store.sessions.create_session(**THERE, state={"a": "b"})
+        await store.sessions.append_event(session, said("one"))
+    async with Store.local(tmp_path, encryption=envelope()) as other:
+        found = await other.sessions.get_session(**THERE)
+
+    assert session == found
+    assert [] == left
+
+
+@pytest.mark.parametrize("failing", ["get", "commit", "answer"])
+async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_call(
+    tmp_path: Path, failing: str
+) -> None:
+    """It is destroyed or not, and the next erasure tells."""
+    left = [failing]
+
+    async def meet(step: str) -> None:
+        if left == [step]:
+            left.clear()
+            raise OutcomeUnknownError("lost")
+
+    ring = keyring(tmp_path, CountingWrapper())
+    await ring.to_write([SCOPE])
+    ring.documents = Faulty(ring.documents, meet)
+    with pytest.raises(OutcomeUnknownError):
+        await ring.destroy(SCOPE)
+
+    destroyed_at = await ring.destroy(SCOPE)
+
+    assert destroyed_at is not None
+    assert destroyed_at == await ring.destroy(SCOPE)
+    assert await key_id(keyring(tmp_path, CountingWrapper())) is None
+    await ring.close()
 
 
 async def test_a_key_leaves_the_cache_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
