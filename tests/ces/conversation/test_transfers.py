@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gcp_adk_store.ces import ScriptedModel
+from gcp_adk_store.ces import ScriptedModel, read_app
 from gcp_adk_store.ces.conversation.decisions import Condition
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
@@ -201,3 +201,16 @@ def test_a_condition_of_anything_else_is_refused(text: str) -> None:
     """When the app is loaded."""
     with pytest.raises(InvalidInputError, match="cannot be read"):
         Condition.of(text)
+
+
+def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:
+    """A folder that is no app has no root."""
+    app = write_app(
+        tmp_path,
+        {"root": {"childAgents": ["projects/p/locations/us/apps/a/agents/billing"]}, "billing": {}},
+        root="projects/p/locations/us/apps/a/agents/root",
+    )
+
+    assert app.root is not None
+    assert (app.root.name, app.root.children) == ("root", ("billing",))
+    assert read_app(tmp_path / "agents").root is None

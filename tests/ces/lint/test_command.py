@@ -101,3 +101,10 @@ def test_the_page_lists_every_rule() -> None:
 
     for code, rule in RULES.items():
         assert f"| `{code}` | {rule.severity} | {rule.looks_for} |" in page
+
+
+def test_warnings_alone_end_it_well(folder: Path) -> None:
+    """So does code without a fault."""
+    assert 0 == lint(str(folder), "--ignore", "CES102", "--ignore", "CES201").exit_code
+    (folder / "find.py").write_text('def find() -> dict:\n    """Find."""\n    return {}\n')
+    assert "1 tools and callbacks: 0 errors, 0 warnings" in lint(str(folder)).stdout

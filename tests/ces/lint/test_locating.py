@@ -76,3 +76,19 @@ def test_an_archive_is_to_be_unpacked_first(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert "is a file; unpack an archive, and name the folder of its app" in " ".join(result.stderr.split())
+
+
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+def test_a_test_gives_a_tool_as_long_as_its_configuration_does(project: Path) -> None:
+    """As a conversation does."""
+    tool = project / "cxas_app" / "Shop" / "tools" / "greet"
+    (tool / "python_function" / "python_code.py").write_text(
+        "import time\n\ndef greet(name: str):\n    time.sleep(0.3)\n    return 1\n"
+    )
+    config = json.loads((tool / "greet.json").read_text())
+    (tool / "greet.json").write_text(json.dumps({**config, "timeout": "0.05s"}))
+
+    (found,) = json.loads(run("test", project, "--sandbox", "inprocess", "--json").stdout)
+
+    assert found["status"] == "error"
+    assert "longer than the 0.05 s" in found["says"][0]
