@@ -53,6 +53,21 @@ def test_the_edge_case_matrix_that_resolves(
 
 
 @pytest.mark.parametrize(
+    ("template", "inputs", "expected"),
+    [
+        ("{a}, {b}, {c}, {d}", {"a": 3, "b": 0.5, "c": True, "d": [1]}, "3, 0.5, True, [1]"),
+        ("{a} {b}", {"a": "{b}", "b": "{a}"}, "{b} {a}"),
+        ("{a} {{b}}", {"a": "{{b}}", "b": "Y"}, "{{b}} {b}"),
+        ("{{a}}{{b}}", {}, "{a}{b}"),
+        *(("<{a}>", {"a": sign}, f"<{sign}>") for sign in (r"\1", r"\g<0>", "$1", "%s", "{0}", "\\")),
+    ],
+)
+def test_a_value_is_put_in_once_as_its_text(template: str, inputs: Mapping[str, Any], expected: str) -> None:
+    """Whatever a template, a regular expression or a format would make of it."""
+    assert expected == resolve_template(template, inputs)
+
+
+@pytest.mark.parametrize(
     ("template", "inputs", "missing"),
     [
         pytest.param("{topic}", {}, ("topic",), id="08 missing"),

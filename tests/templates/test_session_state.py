@@ -323,6 +323,9 @@ async def test_a_missing_value_becomes_what_the_settings_say(
         ("{{tone|friendly}}", "friendly"),
         ("{name|friendly}", "Ann"),
         ("{artifact.a.txt}", "A"),
+        ("{ tone | friendly }", "friendly"),
+        ("{artifact.a.txt|none?}", ""),
+        *((stays, stays) for stays in ("{.a}", "{name.}", "{name..b}", "{1.a}", "{|a}", "{other:name.b}")),
     ],
 )
 async def test_paths_and_defaults_are_read_where_the_settings_say_so(template: str, expected: str) -> None:

@@ -327,3 +327,22 @@ def test_without_an_environment_it_says_how_to_install_it(
 def test_this_machine_is_reached_only_where_it_is_named(host: str, loopback: bool) -> None:  # noqa: FBT001  # a case
     """Whatever its name resolves to."""
     assert loopback is AllowedHost.of(host).is_here
+
+
+def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
+    """And the code runs all the same."""
+    (folder / "tools/other").mkdir()
+    (folder / "tools/other/other.json").write_text("{")
+    result = half(folder)
+
+    assert 0 == result.exit_code
+    assert f"{folder}/tools/other/other.json:1: it is not JSON" in result.stderr
+
+
+def test_code_that_nests_too_deep_for_python_fails_as_other_code(folder: Path) -> None:
+    """The command looks for its first function, too."""
+    (folder / "deep.py").write_text(f"def deep() -> None:\n    return a{'.b' * 10_000}\n")
+    result = run("run-tool", str(folder / "deep.py"))
+
+    assert 1 == result.exit_code
+    assert result.stderr.startswith("RecursionError: ")
