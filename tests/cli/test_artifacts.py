@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.genai import types
 
+from gcp_adk_store.testing.emulators import Emulator
 from tests.cli.conftest import STEERING, Deployment, done, follow
 
 OF: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -184,3 +185,34 @@ def test_no_bucket_is_an_error_that_ends_with_the_command(deployment: Deployment
     assert (2, 2) == (without.returncode, missing.returncode)
     assert without.stderr.strip().endswith(b"artifacts list --bucket NAME --app app --user ada --session s1")
     assert b"the bucket does not exist" in missing.stderr
+
+
+def test_a_listing_of_nothing_says_so(deployment: Deployment) -> None:
+    """And ends with 0."""
+    result = deployment.run("artifacts", "list", *NAMED)
+
+    assert (0, "no artifacts") == (result.exit_code, result.stdout.splitlines()[-1])
+
+
+def test_no_project_is_needed(deployment: Deployment, storage_emulator: Emulator) -> None:
+    """Objects are found by their bucket."""
+    done(save(deployment, "plot.png", b"1"))
+    run = deployment.process("artifacts", "list", *NAMED, ADK_STORE_PROJECT="")
+
+    assert 0 == run.returncode, run.stderr
+    assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}".encode() in run.stdout
+
+
+def test_many_artifacts_are_listed(deployment: Deployment) -> None:
+    """Each once, in the order of their names."""
+    names = [f"f{number:02}" for number in range(20)]
+
+    async def save_all() -> None:
+        async with deployment.store() as store:
+            for name in names:
+                await store.artifacts.save_artifact(**OF, filename=name, artifact=types.Part(text=name))
+
+    done(save_all())
+    told = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
+
+    assert names == [each["filename"] for each in told["versions"]]

@@ -16,6 +16,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     EmbedderError,
+    ErasureReceipt,
     FunctionEmbedder,
     InvalidInputError,
     MemoryLimits,
@@ -561,3 +562,17 @@ async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> N
     head = layout.head(KEY)
     paths = [layout.vectors(head, snapshot.head.epoch, part.number) for part in vectors.parts]
     assert sorted(paths) == sorted(await parts_of(store))
+
+
+async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -> None:
+    """And they count as a part of the memories."""
+    embedder.dimensions = 128
+    await add(service(store, embedder), *(said(f"secret {number}") for number in range(600)))
+    assert await parts_of(store)
+    told = [each async for each in store.erase_user(**USER)]
+
+    assert b"" == await stored_bytes(store)
+    receipt = told[-1]
+    assert isinstance(receipt, ErasureReceipt)
+    assert 600 == receipt.erased["memories"].count
+    assert 0 == (receipt.erased["others"].count if "others" in receipt.erased else 0)

@@ -8,6 +8,7 @@ import pickle
 import pytest
 from a2a.server.cluster import ConcurrentTaskModificationError
 from a2a.types import ListTasksRequest, Task, TaskState
+from a2a.utils.errors import InvalidParamsError
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.codec.writes import Write
@@ -254,3 +255,9 @@ async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Ope
     found = await opened().tasks.get("large", ANN)
 
     assert (0 if found is None else 2) == await pieces(store)
+
+
+async def test_a_page_of_too_many_tasks_is_refused_as_the_sdk_does(opened: Open) -> None:
+    """By its error for clients."""
+    with pytest.raises(InvalidParamsError, match="from 1 to 100"):
+        await opened().tasks.list(ListTasksRequest(page_size=101), ANN)
