@@ -98,11 +98,13 @@ def test_sessions_are_listed_and_shown(folder: Path) -> None:
 
 def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) -> None:
     """The command that deletes them works on the same folder."""
-    first = run("sessions", "delete", *NAMED, "--dry-run", at=folder)
+    first = run("sessions", "delete", *NAMED, "--dry-run", "--json", at=folder)
     second = run("sessions", "delete", *NAMED, "--keep-artifacts", "--yes", at=folder)
     third = run("sessions", "show", *NAMED, at=folder)
 
     assert [0, 0, 1] == [each.exit_code for each in (first, second, third)]
+    told = json.loads(first.stdout)
+    assert ("ada", "s1", "found") == (told["user_id"], told["session_id"], told["outcome"])
     assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
     assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
     assert ["plot.png"] == done(_artifacts_of(folder))
