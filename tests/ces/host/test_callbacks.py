@@ -220,3 +220,12 @@ async def test_requests_of_agents_with_an_output_schema_are_understood(
     again = types.GenerateContentConfig(response_schema=config["responseSchema"])
     assert again.response_schema == config["responseSchema"]
     assert request.config.response_schema == schema
+
+
+async def test_actions_of_callbacks_are_told(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """What follows of them is the caller's."""
+    run = await called(make, "before_agent", "callback_context.actions.escalate = True")
+
+    assert run.actions is not None
+    assert run.actions["escalate"] is True
+    assert (await stored(sessions)).events == []

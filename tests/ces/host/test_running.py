@@ -15,6 +15,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService, Sess
 from google.genai import types
 
 from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
+from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, Gate, MakeRuntime, ran, result_of, stored, tool
@@ -348,3 +349,26 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
         sys.modules.pop(name, None)
     linecache.clearcache()
     assert capsys.readouterr().out == ""
+
+
+async def test_code_may_see_the_latest_events_alone(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Where a long history is not wanted."""
+    for number in range(3):
+        await said(sessions, "user", f"e-{number}", types.Part(text=str(number)))
+
+    settings = RuntimeSettings(recent_events=2)
+    assert await result_of(make(settings=settings), "return [part.text for part in context.parts()]") == [
+        "1",
+        "2",
+    ]
+
+
+async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
+    """They travel with each run."""
+    settings = RuntimeSettings(guest=RunSettings(strict_typing=True))
+
+    run = await make(settings=settings).run_tool(
+        "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
+    )
+    assert run.error is not None
+    assert run.error.type == "NameError"
