@@ -162,3 +162,15 @@ async def test_a_models_own_call_needs_no_mock_that_fits(make: MakeRuntime) -> N
     unmatched = await runtime.call_tool("outer", {"n": 2}, KEY, mocks=mocks)
     assert unmatched.error is not None
     assert unmatched.error.type == "UnmatchedToolCallError"
+
+
+async def test_a_failure_that_ended_a_run_is_its_response(make: MakeRuntime) -> None:
+    """Whether its code raised, or a fake did in its place."""
+    fakes = FakeTools(
+        source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
+    )
+    raised = await ran(make(), "raise KeyError(1)")
+    of_fake = await make(tools=faked(fakes, DOUBLE)).call_tool("double", {"n": 1}, KEY)
+    expected = [{"result": {"error": str(run.error)}} for run in (raised, of_fake)]
+    assert [raised.response, of_fake.response] == expected
+    assert None not in (raised.error, of_fake.error)

@@ -179,3 +179,9 @@ async def test_a_mock_may_be_an_error(make: MakeRuntime) -> None:
     called = await make(tools=[mock]).call_tool("bank", {}, KEY)
     assert run.result == [False, 501, "no server", {"error": "no server"}]
     assert called.response == {"error": '501 no server: {"error": "no server"}'}
+
+
+async def test_arguments_that_are_no_json_are_refused(make: MakeRuntime) -> None:
+    """Before anything runs."""
+    with pytest.raises(InvalidInputError, match="args"):
+        await make().run_tool(tool("return a", parameters="a"), "tool", {"a": object()}, KEY)
