@@ -122,7 +122,7 @@ class Followers:
     async def _stream(
         self, events: AsyncGenerator[SessionEvent], skips: int, receive: "Receive", send: "Send"
     ) -> None:
-        """Send *events*, of which the first *skips* tell their place alone, until somebody ends it."""
+        """Send *events*, of which the first *skips* carry their place alone, until somebody ends it."""
         ends = asyncio.Event()
         self._ends.add(ends)
         self._hear_of_shutdown()

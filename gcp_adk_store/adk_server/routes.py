@@ -76,7 +76,7 @@ def add_store_routes(
     | route, below ``/store/apps/{app}/users/{user}`` | what it does |
     |---|---|
     | ``GET /sessions`` | a page of sessions with titles, labels and last messages |
-    | ``GET``, ``PATCH``, ``DELETE /sessions/{session}`` | tell, describe or delete a session |
+    | ``GET``, ``PATCH``, ``DELETE /sessions/{session}`` | show, describe or delete a session |
     | ``GET /sessions/{session}/events`` | a page of events, from the oldest or the newest on |
     | ``GET /sessions/{session}/follow`` | the events as they come, as :func:`follow_sessions` sends them |
     | ``GET /sessions/{session}/usage`` | tokens, tool calls and times of each turn |
@@ -179,7 +179,7 @@ class _Routes:
         return SessionsPage(sessions=page.infos, unreadable=page.unreadable, next_cursor=page.next_cursor)
 
     async def get_session_info(self, key: _Key) -> SessionInfo:
-        """Tell what a session is, without its events."""
+        """Return what a session is, without its events."""
         info = await self.store.sessions.get_session_info(**key)
         if info is None:
             raise SessionMissingError("the session does not exist")
@@ -211,7 +211,7 @@ class _Routes:
         return EventsPage(events=found, next_cursor=found[-1].cursor if len(found) == limit else None)
 
     async def get_session_usage(self, key: _Key) -> SessionUsage:
-        """Tell tokens, tool calls and times, by turn and by model."""
+        """Return tokens, tool calls and times, by turn and by model."""
         return await self.store.sessions.get_session_usage(**key)
 
     async def fork_session(
@@ -257,8 +257,8 @@ class _Routes:
 
     async def finish_upload(self, key: _Key, upload_id: str, finished: FinishedUpload) -> dict[str, int]:
         """Make an uploaded file the next version of its artifact, once, and return the version's number."""
-        told = finished.model_dump()
-        version = await self.store.artifacts.finalize_upload(**key, **told, upload_id=upload_id)
+        fields = finished.model_dump()
+        version = await self.store.artifacts.finalize_upload(**key, **fields, upload_id=upload_id)
         return {"version": version}
 
     async def erase_user(self, user: _User, *, dry_run: bool = False) -> StreamingResponse:

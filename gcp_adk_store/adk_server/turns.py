@@ -178,7 +178,7 @@ def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _until_abort(hold: TurnLease, receive: "Receive", kind: str) -> Callable[[], Any]:
-    """Return *receive*, which tells that the client is gone when the turn is asked to stop or lost."""
+    """Return *receive*, which reports a disconnect when the turn is lost or asked to stop."""
     gone = (
         {"type": "http.disconnect"} if kind == "http" else {"type": "websocket.disconnect", "code": _RESTARTS}
     )

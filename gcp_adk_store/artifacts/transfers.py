@@ -379,7 +379,7 @@ class ArtifactTransfers(Closing):
             app_name: The app.
             user_id: The user.
             session_id: The session.
-            at: What tells which versions were the latest at the point.
+            at: Which versions were the latest at the point.
             restored_at: Unix time of the restore, in seconds. A file that was saved later is left alone.
             restore_id: Identifies the restore.
 
@@ -418,7 +418,7 @@ class ArtifactTransfers(Closing):
 
     @operation
     async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found; tell whether it is gone. Calling again is safe."""
+        """Remove what :meth:`find_garbage` found; return whether it is gone. Calling again is safe."""
         return await self._staged.remove_garbage(garbage)
 
     async def _resolve(

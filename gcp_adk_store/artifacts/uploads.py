@@ -93,7 +93,7 @@ class StagedUploads:
             mime_type=staged.content_type,
             display_name=display_name,
             custom_metadata=custom_metadata,
-            # The save has the id of the upload, so that the version tells which upload it was.
+            # The save has the id of the upload, so that the version names its upload.
             save_id=upload_id,
             custom_time=expires_at,
             storage_class=self._storage_class,
@@ -139,7 +139,7 @@ class StagedUploads:
                 )
 
     async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found; tell whether it is gone."""
+        """Remove what :meth:`find_garbage` found; return whether it is gone."""
         if garbage.kind is GarbageKind.FILE:
             ((name, content),) = garbage.versions
             file = LeftFile(content=content, name=name, size=garbage.size or 0, since=garbage.since)

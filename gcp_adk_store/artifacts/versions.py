@@ -159,7 +159,7 @@ class ArtifactVersions:
     ) -> int:
         """Let *create* make the object of the next version; return its number.
 
-        The *save_id* in the object's metadata tells whether this save made a version whose answer was lost.
+        The *save_id* in the object's metadata shows whether this save made a version whose answer was lost.
 
         Args:
             key: The artifact.
@@ -170,7 +170,7 @@ class ArtifactVersions:
         Raises:
             ArtifactConflictError: others took every number that was tried.
             ObjectGoneError: the object that *create* copies is gone, and nothing was saved.
-            OutcomeUnknownError: a write was not answered, and no version tells whether it was applied.
+            OutcomeUnknownError: a write was not answered, and no version shows whether it was applied.
         """
         async with self._limiter.permit(key):  # saves of one process do not compete with each other
             known = None if again else self._latest.look(key).version

@@ -88,7 +88,7 @@ def count(name: str, number: int = 1) -> None:
     Metrics.counter(NAMESPACE, name).inc(number)
 
 
-def tell_unreadable(exc: StoreError) -> None:
+def report_unreadable(exc: StoreError) -> None:
     """Count and log something that cannot be read; the message names it, and has no content."""
     count("unreadable")
     logger.warning("%s", exc)
@@ -141,7 +141,7 @@ def run(
             options name.
 
     Raises:
-        InvalidInputError: an option is invalid, or nothing tells the number of processes.
+        InvalidInputError: an option is invalid, or the number of processes is unknown.
         StoreError: the job failed.
     """
     options = PipelineOptions([*arguments])

@@ -43,7 +43,7 @@ class Ramp:
     """The rate of one of several processes, which begin with equal shares; safe for threads."""
 
     def __init__(self, processes: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin now; *clock* tells seconds."""
+        """Begin now; *clock* returns seconds."""
         self._share = 1 / processes
         self._clock = clock
         self._begun_at = self._paid_at = clock()
@@ -143,7 +143,7 @@ def user_ranges(layout: Layout, app: str, points: Iterable[str]) -> list[NameRan
 def first_characters(layout: Layout, app: str, *, most: int) -> list[str]:
     """Return paths that split the users of *app* by the first characters of their ids.
 
-    For databases that cannot tell where sessions lie: the parts differ in size.
+    For databases that do not report where sessions lie: the parts differ in size.
     """
     step = -(-len(_FIRST) // max(1, most))
     return [f"{layout.app(app)}/{layout.users_collection}/{first}" for first in _FIRST[::step]]
@@ -164,7 +164,7 @@ def key_of(info: SessionInfo) -> SessionKey:
 async def ranges_of(storage: SessionStorage, app: str, *, most: int) -> list[NameRange]:
     """Return at most *most* ranges that have each user of *app* once, with sessions of like numbers.
 
-    Firestore tells where they lie by ``PartitionQuery``. A database without it, such as the emulator, gets
+    Firestore reports where they lie by ``PartitionQuery``. A database without it, such as the emulator, gets
     ranges by the first characters of the ids.
     """
     layout = storage.layout

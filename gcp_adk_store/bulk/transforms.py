@@ -10,7 +10,7 @@ from typing import Any, Final
 import apache_beam as beam
 from apache_beam.io.parquetio import WriteToParquet
 
-from gcp_adk_store.bulk.jobs import BulkStore, StoreDoFn, count, tell_unreadable
+from gcp_adk_store.bulk.jobs import BulkStore, StoreDoFn, count, report_unreadable
 from gcp_adk_store.bulk.reading import key_of, ranges_of, rows_of, sessions_within
 from gcp_adk_store.erasure.pruning import Pruner, Retention
 from gcp_adk_store.errors import InvalidInputError, PayloadMissingError, SessionMissingError, StoredDataError
@@ -184,7 +184,7 @@ class _ListSessions(StoreDoFn):
         self._app = app
 
     def process(self, within: Any) -> Iterator[Any]:
-        found = sessions_within(self.store.sessions.storage, self._app, within, tell_unreadable)
+        found = sessions_within(self.store.sessions.storage, self._app, within, report_unreadable)
         for info in self.each(found):
             count("sessions")
             yield info
@@ -197,7 +197,7 @@ class _ReadRows(StoreDoFn):
                 count(f"{table}_read")
                 yield beam.pvalue.TaggedOutput(table, row)
         except _DAMAGED as exc:
-            tell_unreadable(exc)
+            report_unreadable(exc)
 
 
 class _Erase(StoreDoFn):

@@ -54,14 +54,14 @@ def doctor(*, anchors: str | None, as_json: bool, **place: str | None) -> None:
             else:
                 facts, findings = _folder(chosen, chosen.local)
                 place = described(chosen)
-    told = [asdict(finding) | {"status": finding.status.value} for finding in findings]
-    for each in told:
+    reported = [asdict(finding) | {"status": finding.status.value} for finding in findings]
+    for each in reported:
         del each["aside"]
     probes = {"documents": facts.documents, "objects": facts.objects}
     samples_ms = {name: list(probe.samples_ms) for name, probe in probes.items() if probe is not None}
     finish(
         Result(
-            {**place, "findings": told, "latency_ms": samples_ms},
+            {**place, "findings": reported, "latency_ms": samples_ms},
             _lines(where(chosen), findings, samples_ms),
             status=int(any(finding.status is Status.FAIL for finding in findings)),
         ),

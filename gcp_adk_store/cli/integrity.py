@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HELPS = {
     Help.REPAIR: "fsck --repair repairs it",
-    Help.PERSON: "a person decides: the stored data does not tell which value is right",
+    Help.PERSON: "a person decides: the stored data does not show which value is right",
     Help.BACKUP: "restore what is lost from a backup, or with point-in-time recovery",
     Help.UPGRADE: "upgrade gcp-adk-store and google-adk; if that does not help, restore it from a backup",
     Help.GC: "gcp-adk-store gc removes it",

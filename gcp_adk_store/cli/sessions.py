@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _CUT: Final = 2_000
 """The limit of shown characters of one text or value."""
 
-_TOLD: Final = frozenset(
+_SHOWN: Final = frozenset(
     {"id", "invocation_id", "author", "timestamp", "content", "actions", "error_code", "error_message"}
     | {"node_info", "partial", "turn_complete", "branch"}
 )
@@ -62,7 +62,7 @@ def event_lines(event: "Event") -> Iterator[str]:
     ]
     if event.error_code or event.error_message:
         lines += _lines(f"error {event.error_code or ''}: {event.error_message or ''}")
-    more = [*_more(event, _TOLD), *_more(event.actions, {"state_delta", "artifact_delta"})]
+    more = [*_more(event, _SHOWN), *_more(event.actions, {"state_delta", "artifact_delta"})]
     if more:
         lines.append(f"and {', '.join(more)}: --json shows all")
     for line in lines:

@@ -7,7 +7,7 @@ from typing import Final
 from gcp_adk_store.errors import ForkedProcessError
 
 _POLLS: Final = "_poll_wrapper"
-"""Part of the name of a thread that lives while gRPC has asynchronous channels; gRPC tells it nowhere else.
+"""Part of the name of a thread that lives while gRPC has asynchronous channels; gRPC shows it nowhere else.
 
 A channel that a child of such a process makes ends the child with SIGSEGV, or never answers (measured with
 grpcio 1.85, with and without ``GRPC_ENABLE_FORK_SUPPORT``).

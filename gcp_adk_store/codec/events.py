@@ -49,7 +49,7 @@ WHOLE: Final[Place] = ()
 """The place that stands for the whole event."""
 
 _KEY: Final = "adk_store_payloads"
-_HALVES: Final = "adk_store_halves"
+_LONE_SURROGATES: Final = "adk_store_halves"
 
 
 def without_bytes(
@@ -122,12 +122,12 @@ def unreferring(text: str) -> str:
 
 def with_surrogates(text: str) -> str:
     """Return the JSON object *text*, whose lone surrogates are encoded, with the key that marks it."""
-    return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"
+    return f"{text[:-1]},{json.dumps(_LONE_SURROGATES)}:true}}"
 
 
 def encodes_surrogates(text: str) -> bool:
     """Return whether *text* comes from :func:`with_surrogates`; an event's own words may contain the key."""
-    return _HALVES in text and json.loads(text).get(_HALVES) is True
+    return _LONE_SURROGATES in text and json.loads(text).get(_LONE_SURROGATES) is True
 
 
 def _place(numbers: list[Any]) -> Place:

@@ -32,7 +32,7 @@ _EMPTY: Final = "%"  # unambiguous, because an escaped '%' is '%25'
 
 # A '%' is escaped only if it looks like an escape, so that other names stay as ADK writes them.
 _AMBIGUOUS_PERCENT: Final = re.compile(r"%(?=2F|25)")
-_SPELLED: Final = re.compile(r"%(?:2F|25)")
+_ENCODED: Final = re.compile(r"%(?:2F|25)")
 
 
 @lru_cache(maxsize=2048)  # every write encodes the same few ids and keys; at most 17 MB
@@ -78,7 +78,7 @@ def escape_segment(text: str) -> str:
 
 def unescape_segment(segment: str) -> str:
     """Return the id that :func:`escape_segment` encoded as *segment*."""
-    return _SPELLED.sub(lambda match: unquote(match[0]), segment)
+    return _ENCODED.sub(lambda match: unquote(match[0]), segment)
 
 
 def _percent(match: re.Match[str]) -> str:

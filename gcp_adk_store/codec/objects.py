@@ -33,7 +33,7 @@ _FILE_MIME_TYPE: Final = "adkFileMimeType"
 _LEGACY_FILE_URI: Final = "file_uri"
 _SAVE_ID: Final = "adkStoreSaveId"
 _JSON: Final = "adkStoreJson"
-_HALVES: Final = "adkStoreHalves"
+_LONE_SURROGATES: Final = "adkStoreHalves"
 ENCRYPTED: Final = "adkStoreEncrypted"
 """Metadata key of an artifact that the store encrypted: how its bytes begin, base64."""
 SEALED: Final = "adkStoreSealed"
@@ -47,7 +47,7 @@ _RESERVED: Final = frozenset(
         _LEGACY_FILE_URI,
         _SAVE_ID,
         _JSON,
-        _HALVES,
+        _LONE_SURROGATES,
         ENCRYPTED,
     }
 )
@@ -181,7 +181,7 @@ def encode_artifact(
         metadata[_IS_TEXT] = "true"
         text = part.text
         if not is_unicode(text):
-            metadata[_HALVES] = "true"
+            metadata[_LONE_SURROGATES] = "true"
             text = encode_surrogates(text)
         data, content_type = text.encode(), "text/plain"
     elif file is not None:
@@ -263,7 +263,9 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
         except UnicodeDecodeError as exc:
             message = f"object {stored.name!r} is marked as text, but its bytes are not UTF-8"
             raise StoredDataError(message) from exc
-        return types.Part(text=decode_surrogates(text) if stored.metadata.get(_HALVES) == "true" else text)
+        return types.Part(
+            text=decode_surrogates(text) if stored.metadata.get(_LONE_SURROGATES) == "true" else text
+        )
     name = stored.metadata.get(_DISPLAY_NAME)
     part = types.Part(inline_data=types.Blob(data=data, mime_type=stored.content_type, display_name=name))
     return None if is_tombstone(part) else part
@@ -306,8 +308,8 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
             raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
         if not is_text:
             raise InvalidInputError(
-                "custom_metadata holds two lone surrogates side by side, which JSON cannot tell "
-                "from the pair; join them, or keep the text in the artifact itself"
+                "custom_metadata holds two lone surrogates side by side, which JSON cannot "
+                "distinguish from the pair; join them, or keep the text in the artifact itself"
             )
         flat[_JSON] = data.decode()
     return flat

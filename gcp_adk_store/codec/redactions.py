@@ -37,7 +37,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class AuditedRedaction:
-    """What the event of a redaction tells."""
+    """What the event of a redaction reports."""
 
     event_id: str
     reason: str
@@ -127,7 +127,7 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
 def audits_again(
     audits: Iterable[AuditedRedaction], *, time: float, limits: SessionLimits
 ) -> list[EncodedEvent]:
-    """Return the events that tell again of redactions, and change no state."""
+    """Return events that report redactions again, and change no state."""
     return [
         audit_of(
             one.event_id,

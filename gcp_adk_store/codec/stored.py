@@ -168,7 +168,7 @@ class _State(DocumentFields):
 
 
 class PartFields(_OfSession):
-    """What tells the parts of a session: segments and payloads."""
+    """The fields that name the parts of a session: segments and payloads."""
 
     epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]

@@ -83,7 +83,7 @@ def look_at_recovery(
     at_bucket: bool,
     endpoint: str | None = None,
 ) -> dict[str, Answer]:
-    """Return what tells how long deleted data is kept; the arguments and errors are those of :func:`look`.
+    """Return answers on how long deleted data is kept; the arguments and errors are those of :func:`look`.
 
     About the database: ``database``, ``backups`` of all databases of the project, and ``schedules`` of its
     backups. About the bucket: ``bucket``.

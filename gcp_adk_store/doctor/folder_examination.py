@@ -44,7 +44,7 @@ async def examine_folder(
 
 
 def _looked_at(path: Path) -> FolderFacts:
-    """Return the facts that the file system tells."""
+    """Return the facts that the file system reports."""
     folder = path.resolve()
     used = shutil.disk_usage(folder)
     return FolderFacts(

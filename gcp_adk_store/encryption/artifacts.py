@@ -120,7 +120,7 @@ class _Sealing:
 class SealedArtifactObjects(SealedObjects):
     """The objects of *inner* that hold artifacts, whose bytes are encrypted there and plain here.
 
-    Their names, content types and metadata are clear. A metadata key tells how the bytes begin, so that
+    Their names, content types and metadata are clear. A metadata key says how the bytes begin, so that
     listings know the size of the content, and reads of a part need no other request. Sizes here are those of
     the content; encrypted objects have no checksums here, because each frame is authenticated.
     """

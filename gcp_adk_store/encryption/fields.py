@@ -59,7 +59,7 @@ CONTENT: Final[Mapping[str, Mapping[str, Form]]] = {
 _NOTHING: Final[Mapping[str, Form]] = {}
 
 OF_ONE_LIFE: Final = frozenset({"sessions", "memories"})
-"""Collections whose documents may be made anew under the same name; the field ``epoch`` tells them apart.
+"""Collections whose documents may be made anew under the same name; the field ``epoch`` distinguishes them.
 
 The names of other documents contain the epoch, or they are never made anew.
 """
@@ -87,7 +87,7 @@ class Place(NamedTuple):
     """Its fields with content."""
     scope: Scope
     is_of_one_life: bool
-    """Whether its field ``epoch`` tells it from an earlier document of its name."""
+    """Whether its field ``epoch`` distinguishes it from an earlier document of its name."""
 
 
 _KNOWN: Final = 4096

@@ -93,7 +93,7 @@ class SealedObjects(Around[Objects], ABC):
 
 @contextmanager
 def opening(name: str) -> Iterator[None]:
-    """Tell what is wrong with an object that cannot be decrypted.
+    """Raise what is wrong with an object that cannot be decrypted.
 
     Raises:
         KeyDestroyedError: its key does not exist any more.
@@ -164,7 +164,7 @@ class SealedPayloadObjects(SealedObjects):
             return await offload(lambda: key.open(sealed, name.encode()), light=len(sealed) <= LIGHT_BYTES)
 
     def plain_size(self, stored: StoredObject | ScannedObject) -> int:
-        """Return its size without the bytes that encryption added, as its metadata tells them."""
+        """Return its size without the bytes that encryption added, whose number is in its metadata."""
         text = stored.metadata.get(SEALED, "")
         return stored.size - (int(text) if text.isdecimal() and len(text) <= len("999999") else 0)
 

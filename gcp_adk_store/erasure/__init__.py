@@ -1,1 +1,1 @@
-"""Erase what a store holds of a user, and tell what was erased."""
+"""Erase what a store holds of a user, and report what was erased."""

@@ -1,4 +1,4 @@
-"""Destroy the data keys of a user, and tell from when on nothing can be read."""
+"""Destroy the data keys of a user, and report from when on nothing can be read."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace

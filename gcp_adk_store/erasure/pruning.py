@@ -289,7 +289,7 @@ class _Run:
 
     async def _user_data(self) -> None:
         layout = self._storage.layout
-        # The fields tell nothing here: only times are compared.
+        # The fields are not used here: only times are compared.
         async for users, _ in pages(
             self._documents,
             layout.users_collection,

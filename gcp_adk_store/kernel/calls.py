@@ -218,7 +218,7 @@ class Bounds:
             deadlines_s: Deadlines in seconds by the method's name.
             limiter: The permits that operations acquire.
             ready: Waits for what an operation must see, before it begins; not for one that is not *limited*.
-            names_ids: Whether spans tell the ids of users and sessions; asked for each operation.
+            names_ids: Whether spans have the ids of users and sessions; asked for each operation.
 
         Raises:
             InvalidInputError: *deadlines_s* names a method that is not an operation of *service*.

@@ -57,7 +57,7 @@ class Clock(Protocol):
 
     @property
     def is_set(self) -> bool:
-        """Whether the time is known: Firestore tells it with its first answer."""
+        """Whether the time is known: Firestore sends it with its first answer."""
         ...
 
     def now(self) -> float:
@@ -121,7 +121,7 @@ class Documents(Reads, Protocol):
         """Return paths at which the documents of all collections of an id fall into parts of like numbers.
 
         At most *most* paths, in the order of names. They may be those of documents that are gone; a small
-        collection has none. ``None`` if the database cannot tell, as the Firestore emulator.
+        collection has none. ``None`` if the database does not know it, as the Firestore emulator.
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.

@@ -130,7 +130,7 @@ def _labels(operation: Operation) -> _Labels:
 def begin(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
     """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append.
 
-    *names_ids* says whether the span tells the ids of the user and the session.
+    *names_ids* returns whether the span has the ids of the user and the session.
     """
     tracer = _PROVIDER.get_tracer(_OWN) if _Sdk.tracer is None else _Sdk.tracer
     if isinstance(tracer, trace.ProxyTracer):

@@ -1,7 +1,7 @@
 """Change documents: read, decide, commit under the condition of what was read, and again until it is done.
 
 A commit may be applied although its answer is lost, and it is then refused when it is sent again. So a
-refusal says no more than "read again": what is stored tells whether another writer was first, or this call.
+refusal says no more than "read again": what is stored shows whether another writer was first, or this call.
 """
 
 import asyncio

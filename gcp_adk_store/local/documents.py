@@ -31,7 +31,7 @@ class MachineClock:
     """The time of this machine."""
 
     is_set: Final = True
-    """No answer has to tell the time."""
+    """No answer has to bring the time."""
 
     def now(self) -> float:
         """Return the Unix time in seconds."""
@@ -136,7 +136,7 @@ class LocalDocuments(LocalReads):
                 self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
             )
         finally:  # also if it is cancelled: a commit that has begun completes
-            self._watchers.tell(keys)
+            self._watchers.wake(keys)
 
     async def split_points(self, collection: str, *, most: int) -> list[str]:
         """As the port.

@@ -32,7 +32,7 @@ _MARK: Final = re.compile(r"[0-9a-f]{32}\.(new|write|remove)")
 class FileNames:
     """The files ``{folder}/{2 hex digits}/{uuid}`` and the marks ``{folder}/pending/{uuid}.{why}``.
 
-    Marks are not synchronised: they tell what a killed process left. After a loss of power, only a look at
+    Marks are not synchronised: they show what a killed process left. After a loss of power, only a look at
     all files finds those that no object has.
     """
 

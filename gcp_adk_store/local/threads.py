@@ -73,7 +73,7 @@ class Watcher:
         self._pause_s = _FIRST_PAUSE_S
         self.is_closed = False
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wake it, from any thread."""
         with suppress(RuntimeError):  # its loop is closed
             self._loop.call_soon_threadsafe(self._news.set)
@@ -118,14 +118,14 @@ class Watchers:
                 if not others:
                     self._of.pop(key, None)
 
-    def tell(self, keys: Sequence[bytes]) -> None:
+    def wake(self, keys: Sequence[bytes]) -> None:
         """Wake the watchers of the documents *keys*, which may have changed."""
         if not self._of:
             return
         with self._guard:
             watchers = [watcher for key in keys for watcher in self._of.get(key, ())]
         for watcher in watchers:
-            watcher.tell()
+            watcher.wake()
 
     def close(self) -> None:
         """End all watchers."""
@@ -133,4 +133,4 @@ class Watchers:
             ended = [watcher for watchers in self._of.values() for watcher in watchers]
         for watcher in ended:
             watcher.is_closed = True
-            watcher.tell()
+            watcher.wake()

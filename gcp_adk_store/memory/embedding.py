@@ -153,7 +153,7 @@ class Embedding:
         """Rows that one commit takes."""
         self._embedder = embedder
         self._timeout_s = timeout_s
-        self._rests_until = 0.0
+        self._paused_until = 0.0
         self._has_warned = False
         self._queries = Lru[str, bytes](_QUERIES)
 
@@ -178,7 +178,7 @@ class Embedding:
         Raises:
             EmbedderError: its answer has another size or is not finite.
         """
-        if self._rests:
+        if self._is_paused:
             return None
         try:
             return await self.stored(texts)
@@ -195,7 +195,7 @@ class Embedding:
         text = text.strip()[:MAX_TEXT]
         known = self._queries.get(text)
         telemetry.count_lookups("queries", hits=int(known is not None), misses=int(known is None))
-        if known is not None or self._rests:
+        if known is not None or self._is_paused:
             return known
         try:
             (vector,) = await self._ask([text], "query")
@@ -223,8 +223,8 @@ class Embedding:
         return [text for text in without if searchable_text(text, decode_memory(text)).strip()]
 
     @property
-    def _rests(self) -> bool:
-        return machine.monotonic() < self._rests_until
+    def _is_paused(self) -> bool:
+        return machine.monotonic() < self._paused_until
 
     def _rest(self, exc: EmbedderError, so: str) -> None:
         """Leave the embedder alone for a time.
@@ -234,7 +234,7 @@ class Embedding:
         """
         if exc.__cause__ is None:
             raise exc
-        self._rests_until = machine.monotonic() + _PAUSE_S
+        self._paused_until = machine.monotonic() + _PAUSE_S
         telemetry.warn(logger, f"for {_PAUSE_S:.0f} s, {so}", exc.__cause__)
 
     async def _ask(self, texts: Sequence[str], kind: EmbeddingKind) -> list[bytes]:

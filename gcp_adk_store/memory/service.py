@@ -175,7 +175,7 @@ class MemoryService(Closing, BaseMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return the memories that fit *query* best, the best first; as :meth:`search_memories`.
 
-        At most ``MemoryLimits.max_results``. The metadata of each tells its score as ``adk_store_score``,
+        At most ``MemoryLimits.max_results``. The metadata of each has its score as ``adk_store_score``,
         its session, if it has one, as ``adk_store_session``, and as ``adk_store_vectors`` whether words alone
         ranked memories although the store has an embedder.
         """

@@ -104,7 +104,7 @@ def is_tombstone(part: types.Part) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactsAt:
-    """What the events of a session tell about its artifacts at a point."""
+    """What the events of a session show of its artifacts at a point."""
 
     kept: Mapping[str, int] = field(default_factory=dict)
     """File -> the version that the events before the point named last."""
@@ -121,7 +121,7 @@ class ArtifactsAt:
         later: Iterable[Mapping[str, int]],
         until: float | None,
     ) -> Self:
-        """Return what the ``artifact_delta`` of the events before and after a point tells.
+        """Return what the ``artifact_delta`` of the events before and after a point shows.
 
         Artifacts whose names start with ``user:`` belong to no session.
         """

@@ -16,7 +16,7 @@ _END: Final = re.compile(rf',"{KEY}":\{{"sha256":"([0-9a-f]{{64}})"\}}\}}')
 _END_LENGTH: Final = len(f',"{KEY}":{{"sha256":""}}}}') + 64
 
 DIGEST_BYTES: Final = 8
-"""Bytes of a digest that tells events of one document apart; the chain proves what was appended."""
+"""Bytes of a digest that distinguishes events of one document; the chain proves what was appended."""
 
 
 def as_marker(text: str, replaced: bytes) -> str:

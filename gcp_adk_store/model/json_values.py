@@ -218,7 +218,7 @@ class _Scale:
 
 _SIGN: Final = "\U0010fffd"  # Unicode's last private-use character
 _UNSPELLED: Final = re.compile(f"[\ud800-\udfff{_SIGN}]")
-_SPELLED: Final = re.compile(f"{_SIGN}({_SIGN}|d[89a-f][0-9a-f]{{2}})")
+_ENCODED: Final = re.compile(f"{_SIGN}({_SIGN}|d[89a-f][0-9a-f]{{2}})")
 _SIDE_BY_SIDE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -234,7 +234,7 @@ def encode_surrogates(text: str) -> str:
 
 def decode_surrogates(text: str) -> str:
     """Reverse :func:`encode_surrogates`."""
-    return _SPELLED.sub(_read, text)
+    return _ENCODED.sub(_read, text)
 
 
 def has_surrogates(value: Any) -> bool:

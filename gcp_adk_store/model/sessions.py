@@ -346,7 +346,7 @@ def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
     """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
 
     A restore may have kept it, and others may have appended since. A repair may have lowered a revision that
-    was damaged: then nothing tells how many were appended.
+    was damaged: then it is unknown how many were appended.
     """
     if stored.restores != marker.restores or stored.revision < marker.revision:
         return None

@@ -240,7 +240,7 @@ class _Copying:
         for line in self.copies.target.traits.losses:
             self.report.add("lost", f"{self.copies.target.traits.kind}: {line}")
         if self.without_initial:
-            says = f"of {self.without_initial} sessions the source does not tell the state at the creation"
+            says = f"of {self.without_initial} sessions the source does not have the state at the creation"
             self.report.add("initial", f"{says}: keys begin with their first change by an event")
         if self.without_times:
             says = f"of {self.without_times} sessions the time of creation is lost"

@@ -44,7 +44,7 @@ class SessionHeader:
     create_time: float | None = None
     """Unix time in seconds; ``None`` if unknown."""
     last_update_time: float
-    """Unix time in seconds, for a session without events: otherwise its last event tells it."""
+    """Unix time in seconds, for a session without events: otherwise its last event has it."""
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -107,7 +107,7 @@ class SessionImports:
         header.require_valid()
         epoch = platform_uuid.new_uuid().replace("-", "")
         if self._ttl_s is not None and not self._storage.documents.clock.is_set:
-            await self._reader.header(header.key)  # the first answer tells Firestore's time
+            await self._reader.header(header.key)  # the first answer brings Firestore's time
         expiry, parts_at = self._storage.begun(self._ttl_s)
         making = SessionBuilder(self._lifecycle, header.key, epoch, what="import", replaces=replaces)
         writing = _Writing(self._storage, self._encoder, making, header, epoch, expiry, parts_at)

@@ -17,9 +17,9 @@ class OtherPlaces:
     """What a store knows of places beside its own database and bucket."""
 
     recovery: RecoveryOf
-    """Tells what keeps documents and objects that are removed."""
+    """Returns what keeps documents and objects that are removed."""
     recovery_of_keys: RecoveryOf
-    """Tells it of the database of the data keys."""
+    """Returns the same for the database of the data keys."""
     open_objects: Callable[[str], Objects] | None = None
     """Opens another bucket; ``None`` if the store cannot."""
 
@@ -56,4 +56,4 @@ def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimi
 
 async def kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
     """Return that nobody asked what the services of the caller keep."""
-    return Recovery(unknown=("the store was made of services, which do not tell: use Store.connect",))
+    return Recovery(unknown=("the store was made of services, which do not report it: use Store.connect",))

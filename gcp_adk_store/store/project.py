@@ -126,7 +126,7 @@ async def recoverable(
 ) -> Recovery:
     """Return until when data that was removed at *removed_at* can be read back; it changes nothing.
 
-    What the APIs do not tell is ``unknown``: it raises no error.
+    What the APIs do not report is ``unknown``: it raises no error.
 
     Args:
         place: The store.

@@ -55,7 +55,7 @@ class TaskHeader:
     state: int
     """Number of the SDK's ``TaskState``."""
     time: tuple[int, int] | None
-    """Seconds and nanoseconds of the status; ``None`` if the task does not tell."""
+    """Seconds and nanoseconds of the status; ``None`` if the task has none."""
 
     @property
     def order(self) -> tuple[bool, tuple[int, int], str]:

@@ -72,7 +72,7 @@ class OwnedStore(Closing):
         if self._ttl_s is None:
             return None
         if not self._documents.clock.is_set:
-            # The first answer tells Firestore's time: once in a process, a read comes before the commit.
+            # The first answer brings Firestore's time: once in a process, a read comes before the commit.
             await self._documents.get([path], fields=("format",))
         return Expiry.begin(self._ttl_s, now=self._documents.clock.now())
 

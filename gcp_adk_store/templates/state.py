@@ -259,7 +259,7 @@ def _artifact_text(part: types.Part, name: str) -> str:
     if part.inline_data is not None:
         data = part.inline_data.data or b""
         kind = (part.inline_data.mime_type or _BYTES).split(";", 1)[0].strip().lower()
-        # As in ADK, the filename tells the type of bytes without one.
+        # As in ADK, the filename shows the type of bytes without one.
         named = kind == _BYTES and name.lower().endswith(_TEXT_ENDINGS)
         if kind.startswith("text/") or kind in _TEXT_TYPES or named:
             return data.decode(errors="replace")

@@ -112,7 +112,7 @@ class _Channel:
         self._lines: IO[bytes] = self._socket.makefile("rb")
 
     def say(self, **message: Any) -> None:
-        """Tell the command something.
+        """Send *message* to the command.
 
         Raises:
             TypeError: JSON cannot hold it.
@@ -196,7 +196,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Tell the command that the run ended."""
+    """Report to the command that the run ended."""
     for channel in _channels:
         channel.say(done=int(exitstatus))
 

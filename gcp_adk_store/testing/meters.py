@@ -23,7 +23,7 @@ _ANSWERS: Final = {
     "RunQuery": firestore.RunQueryResponse.pb(),
     "Listen": firestore.ListenResponse.pb(),
 }
-_TOLD: Final = frozenset({"document_change", "document_delete", "document_remove"})
+_REPORTED: Final = frozenset({"document_change", "document_delete", "document_remove"})
 """Answers of ``Listen`` that are billed."""
 
 
@@ -106,7 +106,7 @@ def _billed(rpc: str, requests: list[bytes], answers: list[bytes]) -> tuple[int,
         if rpc == "RunQuery":
             return max(1, sum(message.HasField("document") for message in messages)), 0, 0
         if rpc == "Listen":
-            return sum(message.WhichOneof("response_type") in _TOLD for message in messages), 0, 0
+            return sum(message.WhichOneof("response_type") in _REPORTED for message in messages), 0, 0
         return sum(message.WhichOneof("result") is not None for message in messages), 0, 0
     return 0, 0, 0
 

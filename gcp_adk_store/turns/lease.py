@@ -339,7 +339,7 @@ async def keep(leases: Leases, hold: TurnLease, appends: Appender) -> None:
                 async with appends.permits.permit(hold.key):
                     await leases.renew(hold)
         except (TurnLostError, SessionMissingError):
-            return  # which the next append tells
+            return  # the next append raises it
         except StoreError as exc:
             telemetry.warn(logger, "the lease of a turn could not be renewed yet", exc)
             pause_s = part_s / 4

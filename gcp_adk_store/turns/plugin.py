@@ -21,9 +21,9 @@ class TurnPlugin(BasePlugin):
     It does what a plugin can. The runner reads the session before it asks a plugin, so the plugin reads it
     once more if another turn came between; the agent that the runner chose by the older events stays. A run
     that resumes without a message, and a live run, ask no plugin and take no turn. A run whose task is
-    cancelled tells no plugin of its end: the turn ends with the task. Nothing stops the run when it is asked
-    to stop, or when it is lost; its appends are refused then. ADK raises a ``RuntimeError`` for an error of a
-    plugin: its ``__cause__`` is that of this library. ``store.turns.run`` has none of these gaps.
+    cancelled notifies no plugin of its end: the turn ends with the task. Nothing stops the run when it is
+    asked to stop, or when it is lost; its appends are refused then. ADK raises a ``RuntimeError`` for an
+    error of a plugin: its ``__cause__`` is that of this library. ``store.turns.run`` has none of these gaps.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class TurnPlugin(BasePlugin):
             await stack.aclose()
 
     def _end_with_task(self, invocation_id: str) -> None:
-        """Release the turn also if the task ends and tells no plugin, as one that is cancelled does."""
+        """Release the turn also if the task ends and notifies no plugin, as one that is cancelled does."""
         task = asyncio.current_task()
 
         def end(task: "asyncio.Task[object]") -> None:

@@ -32,7 +32,7 @@ class TestInMemorySessionService(SessionServiceConformance):
     """ADK's sessions in memory, from an asynchronous fixture."""
 
     DIVERGENCES: ClassVar[Divergences] = {
-        "test_the_second_writer_of_two_is_told": Divergence(
+        "test_the_second_writer_of_two_is_refused": Divergence(
             reason=_NO_REVISION, fails="DID NOT RAISE StaleSessionError"
         ),
         "test_a_stale_append_changes_nothing": Divergence(

@@ -90,7 +90,7 @@ async def test_a_redelivery_is_recognised_in_a_sealed_segment(
     assert 13 == len(held.events)
 
 
-async def test_the_second_writer_of_two_is_told_and_changes_nothing(
+async def test_the_second_writer_of_two_is_refused_and_changes_nothing(
     sessions: SessionService,
 ) -> None:
     """Neither storage nor its own session, which it can reload and append to."""

@@ -1,4 +1,4 @@
-"""The documents are in plain words, as far as a program can tell."""
+"""The documents are in plain words, as far as a program can check."""
 
 import pytest
 
@@ -32,14 +32,14 @@ def test_a_long_sentence_is_found_with_its_line() -> None:
 
 
 def test_a_term_is_found_in_what_people_read_of_code() -> None:
-    """Docstrings, comments and messages; not names, and not single words that are values."""
+    """Docstrings, comments, messages and names; not single words that are values, and not files' ``tell``."""
     lines = (
-        "def mend(told):",
+        "def repair(_TOLD_before, tell, retold):",
         "    'Mend what is broken.'",
         '    x = "mend"  # it is told so',
-        '    raise ValueError(told, "is mended now")',
+        '    raise ValueError(tell, "is mended now")',
     )
 
     found = [(each.line, each.found) for each in words.findings_in_code("\n".join(lines))]
 
-    assert [(2, "Mend"), (3, "is told"), (4, "mended")] == found
+    assert [(1, "TOLD"), (2, "Mend"), (3, "told"), (4, "mended")] == found

@@ -1,8 +1,8 @@
 """Find words and sentences that make documents hard to read: ``python -m tools.website.words``.
 
 The rules are those of Google's developer documentation style that a program can check. In documents code is
-left out: blocks, spans, addresses. In the package, docstrings, comments and messages are read for the terms
-that this project once had of its own.
+left out: blocks, spans, addresses. In the package, names, docstrings, comments and messages are read for the
+terms that this project once had of its own.
 """
 
 import io
@@ -40,6 +40,7 @@ INSTEAD: Final = {
     r"currently": "leave it out, or say from which release on",
     r"there (?:is|are) no|(?:is|are) none": "say what there is, or make the thing the subject",
     r"seamless(?:ly)?|blazing(?:ly)?|powerful|robust(?:ly)?|performant": "say what it does, with a number",
+    r"tell(?:s|ing)?|told": "report, show, return, or distinguish",
     r"we|our|us": "name who: the store, the authors, you",
 }
 """What is not said, each with what to say instead."""
@@ -50,13 +51,20 @@ TERMS: Final = {
     r"in vain": "until it gives up, or say what comes of it",
     r"rests of": "leftovers of",
     r"halves of": "lone surrogates",
-    r"tells? of": "report, or say",
-    r"(?:is|are|have|has) told": "gets, is reported, or is sent",
+    r"tell(?:s|ing)?|told": "report, show, raise, return, or distinguish",
     r"of which little": "say how much",
     r"whilst|amongst|utili[sz]e[sd]?|e\.g\.|i\.e\.|and/or|via": "as in documents",
     r"(?:this|that) very|really|simply|obviously|basically": "leave it out",
 }
 """What docstrings, comments and messages of the package do not say, each with what to say instead."""
+
+NAMES: Final = {
+    r"told|tells": TERMS[r"tell(?:s|ing)?|told"],
+    r"mend(?:s|ed|ing)?": "repair",
+    r"spell(?:s|ed)?": "encode",
+    r"halves": "lone surrogates",
+}
+"""Words that are in no name of the package, each with what to write instead."""
 
 LONGEST: Final = 40
 """Words of a sentence."""
@@ -111,12 +119,16 @@ def findings(text: str, *, allowed: Sequence[str] = ()) -> Iterator[Finding]:
 
 
 def findings_in_code(text: str) -> Iterator[Finding]:
-    """Yield what docstrings, comments and messages of the module *text* should say in another way."""
+    """Yield what names, docstrings, comments and messages of the module *text* should say in another way."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type not in (tokenize.STRING, tokenize.COMMENT) or " " not in token.string:
+        if token.type == tokenize.NAME:
+            terms, pattern = NAMES, r"(?:(?<=_)|\b)(?:{})(?=_|\b)"
+        elif token.type in (tokenize.STRING, tokenize.COMMENT) and " " in token.string:
+            terms, pattern = TERMS, r"(?<![\w.-])(?:{})(?![\w-])"
+        else:
             continue
-        for words, instead in TERMS.items():
-            for found in re.finditer(rf"(?<![\w.-])(?:{words})(?![\w-])", token.string, re.IGNORECASE):
+        for words, instead in terms.items():
+            for found in re.finditer(pattern.format(words), token.string, re.IGNORECASE):
                 line = token.start[0] + token.string.count("\n", 0, found.start())
                 yield Finding(line, found[0], instead)
 

@@ -190,7 +190,7 @@ _DISPLAYS: Final[Mapping[type[ast.expr], str]] = {
 
 
 def _type_of(node: ast.expr) -> str | None:
-    """Return the name of the type of *node*, or None where only a run would tell, or it is None."""
+    """Return the name of the type of *node*, or None if only a run shows it, or if it is None."""
     match node:
         case ast.Constant(value=value):
             return None if value is None else type(value).__name__

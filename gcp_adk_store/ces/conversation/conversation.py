@@ -38,7 +38,7 @@ class AppAgent(BaseAgent):
 
     The events are ADK's: each has the name of the app's agent as its author, the calls and responses of
     functions, and the changes of the state. Transfers are within this agent: it has no ``sub_agents``. The
-    session's events tell which of the app's agents answers next, so any process can continue a session.
+    session's events show which of the app's agents answers next, so any process can continue a session.
 
     A run may raise what the model, the session service and :class:`~gcp_adk_store.ces.PythonRuntime` raise,
     and ``InvalidInputError`` if an agent has ended the session. What the app itself does wrong is the

@@ -106,7 +106,7 @@ class TurnSessions(BaseSessionService):
                 del self._held[key]
 
     def note(self, key: SessionKey, log: RunLog) -> None:
-        """Keep what a run in a turn has to tell; the event of an asynchronous tool has its own."""
+        """Keep the log of a run in a turn; the event of an asynchronous tool has its own."""
         held = self._held.get(key)
         if held is not None and not log.late:
             held.note(log)

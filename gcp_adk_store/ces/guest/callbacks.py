@@ -1,4 +1,4 @@
-"""Hand callbacks, those of guardrails too, what they are about, and tell what they made of it."""
+"""Hand callbacks, those of guardrails too, what they are about, and report what they made of it."""
 
 import copy
 from collections.abc import Callable, Mapping

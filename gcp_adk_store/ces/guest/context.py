@@ -1,4 +1,4 @@
-"""Let code read its session and change the variables, and tell how it changed them."""
+"""Let code read its session and change the variables, and report how it changed them."""
 
 import json
 from collections.abc import Callable, Collection, Iterable

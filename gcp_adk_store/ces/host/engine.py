@@ -51,7 +51,7 @@ class Host:
             situation: Of the run.
             depth: How many runs it is within.
             clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
-            waiting: Tells who waits for the run that it stands still.
+            waiting: A context in which whoever waits for the run knows that it stands still.
         """
         self._engine = engine
         self._situation = situation
@@ -334,7 +334,7 @@ def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:
 
 
 def _require_memory(answer: Answer) -> None:
-    """Raise what the run of *answer* wanted: memory; the code's process lived to tell."""
+    """Raise what the run of *answer* wanted: memory; the code's process survived."""
     if answer.error is not None and answer.error.type == "MemoryError":
         raise SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
 

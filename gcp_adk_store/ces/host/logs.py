@@ -1,4 +1,4 @@
-"""Tell what runs of code printed, warned of and failed with, and keep it with the events of a turn."""
+"""Log what runs of code printed, warned of and failed with, and keep it with the events of a turn."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +15,7 @@ LOG: Final = "ces_log"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLog:
-    """What one run of a tool or of callbacks has to tell."""
+    """What one run of a tool or of callbacks printed, warned of and failed with."""
 
     what: str
     """The name of the tool, or the kind of the callbacks."""
@@ -31,7 +31,7 @@ class RunLog:
 
     @property
     def size(self) -> int:
-        """Characters of all that it tells; 0 for a run without anything to tell."""
+        """Characters of all its texts; 0 if it printed nothing, warned of nothing and did not fail."""
         return len(self.printed) + len(self.failure) + sum(map(len, self.warnings))
 
     @property
@@ -58,7 +58,7 @@ NoteRun: TypeAlias = Callable[[SessionKey, RunLog], None]
 def logs_of_run(
     log: RunLog, error: RunFailure | None, calls: Sequence[Call], *, failure: str = ""
 ) -> Iterator[RunLog]:
-    """Yield the logs of the tools that a run called, then its own; none without anything to tell.
+    """Yield the logs of the tools that a run called, then its own; empty logs are left out.
 
     *error* is what ended its code, and *failure* what ended its process.
     """

@@ -1,8 +1,8 @@
 """Show a session to code, as the platform does, and keep its variables in ADK's state, within bounds.
 
 ADK's state knows no removal: a removed variable is None there, and a mark beside it, ``ces_removed:{name}``
-in the same scope, tells it from a variable that was set to None. Both are written by one event. Marks are
-keys of their own, so writers whose changes are merged key by key do not undo each other's.
+in the same scope, distinguishes it from a variable that was set to None. Both are written by one event. Marks
+are keys of their own, so writers whose changes are merged key by key do not undo each other's.
 """
 
 import asyncio

@@ -63,18 +63,18 @@ class LateRuns:
         task = asyncio.create_task(work)
         self._tasks[task] = key
 
-        def tell(late: asyncio.Task[ToolRun]) -> None:
+        def log_failure(late: asyncio.Task[ToolRun]) -> None:
             self._tasks.pop(late, None)
             # Perhaps no caller awaits the task; an event loop that ends cancels its tasks.
             why = asyncio.CancelledError() if late.cancelled() else late.exception()
             if why is not None:
                 logger.error("the response of %s was not stored in %s: %s", name, key, type(why).__name__)
 
-        task.add_done_callback(tell)
+        task.add_done_callback(log_failure)
         return task
 
     async def ended(self) -> None:
-        """Wait for those of every event loop that still runs; what they raise is theirs to tell."""
+        """Wait for those of every event loop that still runs; what they raise, they report themselves."""
         here = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []
         for task in [*self._tasks]:  # a copy: tasks of other loops end meanwhile
@@ -272,7 +272,7 @@ class SessionRuns:
         failure: SandboxError | None = None,
         late: bool = False,
     ) -> list[RunLog]:
-        """Tell what *ran* has to tell, and return it."""
+        """Pass the logs of *ran* to ``note_run``, and return them."""
         log = RunLog(
             what=invocation.what.partition(" ")[2],
             agent=invocation.agent_name,

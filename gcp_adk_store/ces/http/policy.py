@@ -131,7 +131,7 @@ def _look_ups(_process: int) -> _LookUps:
 
 
 class RefusedError(Exception):
-    """A request is not sent; the message tells the author of the code why."""
+    """A request is not sent; the message says to the author of the code why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Channel:
                 return b""
 
     async def write(self, data: bytes) -> bool:
-        """Write all of *data*; tell whether the other end was there for it."""
+        """Write all of *data*; return whether the other end was there for it."""
         rest = memoryview(data)
         while rest:
             try:
@@ -92,7 +92,7 @@ class Ended:
     """How a process ended."""
 
     status: int
-    """As ``os.wait`` tells it."""
+    """As ``os.wait`` returns it."""
     cpu_s: float
     """Processor time of all its threads."""
 
@@ -172,7 +172,7 @@ class Zygote:
         """Prepare to start a zygote, which is to answer within *patience_s* seconds.
 
         *prepare* may block. It returns the command, without the number of the zygote's socket, and the packet
-        that tells the zygote what to load.
+        that says what the zygote is to load.
         """
         self._spare: ZygoteProcess | None = None
         self._process: subprocess.Popen[bytes] | None = None

@@ -58,7 +58,7 @@ async def reached(channel: grpc.aio.Channel, where: str, emulator: str | None, t
 
 
 async def _refuses(address: str) -> bool:
-    """Return whether a connection to *address* is refused now: a channel in its pause does not tell."""
+    """Return whether a connection to *address* is refused now: a channel in its pause does not report it."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
     is_refused = False

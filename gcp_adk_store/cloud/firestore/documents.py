@@ -240,7 +240,7 @@ class Documents(Reads):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reads]:
-        """As the port: the first answer tells the time that the next reads ask for."""
+        """As the port: the first answer has the time that the next reads ask for."""
         yield _Snapshot(self._connects, self._policy, self.clock)
 
     def watch(self, path: str) -> AsyncGenerator[Document | None]:

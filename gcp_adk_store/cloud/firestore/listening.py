@@ -1,4 +1,4 @@
-"""Listen to one document: a stream on which Firestore tells its changes, opened again when it is lost.
+"""Listen to one document: a stream on which Firestore sends its changes, opened again when it is lost.
 
 Firestore's ``AsyncClient`` has no ``on_snapshot``; this is the RPC ``Listen`` that the other client uses.
 """
@@ -60,7 +60,7 @@ async def listen(
     """Yield the document at *path* as it is, and again after each change; ``None`` while it is missing.
 
     Versions that follow each other faster than they are reported become one. Firestore bills 1 read for each
-    version that it tells, and for each stream that is opened. *closings* counts how often the connections
+    version that it sends, and for each stream that is opened. *closings* counts how often the connections
     were closed.
 
     Raises:
@@ -135,7 +135,7 @@ class _Stream:
         self._call = connection.listen(metadata=connection.metadata)
 
     async def next(self) -> None:
-        """Wait for the next snapshot, a consistent state that Firestore tells with its time.
+        """Wait for the next snapshot, a consistent state that Firestore sends with its time.
 
         Raises:
             StoreError: the stream was lost, or Firestore refused it.

@@ -359,7 +359,7 @@ class Appender:
             member.end()
 
     def _report(self, group: Sequence[QueuedAppend]) -> None:
-        """Tell the follower of the events of *group*, whose handles are equal to storage."""
+        """Pass to the follower the events of *group*, whose handles are equal to storage."""
         for member in group:
             if self.follower is not None and member.held is not None:
                 self.follower.appended(member.session, member.held)

@@ -83,7 +83,7 @@ class _Fork:
     """Payloads to write: of values that the state had at the point, and has no more."""
     parts_at: int | None
     audits: Sequence[Event]
-    """What tells again of redactions before the point."""
+    """Events that report redactions before the point again."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ class Help(enum.Enum):
     """Who repairs a fault that has no repair of its own."""
 
     PERSON = "person"
-    """A person decides: the stored data does not tell which of two values is right."""
+    """A person decides: the stored data does not show which of two values is right."""
     BACKUP = "backup"
     """Only a backup, or point-in-time recovery, has what is lost."""
     UPGRADE = "upgrade"
@@ -208,7 +208,7 @@ def digest_faults(
 ) -> list[Fault]:
     """Return a fault if *found* are not the digests of *texts*, which the chain proves.
 
-    They tell which event was changed where the chain proves that one was, so they stay as they are then.
+    They show which event was changed where the chain proves that one was, so they stay as they are then.
     """
     if fold(begin, texts) != end:
         return []

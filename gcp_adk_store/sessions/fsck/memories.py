@@ -76,7 +76,7 @@ class MemoryCheck:
         self._expires(document, self._shards[-1].until)
         unknown = {memory.digest for memory in memories} - digests_in(content.ids)
         if unknown:
-            self._is_whole = False  # ids tell when the shard ends
+            self._is_whole = False  # ids show when the shard ends
             says = f"lacks {len(unknown)} of the {len(memories)} memories, which could be added again"
             self._add("FSCK607", "ids", says, path=path)
 

@@ -279,7 +279,7 @@ class Checker:
 
 
 class _Everything(frozenset[str]):
-    """Has each SHA-256: a look at the session tells which of its payloads are not used."""
+    """Has each SHA-256: a look at the session shows which of its payloads are not used."""
 
     def __contains__(self, item: object) -> bool:
         return True

@@ -69,7 +69,7 @@ def read_header(document: Document) -> Header | Fault:
     """Return the session in *document*, or why it cannot be read.
 
     What the reader refuses because two fields contradict each other does not count here: the checks of the
-    single fields tell it, and repair it.
+    single fields report it, and repair it.
     """
     fields = document.fields
     try:

@@ -195,7 +195,7 @@ class SessionLifecycle:
         clock, layout = self.storage.documents.clock, self.storage.layout
         reading: asyncio.Task[ScopedState] | None = None
         if ttl_seconds is not None and not clock.is_set:
-            # The first answer tells Firestore's time: once in a process, the read comes before the commit.
+            # The first answer brings Firestore's time: once in a process, the read comes before the commit.
             reading = asyncio.create_task(self.reader.shared_state(key.owner))
             await reading
         packed = await offload(

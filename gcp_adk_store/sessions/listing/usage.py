@@ -59,7 +59,7 @@ class ModelUsage:
     """The usage of one model."""
 
     model: str | None
-    """The events' ``model_version``; ``None`` for responses that do not tell it."""
+    """The events' ``model_version``; ``None`` for responses that do not have it."""
     calls: int
     """The number of responses that report tokens; a live model reports once a turn."""
     tokens: TokenUsage

@@ -33,8 +33,8 @@ class _Tail:
 class KnownTails:
     """The newest tails that this process has seen or written, by the epochs of their sessions.
 
-    Restores and revision tell the events of a session, and so its tail; one that was sealed meanwhile holds
-    fewer.
+    Restores and revision determine the events of a session, and so its tail. A tail that was sealed meanwhile
+    holds fewer.
     """
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ class Restore:
     segments: Cut
     """Numbers of the segments to remove."""
     artifacts: ArtifactsAt | None
-    """What tells which versions of artifacts were the latest at the point; ``None`` to leave them alone."""
+    """Which versions of artifacts were the latest at the point; ``None`` to leave them alone."""
     restored_at: float
     """Unix time of the restore's commit by Firestore's clock, in seconds."""
 

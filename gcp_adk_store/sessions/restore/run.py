@@ -280,7 +280,7 @@ def has_other_restores(stored: StoredSession, base: StoredSession | None) -> boo
 
 
 def _is_at_point(past: Past) -> bool:
-    """Return whether nothing is after the point but events that tell again of redactions before it."""
+    """Return whether nothing is after the point but events that report redactions before it again."""
     later = [audit_in(text) for text in past.texts[past.count :]]
     if any(audit is None or audit.state_keys for audit in later):
         return False

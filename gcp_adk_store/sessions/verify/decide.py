@@ -111,7 +111,7 @@ class Anchor:
 def binding_of(key: SessionKey, epoch: str) -> str:
     """Return what an anchor keeps of whose session it is of: a hash of the ids and the random *epoch*.
 
-    It names nobody by itself. Whoever guesses all ids can tell that the guess is right.
+    It names nobody by itself. Whoever guesses all ids can confirm the guess.
     """
     ids = (text.encode("utf-8", "surrogatepass") for text in (epoch, key.app, key.user, key.session))
     return hashlib.sha256(_BINDING + b"".join(b"%d\0%b" % (len(one), one) for one in ids)).hexdigest()
@@ -130,7 +130,7 @@ class AnchorReport:
 
 
 def first_difference(texts: Sequence[str], digests: Sequence[bytes]) -> tuple[int, HistoryChange] | None:
-    """Return the first of *texts* that is not what was appended, as *digests* tell; ``None`` if all are."""
+    """Return the first of *texts* that is not what was appended, as *digests* show; ``None`` if all are."""
     if not digests:
         return None
     found = digests_of(texts)

@@ -240,7 +240,7 @@ class WritingTogether:
     """Tests of ``append_event`` by several writers."""
 
     @in_its_own_loop
-    async def test_the_second_writer_of_two_is_told(
+    async def test_the_second_writer_of_two_is_refused(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
         """Its error is a ``ValueError`` too, and says what happened."""

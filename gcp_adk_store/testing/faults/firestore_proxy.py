@@ -31,7 +31,7 @@ from gcp_adk_store.testing.faults.plans import (
 from gcp_adk_store.testing.faults.proxy import Proxy, TcpForwarder
 
 Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
-"""Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered.
+"""Called for every RPC that reached the emulator: its name, what was asked and what the emulator answered.
 
 Of a conversation it gets each answer, with what was asked since the one before.
 """
@@ -49,7 +49,7 @@ _TIMED: Final[dict[str, tuple[Any, str]]] = {
     "RunQuery": (firestore.RunQueryResponse.pb(), "read_time"),
     "Commit": (firestore.CommitResponse.pb(), "commit_time"),
 }
-"""RPCs whose answers tell Firestore's time, and in which field."""
+"""RPCs whose answers have Firestore's time, and in which field."""
 
 Clock: TypeAlias = Callable[[str], float]
 """Returns the Unix time in seconds for a project; the proxy calls it from its own thread."""
@@ -68,7 +68,7 @@ class FirestoreProxy(Proxy):
         """Prepare it; *upstream* is the emulator's ``host:port``."""
         super().__init__(Injector("firestore", plan))
         self.clock: Clock | None = None
-        """What answers tell as Firestore's time, by which sessions with a time to live end; by default that
+        """What answers give as Firestore's time, by which sessions with a time to live end; by default that
         of the emulator. The times of documents stay the emulator's."""
         self._upstream = upstream
         self._observe = observe

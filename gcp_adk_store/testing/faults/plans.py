@@ -131,7 +131,7 @@ def first_half(body: bytes) -> bytes:
 class Garble:
     """Let it be done, then change the body of the answer; its length fits the change.
 
-    So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
+    So does a proxy that ends an answer early, or gives a page of its own: the client cannot detect it by the
     length. An answer that can have no body stays as it is. Firestore's answer becomes one message that cannot
     be read, for every *change*.
     """

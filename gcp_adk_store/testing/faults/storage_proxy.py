@@ -57,7 +57,7 @@ def bucket_of(url: str) -> str:
 
 
 def is_bucket_look(method: str, url: str) -> bool:
-    """Tell whether a request asks for the bucket itself: Google's client does once a process, for traces."""
+    """Return whether a request is for the bucket itself: Google's client asks once a process, for traces."""
     match = _IN_BUCKET.fullmatch(urlsplit(url).path)
     return method == "GET" and match is not None and not match["rest"]
 

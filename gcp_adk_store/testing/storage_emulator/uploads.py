@@ -120,7 +120,7 @@ def insert_object(storage: StrictStorage, request: Request) -> Response:
 
 
 def continue_upload(storage: StrictStorage, request: Request) -> Response:
-    """Take the next bytes of a resumable upload, or tell how many there are."""
+    """Take the next bytes of a resumable upload, or report how many there are."""
     session = _session(storage, request)
     if session.finished is None:
         place = parse_content_range(request.header("Content-Range"), length=len(request.body))

@@ -108,7 +108,7 @@ resource "google_cloud_scheduler_job" "scheduled" {
 }
 
 # A job that fails leaves its garbage, or its old sessions, and nothing else
-# tells: agents do not notice.
+# shows it: agents do not notice.
 resource "google_monitoring_alert_policy" "failed_job" {
   for_each = local._jobs
 

@@ -182,7 +182,7 @@ variable "name" {
 }
 
 variable "notification_channels" {
-  description = "Names of the notification channels of Cloud Monitoring that are told of trouble."
+  description = "Names of the notification channels of Cloud Monitoring that get the alerts."
   type        = list(string)
   default     = []
   nullable    = false

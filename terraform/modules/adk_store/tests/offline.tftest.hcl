@@ -413,7 +413,7 @@ run "alerts_watch_this_store_alone" {
       for policy in concat(values(google_monitoring_alert_policy.failures), google_monitoring_alert_policy.latency) :
       policy.notification_channels == tolist(["projects/my-project/notificationChannels/1"]) && policy.user_labels["team"] == "agents"
     ])
-    error_message = "An alert tells nobody, or has no label."
+    error_message = "An alert notifies nobody, or has no label."
   }
 
   assert {
