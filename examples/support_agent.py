@@ -33,7 +33,7 @@ async def write_report(text: str, tool_context: ToolContext) -> dict[str, Any]:
 
 
 class ScriptedModel(BaseLlm):
-    """Answers each turn from a script; what it was told is kept for the demo to check."""
+    """Answers each turn from a script; what it was asked is kept for the demo to check."""
 
     model: str = "scripted"
     script: list[list[types.Part]]

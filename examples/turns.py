@@ -79,13 +79,13 @@ def first_model() -> ScriptedModel:
 
 
 async def check_first_turns(checks: Checks, store: Store, model: ScriptedModel) -> None:
-    """Compare what *model* was told and what *store* holds after the first turns with what is expected."""
+    """Compare what *model* was asked and what *store* holds after the first turns with what is expected."""
     stored = await store.sessions.get_session(**WHO)
-    told = model.instructions
-    checks.equal("the instruction knows user:name from the second turn on", True, "help Ada" in told[2])
-    checks.equal("and the report that the tool saved", True, "two invoices are open." in told[3])
-    checks.equal("temp:mood is there in its turn", True, "Mood: busy" in told[4])
-    checks.equal("and gone in the next", True, "Mood: busy" not in told[5])
+    asked = model.instructions
+    checks.equal("the instruction knows user:name from the second turn on", True, "help Ada" in asked[2])
+    checks.equal("and the report that the tool saved", True, "two invoices are open." in asked[3])
+    checks.equal("temp:mood is there in its turn", True, "Mood: busy" in asked[4])
+    checks.equal("and gone in the next", True, "Mood: busy" not in asked[5])
     checks.equal("state of all scopes", STATE_AFTER_FIRST, stored and stored.state)
     checks.equal("events", EVENTS_AFTER_FIRST, stored and len(stored.events))
 

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tell the tests which form they have; several processes share an emulator, and programs."""
+    """Show the tests which form they have; several processes share an emulator, and programs."""
     Lengths.are_long = config.getoption("--long")
     # Between two tests the collector may find a task that one left in a closed loop: the terminal shows none.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())

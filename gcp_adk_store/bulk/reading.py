@@ -162,7 +162,7 @@ def key_of(info: SessionInfo) -> SessionKey:
 
 
 async def ranges_of(storage: SessionStorage, app: str, *, most: int) -> list[NameRange]:
-    """Return at most *most* ranges that have each user of *app* once, with sessions of like numbers.
+    """Return at most *most* ranges that have each user of *app* once, of similar size in sessions.
 
     Firestore reports where they lie by ``PartitionQuery``. A database without it, such as the emulator, gets
     ranges by the first characters of the ids.

@@ -191,7 +191,7 @@ class Keyring:
         return known
 
     async def destroy(self, scope: Scope) -> float | None:
-        """Destroy the key of *scope*; return since when it is, in Unix seconds, ``None`` if none ever was.
+        """Destroy the key of *scope*; return when, in Unix seconds, ``None`` if none ever was.
 
         From then on processes that do not have it cannot read anything of the scope, nor write to it until
         ``cache_s`` and a minute have passed: then nobody has it, and a write makes another one.

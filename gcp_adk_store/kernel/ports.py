@@ -118,7 +118,7 @@ class Documents(Reads, Protocol):
     """The documents of one database. Firestore's limits and order apply in every backend."""
 
     async def split_points(self, collection: str, *, most: int) -> list[str] | None:
-        """Return paths at which the documents of all collections of an id fall into parts of like numbers.
+        """Return paths at which the documents of all collections of an id fall into parts of similar size.
 
         At most *most* paths, in the order of names. They may be those of documents that are gone; a small
         collection has none. ``None`` if the database does not know it, as the Firestore emulator.

@@ -1,4 +1,4 @@
-"""Open pages in Chromium and tell what they show.
+"""Open pages in Chromium and return what they show.
 
 Chromium alone, by its own ``--dump-dom`` and ``--screenshot``: no driver that must be of its version, and no
 package beside. Its virtual time stands still while a request runs, so nothing waits by the clock.

@@ -62,7 +62,7 @@ class Server:
 
     def stop(self) -> None:
         """End it where it still runs."""
-        # Whatever it is told, the tether ends the server when this pipe closes.
+        # Whatever it is asked, the tether ends the server when this pipe closes.
         self._tether.communicate(timeout=READY_S)
 
     def __enter__(self) -> Self:

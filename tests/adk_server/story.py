@@ -70,7 +70,7 @@ class Part:
     streamed: list[Any]
     patched: Any
     kept: dict[str, Any]
-    """What it told of the session at last."""
+    """What it showed of the session at last."""
 
 
 @dataclass(frozen=True)

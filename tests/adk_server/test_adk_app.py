@@ -35,7 +35,7 @@ ARTIFACT = {"filename": "a.txt", "artifact": {"text": "a"}}
 
 @dataclass(frozen=True)
 class Served:
-    """ADK's app on services in memory that fail as they are told."""
+    """ADK's app on services in memory that fail as a plan says."""
 
     app: FastAPI
     client: httpx.AsyncClient
@@ -99,10 +99,10 @@ async def test_each_request_asks_of_the_store_what_the_document_says(served: Ser
     for what, sessions, artifacts in rows:
         before = served.calls()
         status = await request(served, what)
-        told = re.findall(r"(\d+) `(\w+)`", f"{sessions} {artifacts}")
+        documented = re.findall(r"(\d+) `(\w+)`", f"{sessions} {artifacts}")
 
         assert (what, 200) == (what, status)
-        assert (what, {name: int(number) for number, name in told}) == (what, served.calls() - before)
+        assert (what, {name: int(number) for number, name in documented}) == (what, served.calls() - before)
     assert len(rows) == 10
 
 
@@ -132,13 +132,13 @@ async def test_errors_are_answered_as_the_document_says(
     served: Served, what: str, method: str, error: type[errors.StoreError], alone: set[int], fitted: int
 ) -> None:
     """By ADK alone, and by an app that was fitted to them."""
-    plan = only(method, from_nth(0, Refuse(error=lambda: error("told"))))
+    plan = only(method, from_nth(0, Refuse(error=lambda: error("no answer"))))
     served.sessions.plan = served.artifacts.plan = plan
-    told = await request(served, what)
+    answer = await request(served, what)
     served.app.middleware_stack = None  # was built by the first request
     answer_errors(served.app)
 
-    assert told in alone
+    assert answer in alone
     assert fitted == await request(served, what)
 
 
@@ -148,7 +148,7 @@ async def test_an_answer_says_what_happened_and_when_to_come_again(served: Serve
     waits = iter([0.2, None, 2.5])
     served.sessions.plan = only(
         "get_session",
-        from_nth(0, Refuse(error=lambda: errors.UnavailableError("told", retry_after_s=next(waits)))),
+        from_nth(0, Refuse(error=lambda: errors.UnavailableError("no answer", retry_after_s=next(waits)))),
     )
     answers = [await served.client.get(SESSION) for _ in range(3)]
 
@@ -168,16 +168,16 @@ async def test_an_answer_says_what_happened_and_when_to_come_again(served: Serve
 async def test_what_only_an_operator_can_mend_is_in_the_log_and_not_in_the_answer(
     served: Served, what: str, method: str, error: type[errors.StoreError], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who calls is not told of accounts, files, projects and buckets."""
+    """Answers do not contain accounts, files, projects and buckets."""
     answer_errors(served.app)
-    told = "no token for the service account key of agent@demo from /secrets/key.json"
-    plan = only(method, from_nth(0, Refuse(error=lambda: error(told))))
+    reason = "no token for the service account key of agent@demo from /secrets/key.json"
+    plan = only(method, from_nth(0, Refuse(error=lambda: error(reason))))
     served.sessions.plan = served.artifacts.plan = plan
     answer = await answer_to(served, what)
 
     assert answer.status_code in (500, 503)
     assert {"detail": error.__name__} == answer.json()
-    assert told in caplog.text
+    assert reason in caplog.text
 
 
 async def test_answers_that_are_adks_own_stay(served: Served) -> None:
@@ -195,16 +195,16 @@ async def test_an_error_within_a_stream_is_its_last_event(served: Served) -> Non
     """The answer has begun with 200 before the turn does."""
     answer_errors(served.app)
     served.sessions.plan = only(
-        "append_event", from_nth(1, Refuse(error=lambda: errors.SessionConflictError("told")))
+        "append_event", from_nth(1, Refuse(error=lambda: errors.SessionConflictError("no answer")))
     )
     answer = await served.client.post("/run_sse", json=TURN)
 
     assert 200 == answer.status_code
-    assert answer.text.splitlines()[-2].startswith('data: {"error": "SessionConflictError: told"')
+    assert answer.text.splitlines()[-2].startswith('data: {"error": "SessionConflictError: no answer"')
 
 
 async def test_an_app_that_serves_already_is_refused(served: Served) -> None:
-    """FastAPI would ignore what it is told then."""
+    """FastAPI would ignore its arguments then."""
     await served.client.get("/health")
     with pytest.raises(RuntimeError, match="before it serves"):
         answer_errors(served.app)

@@ -1,4 +1,4 @@
-"""``gcp-adk-store adk`` tells a mistake of the URIs in one line, before anything is served."""
+"""``gcp-adk-store adk`` reports a mistake of the URIs in one line, before anything is served."""
 
 import json
 import os
@@ -34,7 +34,7 @@ root_agent = Echo(name="echo")
 
 @pytest.fixture(autouse=True)
 def _alone(registry: ServiceRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry of the test's own, and a folder of agents with one that repeats what it is told."""
+    """A registry of the test's own, and a folder of agents with one that repeats what the user says."""
     assert registry is get_service_registry()
     (tmp_path / "echo").mkdir()
     (tmp_path / "echo/agent.py").write_text(ECHO)
@@ -77,7 +77,7 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
 
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize(
-    ("option", "uri", "told"),
+    ("option", "uri", "scheme"),
     [
         ("--session_service_uri", "firestor://p/(default)", "firestor://; did you mean firestore://?"),
         ("--session_service_uri", "Fire-Store://p", "fire-store://; did you mean firestore://?"),
@@ -101,13 +101,13 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
     ],
 )
 def test_a_scheme_that_nobody_knows_is_one_line_with_the_right_one(
-    server: str, option: str, uri: str, told: str
+    server: str, option: str, uri: str, scheme: str
 ) -> None:
     """And no traceback about SQL databases; what it shows steers no terminal."""
     run = adk(server, f"{option}={uri}", "echo")
 
     assert 2 == run.exit_code
-    assert f"Error: {option}: unknown scheme {told}" in run.output
+    assert f"Error: {option}: unknown scheme {scheme}" in run.output
     assert 1 == len(run.output.splitlines())
 
 
@@ -125,7 +125,7 @@ def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
 
 @pytest.mark.parametrize("server", ["api_server", "web"])
 @pytest.mark.parametrize("path", ["store", "/"])
-def test_a_folder_that_is_not_an_absolute_path_is_told(server: str, path: str) -> None:
+def test_a_folder_that_is_not_an_absolute_path_is_reported(server: str, path: str) -> None:
     """Before anything is served; nothing is created."""
     run = adk(server, f"--session_service_uri=firestore+local://{path}", "echo")
 
@@ -165,7 +165,7 @@ def test_sql_databases_are_left_to_adk(scheme: str) -> None:
         ],
     ],
 )
-def test_a_missing_bucket_is_told_before_anything_is_served(
+def test_a_missing_bucket_is_reported_before_anything_is_served(
     server: str, options: list[str], storage_emulator: Emulator
 ) -> None:
     """That of artifacts and that of payloads; with the command that makes it on the emulator."""
@@ -183,11 +183,11 @@ def test_the_bucket_is_there_after_the_command_that_makes_it(
 ) -> None:
     """As the line says, in a shell."""
     uri = "--artifact_service_uri=gs://made-by-command"
-    told = adk("run", uri, "echo").output.strip().partition("make it: ")[2]
-    subprocess.run(["sh", "-c", told], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607  # the reader's
+    shown = adk("run", uri, "echo").output.strip().partition("make it: ")[2]
+    subprocess.run(["sh", "-c", shown], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607  # the reader's
     run = adk_run(uri, "--session_service_uri=memory://")
 
-    assert storage_emulator.address in told
+    assert storage_emulator.address in shown
     assert 0 == run.returncode, run.stderr
     assert "Warning" not in run.stderr
     assert "[echo]: hello" in run.stdout
@@ -230,7 +230,7 @@ def gone() -> str:
 def test_a_bucket_that_does_not_answer_is_a_warning_and_the_agent_runs(
     network: str, warning: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outage while a server starts is told, and ends nothing: sessions may be elsewhere."""
+    """An outage while a server starts is reported, and ends nothing: sessions may be elsewhere."""
     monkeypatch.setenv(STORAGE_VARIABLE, request.getfixturevalue(network))
     run = adk_run("--artifact_service_uri=gs://b-1", "--session_service_uri=memory://")
 

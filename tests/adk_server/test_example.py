@@ -41,7 +41,7 @@ def test_the_dockerfile_starts_main_as_a_user_without_rights() -> None:
 
 
 def test_the_dockerfile_copies_what_is_there() -> None:
-    """Beside the wheels, which the documents tell to make; and main.py finds the agents beside it."""
+    """Beside the wheels, which the documents say how to make; and main.py finds the agents beside it."""
     copied = [source for word, rest in instructions() if word == "COPY" for source in rest.split()[:-1]]
 
     assert {"requirements.txt", "wheels/", "main.py", "inspector.py", "agents/"} == set(copied)

@@ -79,10 +79,10 @@ class Stream:
     async def said(self) -> tuple[str, str]:
         """Return the text of the next event, and its id."""
         while True:
-            told = await self.message()
-            assert told, "the stream ended"
-            if "data" in told:
-                return json.loads(told["data"])["content"]["parts"][0]["text"], told["id"]
+            received = await self.message()
+            assert received, "the stream ended"
+            if "data" in received:
+                return json.loads(received["data"])["content"]["parts"][0]["text"], received["id"]
 
 
 @asynccontextmanager
@@ -178,7 +178,7 @@ async def test_a_client_begins_with_the_last_events(
 
 
 async def test_a_client_begins_with_the_next_event(serve: Serve, store: Store) -> None:
-    """It is told the place first, so that it misses nothing if it connects again."""
+    """It gets the place first, so that it misses nothing if it connects again."""
     await appended(store, "0", "1")
     app, _ = serve()
     async with streaming(app, query="last=0") as stream:
@@ -222,7 +222,7 @@ async def test_a_place_of_another_session_and_no_session_are_not_found(serve: Se
         assert 404 == stream.status
 
 
-async def test_the_end_of_the_session_is_told(serve: Serve, store: Store) -> None:
+async def test_the_end_of_the_session_is_reported(serve: Serve, store: Store) -> None:
     """By an event of its own, after which the stream ends."""
     await appended(store, "0")
     app, _ = serve()
@@ -234,7 +234,7 @@ async def test_the_end_of_the_session_is_told(serve: Serve, store: Store) -> Non
         assert stream.ended
 
 
-async def test_a_restore_is_told(serve: Serve, store: Store) -> None:
+async def test_a_restore_is_reported(serve: Serve, store: Store) -> None:
     """The client reads the session again."""
     await appended(store, "0", "1")
     app, _ = serve()
@@ -246,7 +246,7 @@ async def test_a_restore_is_told(serve: Serve, store: Store) -> None:
 
 
 async def test_followers_are_bounded(serve: Serve, store: Store) -> None:
-    """One more is told when to try again; a client that leaves makes room."""
+    """One more learns when to try again; a client that leaves makes room."""
     await appended(store, "0")
     app, followers = serve(max_followers=1)
     async with streaming(app) as first:

@@ -1,4 +1,4 @@
-"""Run what docs/following.md tells a reader to write."""
+"""Run what docs/following.md asks a reader to write."""
 
 import textwrap
 from pathlib import Path

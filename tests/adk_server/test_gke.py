@@ -83,11 +83,11 @@ def pod(kind: str) -> tuple[Object, Object]:
 
 def test_every_field_is_one_of_kubernetes() -> None:
     """By name and type, with those that are required."""
-    assert [] == [told for each in objects() for told in wrong(each, each["kind"], each["kind"])]
+    assert [] == [fault for each in objects() for fault in wrong(each, each["kind"], each["kind"])]
 
 
 @pytest.mark.parametrize(
-    ("right", "other", "told"),
+    ("right", "other", "message"),
     [
         ("livenessProbe:", "livenesProbe:", "spec.containers[0].livenesProbe: unknown"),
         ("replicas: 2", 'replicas: "2"', "spec.replicas: no integer"),
@@ -96,7 +96,7 @@ def test_every_field_is_one_of_kubernetes() -> None:
         ("args: [gc, --json]", "args: gc", "args: no list"),
     ],
 )
-def test_a_mistake_is_told(right: str, other: str, told: str) -> None:
+def test_a_mistake_is_reported(right: str, other: str, message: str) -> None:
     """Each in a manifest that is right but for it."""
     text = MANIFEST.read_text()
     assert right in text
@@ -104,7 +104,7 @@ def test_a_mistake_is_told(right: str, other: str, told: str) -> None:
     found = [each for document in changed for each in wrong(document, document["kind"], document["kind"])]
 
     assert 1 == len(found)
-    assert found[0].endswith(told)
+    assert found[0].endswith(message)
 
 
 def test_what_belongs_together_is_found() -> None:

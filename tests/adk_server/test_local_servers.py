@@ -68,7 +68,7 @@ def conversation(start: Start, line: str) -> None:
         assert ["Noted. 3 in all."] == texts(story.after.run("feed the cat"))
 
 
-async def told_by(folder: Path) -> list[Any]:
+async def answers_of(folder: Path) -> list[Any]:
     """Return the sessions' notes and the artifacts that another process finds."""
     async with Store.local(folder) as store:
         found = (await store.sessions.list_sessions(app_name="notes")).sessions
@@ -91,7 +91,7 @@ def test_a_server_that_was_killed_left_all_in_the_folder(server: str, start: Sta
     conversation(start, line)
 
     notes = ["buy milk", "call Bob", "feed the cat"]
-    assert [[notes], ["notes.txt"]] == asyncio.run(told_by(folder))
+    assert [[notes], ["notes.txt"]] == asyncio.run(answers_of(folder))
 
 
 @pytest.mark.long
@@ -105,7 +105,7 @@ def test_adks_own_server_finds_the_folder_by_its_services_yaml(
     uris = f"--session_service_uri {LOCAL}{folder} --artifact_service_uri gs+local://{folder}"
     conversation(start, f"adk api_server {uris} {agents}")
 
-    assert ["notes.txt"] == asyncio.run(told_by(folder))[1]
+    assert ["notes.txt"] == asyncio.run(answers_of(folder))[1]
 
 
 def test_a_folder_has_no_bucket_to_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Show what ADK makes of the store's URIs, however it was told of them."""
+"""Show what ADK makes of the store's URIs, however they were registered."""
 
 import logging
 from collections.abc import Sequence

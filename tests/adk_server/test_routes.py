@@ -129,22 +129,22 @@ async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient
 
 
 async def test_an_event_is_redacted(client: httpx.AsyncClient, store: Store) -> None:
-    """A dry run tells the same and changes nothing."""
+    """A dry run reports the same and changes nothing."""
     session = await store.sessions.get_session(**WHO)
     assert session is not None
     body = {"event_id": session.events[0].id, "reason": "ticket 7"}
-    told = await client.post(f"{SESSION}/redact", json={**body, "dry_run": True})
+    dry = await client.post(f"{SESSION}/redact", json={**body, "dry_run": True})
     done = await client.post(f"{SESSION}/redact", json=body)
     missing = await client.post(f"{SESSION}/redact", json={**body, "event_id": "nothing"})
     after = await store.sessions.get_session(**WHO)
 
-    assert (200, 200, 404) == (told.status_code, done.status_code, missing.status_code)
-    assert told.json()["sha256"] == done.json()["sha256"]
+    assert (200, 200, 404) == (dry.status_code, done.status_code, missing.status_code)
+    assert dry.json()["sha256"] == done.json()["sha256"]
     assert after is not None
     assert [len(session.events) + 1, done.json()["audit_id"]] == [len(after.events), after.events[-1].id]
 
 
-async def test_usage_is_told_by_turn(client: httpx.AsyncClient) -> None:
+async def test_usage_is_reported_by_turn(client: httpx.AsyncClient) -> None:
     """As get_session_usage has it."""
     usage = (await client.get(f"{SESSION}/usage")).json()
 
@@ -195,24 +195,27 @@ async def test_a_browser_uploads_and_downloads_by_links(store: Store, adk_store_
 async def test_a_user_is_erased_with_a_receipt(client: httpx.AsyncClient, store: Store) -> None:
     """A dry run counts, and removes nothing."""
     streams = [(await client.delete(ADA, params=params)).text for params in ({"dry_run": True}, {})]
-    told = [
+    receipts = [
         [json.loads(line.partition(": ")[2]) for line in stream.splitlines() if line.startswith("data")]
         for stream in streams
     ]
 
     assert all("event: receipt" in stream for stream in streams)
-    assert [True, False] == [each[-1]["is_dry_run"] for each in told]
-    assert all(1 == each[-1]["erased"]["sessions"]["count"] for each in told)
-    assert told[1][-1]["digest"] == digest_of(told[1][-1])
+    assert [True, False] == [each[-1]["is_dry_run"] for each in receipts]
+    assert all(1 == each[-1]["erased"]["sessions"]["count"] for each in receipts)
+    assert receipts[1][-1]["digest"] == digest_of(receipts[1][-1])
     assert await store.sessions.get_session(**WHO) is None
 
 
 def described(app: FastAPI) -> dict[tuple[str, str], dict[str, Any]]:
     """Return what OpenAPI has of the routes, by method and path."""
     return {
-        (method.upper(), path.format(app_name=APP, user_id="ada", session_id="s1", upload_id="0" * 32)): told
+        (
+            method.upper(),
+            path.format(app_name=APP, user_id="ada", session_id="s1", upload_id="0" * 32),
+        ): operation
         for path, methods in app.openapi()["paths"].items()
-        for method, told in methods.items()
+        for method, operation in methods.items()
     }
 
 
@@ -264,7 +267,7 @@ async def test_an_administrator_hands_a_session_to_another_user(client: httpx.As
         ("GET", f"{SESSION}/artifacts/link?filename=x", None, 404),
     ],
 )
-async def test_what_cannot_be_is_told_by_its_status(
+async def test_what_cannot_be_is_reported_by_its_status(
     client: httpx.AsyncClient, method: str, path: str, given: Any, status: int
 ) -> None:
     """What the client can repair; nothing of it is an error of the server."""
@@ -276,5 +279,5 @@ def test_the_routes_are_described(app: FastAPI) -> None:
     routes = described(app)
 
     assert 15 == len(routes)
-    assert all(told["description"] for told in routes.values())
-    assert {"store"} == {tag for told in routes.values() for tag in told["tags"]}
+    assert all(operation["description"] for operation in routes.values())
+    assert {"store"} == {tag for operation in routes.values() for tag in operation["tags"]}

@@ -83,8 +83,8 @@ def main_story(start: Start) -> Iterator[Story]:
 @pytest.fixture(params=["adk_story", "main_story"])
 def story(request: pytest.FixtureRequest) -> Story:
     """A conversation with each of the servers."""
-    told: Story = request.getfixturevalue(request.param)
-    return told
+    chosen: Story = request.getfixturevalue(request.param)
+    return chosen
 
 
 def test_a_session_is_made_over_rest(story: Story) -> None:

@@ -43,7 +43,7 @@ def write_file(place: Path, name: str) -> None:
 
 
 def adk_run(place: Path, *, project: str, bucket: str) -> subprocess.CompletedProcess[str]:
-    """Take a turn with ADK's own command, in a process that was told of nothing."""
+    """Take a turn with ADK's own command, in a process without other settings."""
     (place / ".adk").mkdir(exist_ok=True)
     (place / ".adk/config.json").write_text(json.dumps({"telemetry": False}))  # or it asks for it first
     uris = {"session": f"firestore://{project}/(default)", "artifact": f"gs://{bucket}"}

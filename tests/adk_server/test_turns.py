@@ -75,7 +75,7 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_a_request_during_another_turn_is_told_to_try_later(
+async def test_a_request_during_another_turn_is_asked_to_try_later(
     serve: Serve, elsewhere: Store, path: str
 ) -> None:
     """By status 409 with a time; after that turn it is served as ever."""
@@ -216,7 +216,7 @@ async def said(store: Store) -> list[str | None]:
 
 
 async def test_a_live_conversation_is_one_turn(serve: Serve, elsewhere: Store) -> None:
-    """From its connection to its end; another request meanwhile is told to try later."""
+    """From its connection to its end; another request meanwhile is refused until later."""
     await elsewhere.sessions.create_session(**SCRIPTED)
     app = serve(agents=SCRIPTS)
     client = Client(app, live(SCRIPTED), {"type": "websocket.connect"})

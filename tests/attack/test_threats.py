@@ -95,7 +95,7 @@ def test_the_page_has_the_table() -> None:
     assert f"in one of {len(THREATS)} ways" in (ROOT / "docs/proofs.md").read_text()
 
 
-async def test_sessions_that_were_exchanged_are_told_as_moved(world: World) -> None:
+async def test_sessions_that_were_exchanged_are_reported_as_moved(world: World) -> None:
     """Their chains are right; the anchors say whose they are."""
     await attacked(world, "exchanges the sessions of two users")
 
@@ -127,7 +127,7 @@ async def _make_unbound(world: World) -> None:
             await objects.delete(name, generation=None)
 
 
-async def test_a_forged_redaction_is_told_as_not_anchored(world: World) -> None:
+async def test_a_forged_redaction_is_reported_as_not_anchored(world: World) -> None:
     """The proof accepts it, since an app may redact at any time, and says that no anchor proves it."""
     await attacked(world, "redacts an event: a marker, and an event that reports it, which no anchor proves")
 
@@ -141,7 +141,7 @@ async def test_a_forged_redaction_is_told_as_not_anchored(world: World) -> None:
     ]
 
 
-async def test_a_redaction_of_an_earlier_release_is_told_as_unbound(world: World) -> None:
+async def test_a_redaction_of_an_earlier_release_is_reported_as_unbound(world: World) -> None:
     """Its event does not have the hash of the marker; what a marker may contain is checked all the same."""
     documents = await world.raw(REDACTED)
     for segment, fields in [*documents.items()][1:]:
@@ -159,18 +159,18 @@ async def test_a_redaction_of_an_earlier_release_is_told_as_unbound(world: World
 
 
 def _without_hash(text: str) -> str:
-    told = audit_in(text)
-    if told is None:
+    audit = audit_in(text)
+    if audit is None:
         return text
-    events = [Replaced(one.position, one.sha256, None) for one in told.events]
+    events = [Replaced(one.position, one.sha256, None) for one in audit.events]
     time = json.loads(text)["timestamp"]
     return audit_of(
-        told.event_id, events, audit_id="a", reason=told.reason, time=time, state={}, limits=LIMITS
+        audit.event_id, events, audit_id="a", reason=audit.reason, time=time, state={}, limits=LIMITS
     ).text
 
 
 async def test_a_forged_marker_is_not_laundered_by_a_fork_or_a_restore(world: World) -> None:
-    """They tell again of redactions that the history has, not of markers alone."""
+    """They report redactions again that the history has, not of markers alone."""
     await attacked(world, "puts a marker in place of an event")
     fork = {**ADA, "session_id": "copy"}
     async with world.open() as store:
@@ -183,7 +183,7 @@ async def test_a_forged_marker_is_not_laundered_by_a_fork_or_a_restore(world: Wo
 
 
 async def test_a_restore_to_the_same_point_changes_nothing(world: World) -> None:
-    """What tells again of a redaction is not taken back, so it is told once."""
+    """What reports a redaction again is not taken back, so it is reported once."""
     async with world.open() as store:
         for _ in range(3):
             session = await store.restore_session(**REDACTED, at=Point.position(4))
@@ -209,7 +209,7 @@ async def test_a_marker_with_own_words_is_refused_by_a_read(world: World) -> Non
     assert "my word" not in f"{raised.value}"
 
 
-async def test_a_fork_keeps_what_its_source_tells_of_redactions(worlds: dict[bool, World]) -> None:
+async def test_a_fork_keeps_what_its_source_reports_of_redactions(worlds: dict[bool, World]) -> None:
     """With the hashes of the markers."""
     proof = await proof_of(worlds[False], FORK)
 

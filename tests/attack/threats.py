@@ -389,12 +389,12 @@ async def _marked(world: World, *, words: str = "", audit: bool = True) -> None:
     documents[segment] = {**fields, "body": pack_segment([texts[0], marker, *texts[2:]])}
     if audit:
         replaced = Replaced(4, hash_of(texts[1]).hex(), hash_of_marker(marker))
-        told = audit_of(
+        redaction = audit_of(
             event.id, [replaced], audit_id="audit", reason="none", time=1.0, state={}, limits=LIMITS
         )
         session = documents[path]
         documents = written_anew(
-            documents, tail=[*session["tail"], told.text], last_update_time=1.0, redactions=1
+            documents, tail=[*session["tail"], redaction.text], last_update_time=1.0, redactions=1
         )
     await world.put(documents)
 
@@ -444,8 +444,8 @@ async def _(world: World) -> None:
     marker = unpack_segment([*documents.values()][1]["body"])[1]
     for sha256 in (hash_of_marker(marker), None):
         replaced = Replaced(1, hash_of(marker).hex(), sha256)
-        told = audit_of("e1", [replaced], audit_id="a", reason="none", time=1.0, state={}, limits=LIMITS)
-        tail = [*documents[path_of(REDACTED)]["tail"], told.text]
+        redaction = audit_of("e1", [replaced], audit_id="a", reason="none", time=1.0, state={}, limits=LIMITS)
+        tail = [*documents[path_of(REDACTED)]["tail"], redaction.text]
         documents = written_anew(documents, tail=tail, last_update_time=1.0)
     await world.put(documents)
 
@@ -485,14 +485,14 @@ async def _(world: World) -> None:
 async def _(world: World) -> None:
     await _marked(world, audit=False)
     documents = await world.raw()
-    told = next(
+    event = next(
         text
         for fields in [*(await world.raw(REDACTED)).values()][1:]
         for text in unpack_segment(fields["body"])
         if '"adk_store_redaction"' in text
     )
     session = documents[path_of(ADA)]
-    await world.put(written_anew(documents, tail=[*session["tail"], told]))
+    await world.put(written_anew(documents, tail=[*session["tail"], event]))
 
 
 @threat("drops it, and says that the session was restored", EVERYBODY, of=REDACTED)

@@ -87,12 +87,12 @@ def test_every_session_is_read_once(folder: Path, tmp_path: Path, counts: Counts
         infos = pipeline | ReadSessions(store, app_name=APP, partitions=partitions)
         infos | beam.Map(as_json_line) | beam.io.WriteToText(str(tmp_path / "out"))
 
-    told = counts(build)
+    counted = counts(build)
     found = [json.loads(line) for line in lines(tmp_path, "out")]
 
     assert listed(folder) == sorted((each["user_id"], each["session_id"]) for each in found)
     assert {json.dumps(each) for each in found} == {as_json_line(info) for info in infos_of(folder)}
-    assert (24, 1) == (told["sessions"], min(told["ranges"], partitions) if partitions == 1 else 1)
+    assert (24, 1) == (counted["sessions"], min(counted["ranges"], partitions) if partitions == 1 else 1)
 
 
 def table_of(folder: Path, name: str, keys: list[str]) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_parquet_equals_an_export_and_a_raw_scan(
     def build(pipeline: beam.Pipeline, store: BulkStore) -> None:
         pipeline | ReadSessions(store, app_name=APP) | ReadEvents(store) | WriteParquet(str(tmp_path / "job"))
 
-    told = counts(build, options)
+    counted = counts(build, options)
     scanned = asyncio.run(export())
     tables = {"events": ["user_id", "session_id", "position"], "sessions": ["user_id", "session_id"]}
     job, one = (
@@ -136,7 +136,7 @@ def test_parquet_equals_an_export_and_a_raw_scan(
     assert sorted(json.dumps(each, sort_keys=True) for each in scanned) == sorted(
         json.dumps(json.loads(row["event"]), sort_keys=True) for row in job["events"]
     )
-    assert (24, len(scanned)) == (told["sessions_read"], told["events_read"])
+    assert (24, len(scanned)) == (counted["sessions_read"], counted["events_read"])
     for path in (tmp_path / "job").iterdir():
         name = path.name.partition("-")[0]
         assert pq.read_schema(tmp_path / f"one/{name}.parquet").equals(pq.read_schema(path))
@@ -190,10 +190,10 @@ def test_a_broken_session_is_found_and_does_not_stop_the_others(
         broken = pipeline | ReadSessions(store, app_name=APP) | VerifySessions(store)
         broken | beam.Map(as_json_line) | beam.io.WriteToText(str(tmp_path / "broken"))
 
-    told = counts(verify)
+    counted = counts(verify)
     (found,) = [json.loads(line) for line in lines(tmp_path, "broken")]
 
-    assert (22, 1, 1) == (told["verified"], told["broken"], told["unreadable"])
+    assert (22, 1, 1) == (counted["verified"], counted["broken"], counted["unreadable"])
     assert ("u03", "s1") == (found["user_id"], found["session_id"])
 
 

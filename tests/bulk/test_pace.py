@@ -84,11 +84,11 @@ async def test_every_document_is_counted_before_a_write_and_after_a_query(
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     stored = await sealed()
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     clock = Hand()
     ramp = Ramp(500, clock)  # one in a second
     documents = PacedDocuments(
-        stored.storage.documents, ramp, lambda kind, number, _: told.append((kind, number))
+        stored.storage.documents, ramp, lambda kind, number, _: reported.append((kind, number))
     )
     layout = stored.storage.layout
     parent = layout.app(WHO["app_name"])
@@ -101,5 +101,5 @@ async def test_every_document_is_counted_before_a_write_and_after_a_query(
     await documents.commit([Write(path="a/b", fields={})], repeatable_when_unanswered=True)
     await commit_all(documents, [Write(path="a/b", fields={})] * 2)
 
-    assert [("read", 2), ("read", 1), ("read", 1), ("read", 1), ("written", 1), ("written", 2)] == told
+    assert [("read", 2), ("read", 1), ("read", 1), ("read", 1), ("written", 1), ("written", 2)] == reported
     assert [1, 2, 3, 4, 5, 7] == [round(seconds) for seconds in waited]

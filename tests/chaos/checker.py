@@ -1,4 +1,4 @@
-"""Compare what workers were told with what is stored, and name every difference."""
+"""Compare what workers got as answers with what is stored, and name every difference."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Write down what a worker is about to do and what became of it, so that a killed one has told."""
+"""Write down what a worker is about to do and what became of it, so that a killed one leaves a record."""
 
 import json
 import os
@@ -35,7 +35,7 @@ class Journal:
     """A worker's own file; each line is written at once, so that a kill leaves none out and none broken."""
 
     def __init__(self, path: Path, on_begin: Callable[[], None] = lambda: None) -> None:
-        """Write to *path*; tell *on_begin* of each operation."""
+        """Write to *path*; call *on_begin* for each operation."""
         self._on_begin = on_begin
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._count = 0

@@ -1,4 +1,4 @@
-"""Compare what workers were told of memories with what is stored of them."""
+"""Compare what workers got as answers about memories with what is stored of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ def check_memories(found: Sequence[RawMemory], operations: Sequence[Operation]) 
         if one.kind == "remember":
             digests[name] = one.intent["digest"]
     times = Counter((memory.prefix, memory.id) for memory in found)
-    for name, told in outcomes.items():
-        kind = _wrong(told, forgets[name], times[name])
+    for name, reported in outcomes.items():
+        kind = _wrong(reported, forgets[name], times[name])
         if kind is not None:
             yield Violation(kind, f"memory {name[1]} of {name[0]}, {times[name]} times")
     for memory in found:
@@ -32,12 +32,12 @@ def check_memories(found: Sequence[RawMemory], operations: Sequence[Operation]) 
             yield Violation(kind, f"memory {memory.id} of {memory.prefix}")
 
 
-def _wrong(told: set[str], forgets: set[str], times: int) -> str | None:
+def _wrong(reported: set[str], forgets: set[str], times: int) -> str | None:
     """Return what is wrong with a memory that is stored so many *times*."""
     if times > 1:
         return DUPLICATED
-    if times == 1 and told == {"refused"}:
+    if times == 1 and reported == {"refused"}:
         return "refused but stored"
     if times == 1 and "acknowledged" in forgets:
         return "deleted but stored"
-    return LOST if times == 0 and "acknowledged" in told and forgets <= {"refused"} else None
+    return LOST if times == 0 and "acknowledged" in reported and forgets <= {"refused"} else None

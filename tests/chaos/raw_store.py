@@ -219,9 +219,9 @@ def memories(store: RawStore, misfits: list[Violation]) -> Iterator[RawMemory]:
                 texts += held
             for text in texts:
                 about, content = text.split("\n")
-                told = json.loads(about)
-                payloads = _Payloads(store, path, told.get("life", ""), misfits)
-                yield RawMemory(prefix, told["id"], _event(content, payloads).digest)
+                described = json.loads(about)
+                payloads = _Payloads(store, path, described.get("life", ""), misfits)
+                yield RawMemory(prefix, described["id"], _event(content, payloads).digest)
         for path, _ in store.below(f"{prefix}_shards"):
             if path not in named:
                 misfits.append(Violation("shard disagrees", f"{path} has no head that names it"))

@@ -1,4 +1,4 @@
-"""Compare what workers were told of sessions with what is stored of them."""
+"""Compare what workers got as answers about sessions with what is stored of them."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -171,13 +171,13 @@ def check_titles(found: Mapping[str, RawSession], operations: Sequence[Operation
     """A title is the last one that was acknowledged, or one that may have come after it."""
     for place, session in found.items():
         given = [one for one in operations if one.kind == "describe" and one.intent["place"] == place]
-        told = [one.began_at for one in given if one.outcome == "acknowledged"]
+        acknowledged = [one.began_at for one in given if one.outcome == "acknowledged"]
         allowed = {
             one.intent["title"]
             for one in given
-            if one.outcome != "refused" and all(_end(one) >= began for began in told)
+            if one.outcome != "refused" and all(_end(one) >= began for began in acknowledged)
         }
-        if not told:
+        if not acknowledged:
             allowed.add(None)
         if "origin" not in session.fields and session.fields.get("title") not in allowed:
             yield Violation("title differs", place)

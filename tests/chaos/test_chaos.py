@@ -40,7 +40,7 @@ class Store:
     def session(self, fits: Callable[[Mapping[str, Any]], object]) -> tuple[str, Mapping[str, Any]]:
         """Return path and fields of a session that *fits*, and that its writers made: no fork, none restored.
 
-        What is damaged in those is told in other words, as of the events that a fork shares with its source.
+        What is damaged in those is reported in other words, as of events that a fork shares with its source.
         """
         return next(
             (path, fields)

@@ -137,7 +137,7 @@ def test_the_checker_finds_a_damaged_turn(
     damage: Callable[[RawSession, list[Operation]], None],
     kind: str,
 ) -> None:
-    """In what the writers stored, and in what they were told."""
+    """In what the writers stored, and in the answers that they got."""
     folder, done = written
     operations = list(done)
     found = {one.place: one for one in sessions(read_folder(folder)) if one.place == str(TURNED[0])}

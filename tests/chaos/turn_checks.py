@@ -1,4 +1,4 @@
-"""Compare what workers were told of turns, and of messages that wait for one, with what is stored."""
+"""Compare what workers got as answers about turns, and of messages that wait for one, with what is stored."""
 
 import json
 from collections import Counter
@@ -22,12 +22,12 @@ def check_turns(found: Mapping[str, RawSession], operations: Sequence[Operation]
 
 def _numbers(session: RawSession, operations: Sequence[Operation]) -> Iterator[Violation]:
     """No two turns have one number, and the stored one is that of the newest."""
-    told = Counter(_fences(operations).values())
-    for fence, times in told.items():
+    counts = Counter(_fences(operations).values())
+    for fence, times in counts.items():
         if times > 1:
             yield Violation("two turns of one number", f"number {fence} of {session.place}")
-    if told and session.fields.get("turn", {}).get("fence", 0) < max(told):
-        yield Violation("turn forgotten", f"number {max(told)} of {session.place}")
+    if counts and session.fields.get("turn", {}).get("fence", 0) < max(counts):
+        yield Violation("turn forgotten", f"number {max(counts)} of {session.place}")
 
 
 def _fences(operations: Sequence[Operation]) -> dict[str, int]:

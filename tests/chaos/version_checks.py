@@ -1,4 +1,4 @@
-"""Compare what workers were told of artifacts with the objects that there are."""
+"""Compare what workers got as answers about artifacts with the objects that there are."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +15,12 @@ def check_versions(store: RawStore, operations: Sequence[Operation]) -> Iterator
     saves = [operation for operation in operations if operation.kind == "save"]
     for save in saves:
         yield from _check_save(save, versions[save.intent["artifact"]])
-    told = Counter(
+    counts = Counter(
         (save.intent["artifact"], save.result["version"]) for save in saves if "version" in save.result
     )
     yield from (
         Violation("shared number", f"version {number} of {artifact}")
-        for (artifact, number), count in told.items()
+        for (artifact, number), count in counts.items()
         if count > 1
     )
     sent = {(save.intent["artifact"], save.intent["digest"]) for save in saves}

@@ -41,7 +41,7 @@ class Weather:
         return plan(replace(call, owner=""))
 
     def storm(self) -> bool:
-        """Let most calls go wrong from now on; tell whether that is new."""
+        """Let most calls go wrong from now on; return whether that is new."""
         is_new = not self._storming.is_set()
         self._storming.set()
         return is_new

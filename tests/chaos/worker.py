@@ -1,4 +1,4 @@
-"""Append, save and delete until told to stop, or killed: one process of a run."""
+"""Append, save and delete until asked to stop, or killed: one process of a run."""
 
 import asyncio
 import contextlib
@@ -120,15 +120,15 @@ def _writers(task: Task, services: Services, journal: Journal, *, lease_s: float
 async def _work(task: Task, run: "Connection[bool, bool]") -> None:
     services = _services(task.place, **_HASTY)
 
-    def tell() -> None:
+    def report() -> None:
         with contextlib.suppress(OSError):  # nobody listens at the end
             run.send(True)  # noqa: FBT003  # any value
 
-    journal = Journal(task.journals / f"{task.name}.jsonl", tell)
+    journal = Journal(task.journals / f"{task.name}.jsonl", report)
     stopping = asyncio.Event()
     writers = _writers(task, services, journal, lease_s=_LEASE_S)
     working = [asyncio.create_task(writer.run(stopping)) for writer in writers]
-    tell()
+    report()
     await asyncio.to_thread(run.poll, None)
     stopping.set()
     await asyncio.gather(*working)

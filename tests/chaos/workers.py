@@ -32,7 +32,7 @@ class _Worker:
         return count
 
     def becomes_ready(self) -> bool:
-        """Wait until it works; tell whether it does."""
+        """Wait until it works; return whether it does."""
         return self.is_ready or (self.run.poll(_READY_S) and bool(self.heard()))
 
     def kill(self) -> None:
@@ -52,7 +52,7 @@ class Workers:
         self._running: list[_Worker] = []
 
     def kill_one(self) -> bool:
-        """Kill one that works, unless too few do, and start another; tell whether one was killed."""
+        """Kill one that works, unless too few do, and start another; return whether one was killed."""
         at_work = [worker for worker in self._running if worker.is_ready]
         if len(at_work) <= _SPARED:
             return False

@@ -208,7 +208,7 @@ class Writer(TurnActs):
         except UnavailableError:
             return None
         except StoreError as exc:
-            self._journal.end(self._journal.begin("read", place=str(place)), "failed", **_told(exc))
+            self._journal.end(self._journal.begin("read", place=str(place)), "failed", **_reported(exc))
             return None
 
     async def _create(self, place: Place) -> Session | None:
@@ -304,18 +304,18 @@ class Writer(TurnActs):
     async def _outcome(self, number: int, work: Awaitable[Any], *, result: str = "") -> Outcome:
         """Await *work* and write down what became of it."""
         outcome: Outcome = "acknowledged"
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         try:
             returned = await work
         except NOTHING_WRITTEN as exc:
-            outcome, told = "refused", _told(exc)
+            outcome, fields = "refused", _reported(exc)
         except OutcomeUnknownError as exc:
-            outcome, told = "unknown", _told(exc)
+            outcome, fields = "unknown", _reported(exc)
         except Exception as exc:  # noqa: BLE001  # whatever it is, the run reports it and goes on
-            outcome, told = "failed", _told(exc)
+            outcome, fields = "failed", _reported(exc)
         else:
-            told = {result: returned} if result else {}
-        self._journal.end(number, outcome, **told)
+            fields = {result: returned} if result else {}
+        self._journal.end(number, outcome, **fields)
         return outcome
 
     def _event(self, place: Place) -> tuple[Event, str]:
@@ -382,5 +382,5 @@ def _artifact(name: str) -> dict[str, Any]:
     return {"app_name": APP, "user_id": USER, "session_id": session, "filename": filename}
 
 
-def _told(exc: Exception) -> dict[str, str]:
+def _reported(exc: Exception) -> dict[str, str]:
     return {"error": type(exc).__name__, "message": str(exc)}

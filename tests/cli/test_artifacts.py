@@ -30,7 +30,7 @@ def test_a_listing_has_every_version(deployment: Deployment) -> None:
     done(save(deployment, "plot.png", b"1", b"22"))
     done(save(deployment, "user:notes.txt", b"x" * 1_500, kind="text/plain"))
     shown = deployment.run("artifacts", "list", *NAMED)
-    told = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
+    listed = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
     of_user = deployment.run("artifacts", "list", *NAMED[:4]).stdout
     rows = [line.split()[:-2] for line in shown.stdout.splitlines()[2:]]
 
@@ -42,9 +42,9 @@ def test_a_listing_has_every_version(deployment: Deployment) -> None:
         ["user:notes.txt", "0", "1.5", "kB", "text/plain"],
     ] == rows
     assert [("plot.png", 0, 1), ("plot.png", 1, 2), ("user:notes.txt", 0, 1_500)] == [
-        (each["filename"], each["version"], each["bytes"]) for each in told["versions"]
+        (each["filename"], each["version"], each["bytes"]) for each in listed["versions"]
     ]
-    assert told["versions"][0]["crc32c"]
+    assert listed["versions"][0]["crc32c"]
     assert "plot.png" not in of_user
     assert "user:notes.txt" in of_user
 
@@ -107,7 +107,7 @@ def test_an_artifact_that_is_not_there_ends_it_with_1(
     assert [file] == list(tmp_path.iterdir())
 
 
-def test_a_file_that_cannot_be_written_is_told(deployment: Deployment, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_reported(deployment: Deployment, tmp_path: Path) -> None:
     """With 2, and the command for another file."""
     done(save(deployment, "plot.png", b"old"))
     nowhere = str(tmp_path / "missing" / "out")

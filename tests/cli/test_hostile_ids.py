@@ -151,13 +151,13 @@ def test_a_hostile_session_is_redacted_and_deleted_itself(folder: Path) -> None:
     for id_ in taken:
         named = ["--app", "app", "--user", "victim", "--session", id_]
         redacted = run(folder, ["sessions", "redact", "--yes", "--reason", id_[:1], "--event", id_, *named])
-        told = run(
+        dry = run(
             folder, ["sessions", "redact", "--json", "--dry-run", "--reason", "r", "--event", id_, *named]
         )
         deleted = run(folder, ["sessions", "delete", "--yes", *named])
 
         if id_[:1].isprintable() and id_[:1].strip():
-            assert (0, False) == (redacted.exit_code, json.loads(told.stdout)["is_new"]), id_
+            assert (0, False) == (redacted.exit_code, json.loads(dry.stdout)["is_new"]), id_
         else:
             assert 2 == redacted.exit_code, id_
         assert 0 == deleted.exit_code, (id_, deleted.output)

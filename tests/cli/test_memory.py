@@ -50,15 +50,15 @@ def ids(result: Result) -> list[str]:
 
 def test_a_listing_shows_each_memory_in_one_row(folder: Path) -> None:
     """With its id, session, author, time and text, a long one cut; JSON has all of it; pages go on."""
-    shown, told = run(folder, "list"), run(folder, "list", "--json")
+    shown, as_json = run(folder, "list"), run(folder, "list", "--json")
 
     assert 0 == shown.exit_code, shown.output
     assert 5 == len(shown.stdout.splitlines())
     assert not any(each in shown.stdout for each in STEERING)
     assert "2001-09-09" in shown.stdout
     assert f"{'a' * 200}…" in shown.stdout
-    assert {"a window", "aaaaaaaa", HOSTILE[:8]} == set(ids(told))
-    texts = [each["content"]["parts"][0]["text"] for each in json.loads(told.stdout)["memories"]]
+    assert {"a window", "aaaaaaaa", HOSTILE[:8]} == set(ids(as_json))
+    texts = [each["content"]["parts"][0]["text"] for each in json.loads(as_json.stdout)["memories"]]
     assert {"a window seat", HOSTILE, "a" * 300} == set(texts)
     assert ["aaaaaaaa"] == ids(run(folder, "list", "--session", "s2", "--json"))
     assert "no memories on this page" in run(folder, "list", "--session", "none").stdout
@@ -76,10 +76,10 @@ def test_pages_of_a_listing_go_on(folder: Path) -> None:
 
 def test_a_search_shows_the_best_first(folder: Path) -> None:
     """With its score; what has none of the words is left out."""
-    shown, told = run(folder, "search", "seats"), run(folder, "search", "seats", "--json")
+    shown, as_json = run(folder, "search", "seats"), run(folder, "search", "seats", "--json")
 
-    assert ["a window"] == ids(told)
-    assert 0 < json.loads(told.stdout)["memories"][0]["score"] < 1
+    assert ["a window"] == ids(as_json)
+    assert 0 < json.loads(as_json.stdout)["memories"][0]["score"] < 1
     assert "a window seat" in shown.stdout
     assert (0, "no memory has these words") == (
         (nothing := run(folder, "search", "trains")).exit_code,

@@ -131,7 +131,7 @@ def test_artifacts_and_memories_are_copied_too(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_copy_that_follows_ends_after_a_last_pass(folder: Path, tmp_path: Path) -> None:
-    """When it is told to by a signal; what was written in between is there."""
+    """When a signal asks for it; what was written in between is there."""
     other = tmp_path / "two"
     program = str(ready_programs() / "gcp-adk-store")
     follow = ["copy", uri(folder), uri(other), "--app", APP, "--follow", "--interval", "0.1", "--json"]
@@ -198,12 +198,12 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
     back = run("import", *place, str(tmp_path / "app.jsonl"))
     copied = run("copy", uri(folder), uri(tmp_path / "two"), "--app", APP, "--json")
     listed = run("sessions", "list", *place, "--app", APP)
-    told = run("sessions", "list", *place, "--app", APP, "--json")
+    as_json = run("sessions", "list", *place, "--app", APP, "--json")
     looked = run(*looking.split()[1:])
 
-    assert [1, 0, 1, 0, 0, 1] == [each.exit_code for each in (lines, back, copied, listed, told, looked)], (
-        lines.output
-    )
+    assert [1, 0, 1, 0, 0, 1] == [
+        each.exit_code for each in (lines, back, copied, listed, as_json, looked)
+    ], lines.output
     assert f"{says}; see: {looking}" in lines.stderr
     assert "sessions: 2, events: 8, written to" in lines.stderr
     report = json.loads(copied.stdout)
@@ -211,10 +211,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
     assert f"{says}; look at it: gcp-adk-store fsck --app app" in report["notes"][0]["says"]
     assert f"{says}; see: {looking}" in listed.stdout
     assert (2, [looking]) == (
-        len(json.loads(told.stdout)["sessions"]),
-        [each["command"] for each in json.loads(told.stdout)["unreadable"]],
+        len(json.loads(as_json.stdout)["sessions"]),
+        [each["command"] for each in json.loads(as_json.stdout)["unreadable"]],
     )
-    assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, told, looked))
+    assert "secret" not in "".join(each.output for each in (lines, back, copied, listed, as_json, looked))
 
 
 @pytest.mark.sample(3)

@@ -211,12 +211,12 @@ def test_events_are_shown_in_parts(deployment: Deployment) -> None:
     while "more events: " in result.stdout:
         result = deployment.run(*follow(result.stdout.rpartition("more events: ")[2].strip()))
         shown.append(result.stdout)
-    told = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--limit", "5", "--json").stdout)
+    answer = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--limit", "5", "--json").stdout)
 
     assert [2, 2, 1] == [part.count("event ") for part in shown]
     assert "event 4" in shown[2]
-    assert told["next_cursor"] is None
-    assert "null" not in [each["content"]["parts"][0]["text"] for each in told["events"]]
+    assert answer["next_cursor"] is None
+    assert "null" not in [each["content"]["parts"][0]["text"] for each in answer["events"]]
 
 
 def used(prompt: int, output: int, *parts: types.Part, **fields: Any) -> Event:
@@ -246,7 +246,7 @@ def test_the_usage_of_a_session_is_shown_by_turn_and_by_model(deployment: Deploy
         )
     )
     result = deployment.run("sessions", "usage", *OF_PLAIN)
-    told = json.loads(deployment.run("sessions", "usage", *OF_PLAIN, "--json").stdout)
+    answer = json.loads(deployment.run("sessions", "usage", *OF_PLAIN, "--json").stdout)
     rows = [re.split(r"  +", line.strip()) for line in result.stdout.splitlines()]
 
     assert 0 == result.exit_code, result.output
@@ -259,12 +259,16 @@ def test_the_usage_of_a_session_is_shown_by_turn_and_by_model(deployment: Deploy
     assert ["large", "1", "1,000", "500", "0", "20", "7", "1,027"] in rows
     assert ["unknown", "1", "4,000", "2,000", "0", "40", "7", "4,047"] in rows
     assert ["total", "3", "6,100", "3,050", "0", "90", "21", "6,211"] == rows[-1]
-    assert (6211, 4, {"look": 2}) == (told["tokens"]["total_tokens"], told["events"], told["tool_calls"])
+    assert (6211, 4, {"look": 2}) == (
+        answer["tokens"]["total_tokens"],
+        answer["events"],
+        answer["tool_calls"],
+    )
     assert [("", 0.0), ("t1", 2.5), ("t2", 0.0)] == [
-        (turn["invocation_id"], turn["duration_s"]) for turn in told["turns"]
+        (turn["invocation_id"], turn["duration_s"]) for turn in answer["turns"]
     ]
-    assert ["large", "small", None] == [model["model"] for model in told["models"]]
-    assert PLAIN == {name: told[name] for name in PLAIN}
+    assert ["large", "small", None] == [model["model"] for model in answer["models"]]
+    assert PLAIN == {name: answer[name] for name in PLAIN}
 
 
 def test_names_in_the_usage_steer_nothing(deployment: Deployment) -> None:

@@ -38,7 +38,7 @@ class Folder:
         words = ["sessions", "turn", *arguments, *NAMED, "--local", str(self._path)]
         return await asyncio.to_thread(CliRunner().invoke, command, words)
 
-    async def told(self, *arguments: str) -> dict[str, Any]:
+    async def answer_of(self, *arguments: str) -> dict[str, Any]:
         """Run it for programs."""
         found: dict[str, Any] = json.loads((await self.run(*arguments, "--json")).stdout)
         return found
@@ -57,18 +57,18 @@ async def folder(tmp_path: Path) -> Folder:
 async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> None:
     """With its holder and its end; its holder hears of it."""
     free = await folder.run("status")
-    idle = await folder.told("abort")
+    idle = await folder.answer_of("abort")
     async with folder.store() as store, store.turns.hold(**KEY, lease_s=60) as turn:
         held = await folder.run("status")
-        told = await folder.told("status")
+        status = await folder.answer_of("status")
         asked = await folder.run("abort")
         await asyncio.wait_for(turn.abort_signal.wait(), 60)
         stopping = await folder.run("status")
 
     assert "no turn runs; turns so far: 0\nmessages that wait: 0\n" in free.stdout
     assert idle["asked"] is False
-    assert f"turn 1 runs, held by {told['holder']} until 20" in held.stdout
-    assert (True, 1, False, []) == tuple(told[name] for name in ("is_running", "fence", "abort", "waiting"))
+    assert f"turn 1 runs, held by {status['holder']} until 20" in held.stdout
+    assert (True, 1, False, []) == tuple(status[name] for name in ("is_running", "fence", "abort", "waiting"))
     assert asked.stdout.endswith("the turn that runs was asked to stop\n")
     assert "; it was asked to stop" in stopping.stdout
 
@@ -81,7 +81,7 @@ async def test_a_message_that_waits_is_withdrawn(folder: Folder) -> None:
         shown = await folder.run("status")
         undecided = await folder.run("withdraw", "--message", HOSTILE)
         dry = await folder.run("withdraw", "--message", HOSTILE, "--dry-run")
-        gone = await folder.told("withdraw", "--message", HOSTILE, "--yes")
+        gone = await folder.answer_of("withdraw", "--message", HOSTILE, "--yes")
         again = await folder.run("withdraw", "--message", HOSTILE, "--yes")
 
     assert "messages that wait: 1\n" in shown.stdout
@@ -103,12 +103,12 @@ async def test_open_tool_calls_are_answered(folder: Folder) -> None:
         async with store.turns.hold(**KEY):
             busy = await folder.run("repair")
         dry = await folder.run("repair", "--dry-run")
-        told = [await folder.told("repair") for _ in range(2)]
+        answers = [await folder.answer_of("repair") for _ in range(2)]
         after = await store.sessions.get_session(**KEY)
 
     assert (2, "would answer tool calls: 1") == (busy.exit_code, dry.stdout.splitlines()[-1])
     assert "turn 1 of the session runs" in busy.stderr
-    assert [(1, "repaired"), (0, "repaired")] == [(each["calls"], each["outcome"]) for each in told]
+    assert [(1, "repaired"), (0, "repaired")] == [(each["calls"], each["outcome"]) for each in answers]
     assert after is not None
     assert "c1" == after.events[-1].get_function_responses()[0].id
 

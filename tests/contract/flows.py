@@ -149,7 +149,7 @@ async def an_agent_of_its_own_code_yields_events(stage: Stage) -> None:
 
 
 async def a_rewind_takes_state_and_artifacts_back(stage: Stage) -> None:
-    """The model is not told of what was rewound; unknown turns are an error."""
+    """The model gets nothing of what was rewound; unknown turns are an error."""
     acting = agent(
         [call("keep", key="n", value="1"), call("write", name="r.txt", text="1")],
         [say("one")],

@@ -59,15 +59,15 @@ async def test_a_caller_of_adk_sees_the_same(scenario: Scenario, stages: tuple[S
 async def test_what_differs_is_seen() -> None:
     """Values and their types, order, and which id stands where; not the ids and times themselves."""
     one, other = "0ff7dd7c-9ccf-49ef-bd70-e89be2bf9225", "e-1ff7dd7c-9ccf-49ef-bd70-e89be2bf9226"
-    told: list[dict[str, Any]] = [{"id": one, "of": other, "timestamp": 1.5, "n": 1}, {"id": one}]
+    results: list[dict[str, Any]] = [{"id": one, "of": other, "timestamp": 1.5, "n": 1}, {"id": one}]
 
-    assert comparable(told) == comparable(
-        [{**told[0], "id": other, "of": one, "timestamp": 2.5}, {"id": other}]
+    assert comparable(results) == comparable(
+        [{**results[0], "id": other, "of": one, "timestamp": 2.5}, {"id": other}]
     )
-    assert comparable(told) != comparable([{**told[0], "n": True}, {"id": one}])
-    assert comparable(told) != comparable([told[0], {"id": other}])
-    assert comparable(told) != comparable(told[::-1])
-    assert comparable(told) != comparable(told[:1])
+    assert comparable(results) != comparable([{**results[0], "n": True}, {"id": one}])
+    assert comparable(results) != comparable([results[0], {"id": other}])
+    assert comparable(results) != comparable(results[::-1])
+    assert comparable(results) != comparable(results[:1])
 
 
 async def test_a_users_message_comes_back_as_content(stages: tuple[Stage, Stage]) -> None:

@@ -276,7 +276,7 @@ async def a_streamed_answer_is_kept_once(stage: Stage) -> None:
     assert 2 == len((await stage.session()).events)
 
 
-async def a_turn_reads_as_much_history_as_it_is_told(stage: Stage) -> None:
+async def a_turn_reads_as_much_history_as_it_is_asked_to(stage: Stage) -> None:
     """The rest of the session stays."""
     await stage.create()
     acting = agent([say("1")], [say("2")], [say("3")])
@@ -290,7 +290,7 @@ async def a_turn_reads_as_much_history_as_it_is_told(stage: Stage) -> None:
     assert 6 == len((await stage.session()).events)
 
 
-async def an_agent_may_be_told_nothing_of_the_past(stage: Stage) -> None:
+async def an_agent_may_get_nothing_of_the_past(stage: Stage) -> None:
     """``include_contents="none"``."""
     await stage.create()
     acting = agent([say("1")], [say("2")], include_contents="none")
@@ -480,8 +480,8 @@ SCENARIOS = (
     a_message_of_bytes_comes_back_as_it_was,
     a_turn_may_bring_changes_of_state,
     a_streamed_answer_is_kept_once,
-    a_turn_reads_as_much_history_as_it_is_told,
-    an_agent_may_be_told_nothing_of_the_past,
+    a_turn_reads_as_much_history_as_it_is_asked_to,
+    an_agent_may_get_nothing_of_the_past,
     an_answer_with_a_schema_is_kept_as_a_value,
     a_models_error_is_an_event,
     a_turn_of_too_many_calls_of_the_model_ends,

@@ -87,15 +87,15 @@ def test_json_has_the_tables_numbers() -> None:
     assert 12 == len(ours["curve"]) == len(theirs["curve"])
 
 
-def test_the_saving_is_told() -> None:
+def test_the_saving_is_reported() -> None:
     """The difference of the totals and its share of the others' total; in JSON as numbers."""
     found = described(*USED)
     ours, theirs = (services["total"] for services in found["services"])
-    told = re.search(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)
+    saving = re.search(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)
 
     assert theirs - ours == pytest.approx(found["saving"]["amount"])
-    assert told is not None
-    assert (f"{theirs - ours:.2f}", f"{100 * (theirs - ours) / theirs:.0f}") == told.groups()
+    assert saving is not None
+    assert (f"{theirs - ours:.2f}", f"{100 * (theirs - ours) / theirs:.0f}") == saving.groups()
 
 
 @pytest.mark.parametrize("name", LIKE)
@@ -119,7 +119,7 @@ def test_it_begins_with_a_workload_of_which_options_replace_numbers(name: str) -
     )
 
 
-def test_sizes_are_told() -> None:
+def test_sizes_are_reported() -> None:
     """Sessions, events, writes and appends a second, as the workload says; the bill has the bytes."""
     found = described(*USED, "--turn-seconds", "4")
     size = found["sizing"]

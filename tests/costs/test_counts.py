@@ -342,6 +342,6 @@ async def test_artifacts_cost_what_the_model_says(
         assert await newcomer().load_artifact(**USER, session_id="s", filename="loaded") is not None
     figures = http.take()
     used: dict[str, Any] = {"artifacts_per_turn": saves, "artifact_loads_per_turn": loads}
-    told = model.turn(Workload(turns_per_day=1, events_per_turn=1, history=0, **used), 0, cold=True)
+    costs = model.turn(Workload(turns_per_day=1, events_per_turn=1, history=0, **used), 0, cold=True)
 
-    assert (told.class_a, told.class_b) == (figures.class_a, figures.class_b)
+    assert (costs.class_a, costs.class_b) == (figures.class_a, figures.class_b)

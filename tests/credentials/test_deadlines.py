@@ -107,7 +107,7 @@ async def test_a_call_without_a_token_ends_by_its_deadline(
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("token_uri", ["refuses", "answers 503", "has no address"], indirect=True)
 @pytest.mark.parametrize("call", CALLS)
-async def test_a_token_that_is_refused_for_now_is_told_at_once(
+async def test_a_token_that_is_refused_for_now_is_reported_at_once(
     key_file: Written, token_uri: str, call: str
 ) -> None:
     """However much time the operation would have: who asks again is the caller. It names the operation."""
@@ -132,7 +132,9 @@ async def test_a_wait_for_a_token_ends_with_the_whole_operation(
     assert UnavailableError is type(failure)
 
 
-async def test_a_key_that_is_deleted_is_told_at_once(key_file: Written, endpoints: TokenEndpoints) -> None:
+async def test_a_key_that_is_deleted_is_reported_at_once(
+    key_file: Written, endpoints: TokenEndpoints
+) -> None:
     """It is asked for once."""
     endpoints.refuse_after(0, 400, {"error": "invalid_grant"})
     failure = await failure_of("objects", key_file, f"{endpoints.url}/token")

@@ -204,11 +204,11 @@ def test_a_file_without_credentials_is_named(
     with pytest.raises(CredentialsError) as caught:
         StoreCredentials(file=file if by == "argument" else None).find()
 
-    told = str(caught.value)
+    message = str(caught.value)
     assert [str(file), "gcloud auth application-default login", "ADK_STORE_CREDENTIALS_FILE"] == [
         word
         for word in (str(file), "gcloud auth application-default login", "ADK_STORE_CREDENTIALS_FILE")
-        if word in told
+        if word in message
     ]
 
 
@@ -291,7 +291,7 @@ async def test_iam_signs_for_the_account_that_is_acted_as(
 
 
 @pytest.mark.usefixtures("iam")
-async def test_who_may_not_let_another_account_sign_is_told_at_once(
+async def test_who_may_not_let_another_account_sign_is_refused_at_once(
     login: Credentials, endpoints: TokenEndpoints
 ) -> None:
     """It is a permission that is missing, not a server that is away."""

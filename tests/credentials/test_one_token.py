@@ -134,7 +134,7 @@ async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
 async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serves(
     token: SharedToken, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told in the log, and asked again only after a while."""
+    """It is reported in the log, and asked again only after a while."""
     endpoints.lives_s = STALE_S
     await token.ready()
     endpoints.refuse_after(0, 400, {"error": "invalid_grant", "error_description": "content"})
@@ -334,7 +334,7 @@ async def test_a_page_of_a_proxy_does_not_end_a_token_that_serves(
 async def test_an_operation_without_a_token_was_not_sent(
     key_file: Written, endpoints: TokenEndpoints, client: str
 ) -> None:
-    """Also a write of either client is told so at once, with its name: it never happened."""
+    """Also a write of either client gets that error at once, with its name: it never happened."""
     endpoints.refuse_after(0, 400, INVALID)
     credentials = StoreCredentials(file=key_file())
     who: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}

@@ -68,12 +68,12 @@ def test_the_collector_is_measured_as_it_is_set_in_three_ways(tmp_path: Path) ->
     """By default, as the library sets it, and off."""
     figures = tmp_path / "collector.json"
     short = ("--sessions", "2", "--history", "3", "--turns", "3", "--rounds", "1")
-    told = printed("tools.benchmarks.collector", "--json", str(figures), *short)
+    output = printed("tools.benchmarks.collector", "--json", str(figures), *short)
     measured = json.loads(figures.read_text())
 
     assert ["by default", "tune_gc()", "off"] == list(measured)
     assert all(0 < row["p50"] <= row["p99"] <= row["longest"] for row in measured.values())
-    assert all(name in told for name in measured)
+    assert all(name in output for name in measured)
 
 
 def bill(counted: dict[str, Any]) -> tuple[dict[str, int], int, int, int]:
@@ -170,8 +170,8 @@ def test_the_benchmark_draws_what_it_measured(results: Path) -> None:
 def test_instructions_are_measured_beside_adks(tmp_path: Path) -> None:
     """All fill the same template, and the targets say how much faster this engine is meant to be."""
     results = tmp_path / "templates.json"
-    told = printed("tools.benchmarks.templates", "--rounds", "1", "--json", str(results))
+    output = printed("tools.benchmarks.templates", "--rounds", "1", "--json", str(results))
     figures = json.loads(results.read_text())
-    assert 2 == len(re.findall(r"at least .* times: (?:reached|missed)", told))
+    assert 2 == len(re.findall(r"at least .* times: (?:reached|missed)", output))
     assert {"gcp_adk_store", "gcp_adk_store, parsed anew", "Jinja, compiled once"} < figures.keys()
     assert all(took > 0 for took in figures.values())

@@ -34,8 +34,8 @@ class Request(NamedTuple):
 
 def error(code: int, status: str, *details: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Return an error as Google's APIs answer with it."""
-    told = {"code": code, "message": "words of the server", "status": status, "details": list(details)}
-    return code, {"error": told}
+    body = {"code": code, "message": "words of the server", "status": status, "details": list(details)}
+    return code, {"error": body}
 
 
 def disabled(service: str) -> tuple[int, dict[str, Any]]:
@@ -245,7 +245,7 @@ class GoogleApis:
         return path
 
     def answer(self, request: Request) -> tuple[int, Any]:
-        """Return status and body; lists come in two or three pages, and refuse to be told another size."""
+        """Return status and body; lists come in two or three pages, and refuse another size."""
         self.asked.append(request)
         status, body = self.answers.get(request.path, MISSING)
         kind = request.path.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""The doctor tells whether anchors can be removed: by the bucket's settings, or by the store's identity."""
+"""The doctor reports whether anchors can be removed: by the bucket's settings, or by the store's identity."""
 
 import json
 from dataclasses import replace
@@ -71,7 +71,7 @@ def test_a_locked_policy_and_an_identity_that_cannot_delete_are_ok(look: Look, a
     ],
     ids=["missing", "forbidden", "no policy", "not locked"],
 )
-def test_each_way_to_lose_anchors_is_told(
+def test_each_way_to_lose_anchors_is_reported(
     look: Look, apis: GoogleApis, answer: tuple[int, Any], status: Status, says: str, remedy: str
 ) -> None:
     """With the command that puts it right."""
@@ -86,7 +86,9 @@ def test_each_way_to_lose_anchors_is_told(
 
 
 @pytest.mark.parametrize("permission", PERMISSIONS)
-def test_an_identity_that_could_remove_anchors_is_told(look: Look, apis: GoogleApis, permission: str) -> None:
+def test_an_identity_that_could_remove_anchors_is_reported(
+    look: Look, apis: GoogleApis, permission: str
+) -> None:
     """By its name, with the commands that show its roles and take one away."""
     apis.answers[f"{URL}/iam/testPermissions"] = (200, {"permissions": [permission]})
 
@@ -132,14 +134,14 @@ def test_the_command_prints_the_checks(monkeypatch: pytest.MonkeyPatch, tmp_path
         return CliRunner().invoke(command, ["doctor", *arguments], env={"COLUMNS": "200"})
 
     table = doctor("--project", PROJECT, "--anchors", ANCHORS)
-    told = json.loads(doctor("--project", PROJECT, "--anchors", ANCHORS, "--json").stdout)
+    answer = json.loads(doctor("--project", PROJECT, "--anchors", ANCHORS, "--json").stdout)
     malformed = doctor("--project", PROJECT, "--anchors", "gs://b")
     folder = doctor("--local", str(tmp_path), "--anchors", ANCHORS)
 
     assert "IAM of anchors" in table.output
     assert (ANCHORS, [*CHECKS_OF_ANCHORS]) == (
-        told["anchors"],
-        [each["check"] for each in told["findings"]][-2:],
+        answer["anchors"],
+        [each["check"] for each in answer["findings"]][-2:],
     )
     assert (2, 2) == (malformed.exit_code, folder.exit_code)
     assert "without gs://" in malformed.output

@@ -391,7 +391,7 @@ def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
     ],
 )
 @pytest.mark.parametrize("check", ["documents", "objects"])
-def test_a_probe_that_did_not_live_is_told(
+def test_a_probe_that_did_not_live_is_reported(
     look: Look, probe: Probe, status: Status, says: str, check: str
 ) -> None:
     """And where it lies, if it is still there."""
@@ -409,7 +409,7 @@ def test_a_probe_that_did_not_live_is_told(
         ([], Status.SKIPPED, "nothing could be read"),
     ],
 )
-def test_reads_that_take_long_are_told(
+def test_reads_that_take_long_are_reported(
     look: Look, samples_ms: list[float], status: Status, says: str
 ) -> None:
     """With where to run instead."""

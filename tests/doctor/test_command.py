@@ -205,7 +205,7 @@ def finding_of(findings: list[Finding], check: str) -> Finding:
     return next(finding for finding in findings if finding.check == check)
 
 
-def test_an_api_that_cannot_be_reached_is_told(key_file: Path) -> None:
+def test_an_api_that_cannot_be_reached_is_reported(key_file: Path) -> None:
     """By each check that asked it."""
     place = Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk")
     answers = admin_api.look(

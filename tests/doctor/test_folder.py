@@ -88,12 +88,12 @@ def test_a_healthy_store_passes_every_check_and_stays_as_it_is(folder: Path) -> 
 
 def test_json_has_the_same(folder: Path) -> None:
     """For programs: the folder, every check, its commands, and all samples."""
-    told = json.loads(doctor(folder, "--prefix", "team", "--json").stdout)
+    answer = json.loads(doctor(folder, "--prefix", "team", "--json").stdout)
 
-    assert (str(folder), "team", None) == (told["local"], told["prefix"], told["project"])
-    assert list(FOLDER_CHECKS) == [each["check"] for each in told["findings"]]
-    assert {"check", "status", "says", "commands", "terraform"} == {*told["findings"][0]}
-    assert [20, 20] == [len(samples) for samples in told["latency_ms"].values()]
+    assert (str(folder), "team", None) == (answer["local"], answer["prefix"], answer["project"])
+    assert list(FOLDER_CHECKS) == [each["check"] for each in answer["findings"]]
+    assert {"check", "status", "says", "commands", "terraform"} == {*answer["findings"][0]}
+    assert [20, 20] == [len(samples) for samples in answer["latency_ms"].values()]
 
 
 def test_no_cloud_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,11 +127,11 @@ def test_the_folder_of_the_document_is_examined(folder: Path, monkeypatch: pytes
 def test_a_folder_that_others_may_enter_is_closed_by_the_command(folder: Path) -> None:
     """The command of the report is all that it takes."""
     folder.chmod(0o755)
-    told = json.loads(doctor(folder, "--json").stdout)["findings"][0]
-    subprocess.run(["bash", "-c", *told["commands"]], check=True)  # noqa: S607  # the reader's shell
+    answer = json.loads(doctor(folder, "--json").stdout)["findings"][0]
+    subprocess.run(["bash", "-c", *answer["commands"]], check=True)  # noqa: S607  # the reader's shell
 
-    assert "warn" == told["status"]
-    assert "mode 755" in told["says"]
+    assert "warn" == answer["status"]
+    assert "mode 755" in answer["says"]
     assert "ok" == json.loads(doctor(folder, "--json").stdout)["findings"][0]["status"]
 
 
@@ -139,8 +139,8 @@ def test_the_journal_mode_is_put_back_by_the_command(folder: Path) -> None:
     """Another program may have changed it."""
     with closing(sqlite3.connect(folder / "store.sqlite3")) as sql:
         sql.execute("PRAGMA journal_mode = DELETE")
-    told = json.loads(doctor(folder, "--json").stdout)["findings"]
-    (warned,) = [each for each in told if each["status"] == "warn" and each["check"] == "journal mode"]
+    answer = json.loads(doctor(folder, "--json").stdout)["findings"]
+    (warned,) = [each for each in answer if each["status"] == "warn" and each["check"] == "journal mode"]
     program, file, statement = shlex.split(*warned["commands"])
     with closing(sqlite3.connect(file)) as sql:
         sql.execute(statement)

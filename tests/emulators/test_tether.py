@@ -14,7 +14,7 @@ import pytest
 from gcp_adk_store.testing import tether
 
 TETHER = [sys.executable, "-S", str(Path(tether.__file__))]
-# Tells its process id, then runs for longer than any test.
+# Prints its process id, then runs for longer than any test.
 LASTING = ["sh", "-c", "echo $$; exec sleep 600"]
 DEAF = """
 import os, signal
@@ -51,10 +51,10 @@ def start() -> Iterator[Start]:
 @pytest.mark.parametrize(("command", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
 def test_the_status_of_the_command_is_passed_on(start: Start, command: str, status: int) -> None:
     """The tether exits as the command did and adds nothing to its output, though its own input is open."""
-    process = start(*TETHER, "sh", "-c", f"echo told; {command}")
+    process = start(*TETHER, "sh", "-c", f"echo started; {command}")
     process.wait(60)
 
-    assert (status, b"told\n", b"") == (process.returncode, *process.communicate())
+    assert (status, b"started\n", b"") == (process.returncode, *process.communicate())
 
 
 def _close(process: Process) -> None:
@@ -70,9 +70,9 @@ def _speak(process: Process) -> None:
 
 @pytest.mark.parametrize("end", [_close, _speak, Process.terminate])
 def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process], None]) -> None:
-    """The command is gone when the tether is: its input closed or spoke, or it was told to end."""
+    """The command is gone when the tether is: its input closed or spoke, or it was asked to end."""
     process = start(*TETHER, *LASTING)
-    command = _pid_told_by(process)
+    command = _pid_printed_by(process)
     end(process)
 
     assert 128 + signal.SIGTERM == process.wait(60)
@@ -82,7 +82,7 @@ def test_the_command_ends_with_its_tether(start: Start, end: Callable[[Process],
 def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
     """A command that ignores SIGTERM has two seconds, then it is killed."""
     process = start(*TETHER, sys.executable, "-c", DEAF)
-    command = _pid_told_by(process)
+    command = _pid_printed_by(process)
     _close(process)
 
     assert 128 + signal.SIGKILL == process.wait(60)
@@ -92,13 +92,13 @@ def test_a_command_that_will_not_end_is_killed(start: Start) -> None:
 def test_the_command_ends_when_the_parent_is_killed(start: Start) -> None:
     """``kill -9`` of the parent, which can then do nothing any more, ends the command."""
     parent = start(sys.executable, "-c", PARENT, *TETHER, *LASTING)
-    command = _pid_told_by(parent)
+    command = _pid_printed_by(parent)
     parent.kill()
 
     assert _has_ended(command, within_s=10)
 
 
-def _pid_told_by(process: Process) -> int:
+def _pid_printed_by(process: Process) -> int:
     assert process.stdout is not None
     return int(process.stdout.readline())
 

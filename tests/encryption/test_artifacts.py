@@ -92,7 +92,7 @@ class TestEncryptedArtifacts(ArtifactServiceConformance):
 
 @pytest.mark.parametrize("size", [0, 1, FRAME_BYTES - 1, FRAME_BYTES, FRAME_BYTES + 1, 2 * FRAME_BYTES])
 async def test_bytes_of_any_size_come_back_whole_and_in_parts(store: Store, size: int) -> None:
-    """Also where a frame ends exactly; listings tell the size of the content, and no checksum of it."""
+    """Also where a frame ends exactly; listings have the size of the content, and no checksum of it."""
     data = pattern(size)
     blob = types.Blob(data=data, mime_type="image/png", display_name="name")
     await store.artifacts.save_artifact(
@@ -168,23 +168,23 @@ async def test_a_large_file_streams_in_little_memory(tmp_path: Path) -> None:
     with source.open("wb") as file:
         file.write(b"begin")
         file.truncate(size)
-    told: list[int] = []
+    reported: list[int] = []
     async with Store.local(tmp_path / "store", encryption=envelope(artifacts=True)) as store:
         await store.artifacts.save_artifact_file(
             **{**FILE, "filename": "warm"}, source=io.BytesIO(b"x" * MIB)
         )
         with Peak() as peak:
             await store.artifacts.save_artifact_file(
-                **FILE, source=source, on_progress=lambda done, _: told.append(done)
+                **FILE, source=source, on_progress=lambda done, _: reported.append(done)
             )
             copied = await store.artifacts.copy_artifact(**FILE, to_user_id=OTHER)
             await store.artifacts.load_artifact_to(**{**FILE, "user_id": OTHER}, target=target)
 
     assert copied == 0
     assert peak.bytes < 96 * MIB
-    assert told == sorted(told)
-    assert size == told[-1]
-    assert len(told) > 9
+    assert reported == sorted(reported)
+    assert size == reported[-1]
+    assert len(reported) > 9
     with source.open("rb") as one, target.open("rb") as other:
         while piece := one.read(MIB):
             assert piece == other.read(MIB)
@@ -218,12 +218,12 @@ async def test_a_piece_that_arrives_in_part_is_sent_again_as_it_was() -> None:
         uploads: Any = store.artifacts._uploads
         lossy = SealedArtifactUploads(Lossy(), uploads._places, uploads._keys)
         fields = ObjectFields(content_type="text/plain", metadata={})
-        told: list[int] = []
-        await lossy.create(NAME, fields, size=len(source), read_at=read_at, on_progress=told.append)
+        reported: list[int] = []
+        await lossy.create(NAME, fields, size=len(source), read_at=read_at, on_progress=reported.append)
         await bucket_of(store).create(NAME, replace(fields, data=whole))
         part = await store.artifacts.load_artifact(**FILE)
 
-    assert [len(source)] == told
+    assert [len(source)] == reported
     assert part is not None
     assert part.inline_data is not None
     assert part.inline_data.data == pattern(4 * FRAME_BYTES)[: 3 * FRAME_BYTES] + bytes(FRAME_BYTES)

@@ -133,7 +133,7 @@ async def test_a_refusal_for_now_is_tried_again(wrapper: KmsKeyWrapper, kms: Kms
 
 
 async def test_a_damaged_answer_is_not_used(wrapper: KmsKeyWrapper, kms: Kms) -> None:
-    """The checksum tells, and the key is asked again."""
+    """The checksum shows it, and the key is asked again."""
     wrapped = await wrapper.wrap(b"d" * 32, b"here")
     kms.damaged = 1
 

@@ -53,11 +53,11 @@ async def test_keys_are_wrapped_by_the_newest_key_and_content_stays(tmp_path: Pa
     """A second call finds nothing to do, and the old key is not needed any more."""
     await make(tmp_path, LocalKeyWrapper(OLD))
     async with Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(NEW, OLD))) as store:
-        told: list[RotationReport] = []
-        first = await store.rotate_keys(on_progress=told.append)
+        reports: list[RotationReport] = []
+        first = await store.rotate_keys(on_progress=reports.append)
         second = await store.rotate_keys()
 
-    assert RotationReport(keys=3, rewrapped=3) == first == told[-1]
+    assert RotationReport(keys=3, rewrapped=3) == first == reports[-1]
     assert RotationReport(keys=3) == second
     assert [*USERS] == await texts(tmp_path, LocalKeyWrapper(NEW))
 
@@ -170,10 +170,10 @@ def test_the_commands_take_the_key_of_the_environment(
     key.write_bytes(b"A" * 43 + b"=")
     broken = run(folder, "rotate-keys")
 
-    told: Any = json.loads(rotated.stdout)
+    report: Any = json.loads(rotated.stdout)
     assert 0 != refused.exit_code
     assert (0, 0, 0, 1) == (shown.exit_code, rotated.exit_code, again.exit_code, broken.exit_code)
     assert "one" in shown.stdout
-    assert (3, 3, 0) == (told["keys"], told["rewrapped"], told["failed"])
+    assert (3, 3, 0) == (report["keys"], report["rewrapped"], report["failed"])
     assert "wrapped anew: 0 of 3" in again.stdout
     assert "cannot be unwrapped: 3" in broken.stdout

@@ -41,7 +41,7 @@ Stored = Callable[[], dict[str, bytes]]
 
 
 def canary(place: str) -> str:
-    """Return the text that tells of one place."""
+    """Return the text that stands for one place."""
     return f"here-{place}-here"
 
 
@@ -167,9 +167,9 @@ async def _memories(store: Store, who: dict[str, Any]) -> None:
 
 async def _tasks(store: Store, owner: str) -> None:
     message = Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text=canary("task"))])
-    told = task(history=[message])
-    told.metadata.update({"note": canary("task-metadata")})
-    await store.tasks.save(told, of(owner))
+    saved = task(history=[message])
+    saved.metadata.update({"note": canary("task-metadata")})
+    await store.tasks.save(saved, of(owner))
     url = f"https://example.test/{canary('push-url')}"
     config = TaskPushNotificationConfig(id="c1", url=url, token=canary("push-config"))
     await store.push_notification_configs.set_info("t1", config, of(owner))

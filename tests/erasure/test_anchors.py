@@ -56,7 +56,7 @@ async def test_what_was_anchored_is_proven(store: Store, tmp_path: Path) -> None
     assert [] == traces(in_folder(tmp_path / "anchors"), "user")
 
 
-async def test_an_anchor_tells_of_a_history_that_was_written_anew(store: Store, tmp_path: Path) -> None:
+async def test_an_anchor_shows_a_history_that_was_written_anew(store: Store, tmp_path: Path) -> None:
     """Its own chain is right, and an older anchor still proves the first events."""
     where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)
@@ -84,7 +84,7 @@ async def test_an_anchor_tells_of_a_history_that_was_written_anew(store: Store, 
     assert (9, "rewritten") == (broken.position, broken.change)
 
 
-async def test_a_restore_is_told_as_such(store: Store, tmp_path: Path) -> None:
+async def test_a_restore_is_reported_as_such(store: Store, tmp_path: Path) -> None:
     """Its events are gone for good, so the anchor does not fit."""
     where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)
@@ -109,7 +109,7 @@ async def test_redactions_and_seals_keep_anchors_right(store: Store, tmp_path: P
     assert (10, None, 9) == (proof.events, proof.broken, proof.anchored)
 
 
-async def test_a_session_without_an_anchor_is_told(store: Store, tmp_path: Path) -> None:
+async def test_a_session_without_an_anchor_is_reported(store: Store, tmp_path: Path) -> None:
     """It is new, or stands in place of another one."""
     where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)

@@ -33,7 +33,7 @@ def run(folder: Path, name: str, *options: str, app: str = APP, user: str = USER
     return CliRunner().invoke(command, [name, *place, *options])
 
 
-def told(result: Result) -> Any:
+def answer(result: Result) -> Any:
     """Return the JSON that a command printed."""
     return json.loads(result.stdout)
 
@@ -48,14 +48,14 @@ def test_a_user_is_erased_only_with_yes(folder: Path) -> None:
     assert 2 == neither.exit_code
     assert "nothing was deleted" in neither.stderr
     assert 0 == dry.exit_code
-    assert told(dry)["is_dry_run"]
+    assert answer(dry)["is_dry_run"]
     assert before == read_documents(folder)
 
     erased = run(folder, "erase-user", "--yes", "--task-owner", OWNER, "--json")
 
     assert 0 == erased.exit_code
-    assert told(dry)["erased"] == told(erased)["erased"]
-    assert digest_of(told(erased)) == told(erased)["digest"]
+    assert answer(dry)["erased"] == answer(erased)["erased"]
+    assert digest_of(answer(erased)) == answer(erased)["digest"]
     assert {"adk_apps/app", "adk_erasures/key"} == read_documents(folder).keys()
 
 
@@ -85,12 +85,12 @@ def test_ids_of_strangers_do_no_harm(folder: Path, user: str) -> None:
 def test_a_history_is_verified(folder: Path) -> None:
     """The command ends with 0, with 1 for another history or session, and prints how to compare later."""
     proof = run(folder, "verify", "--session", "s", "--json")
-    known = ["--events", str(told(proof)["events"]), "--head", told(proof)["head"]]
+    known = ["--events", str(answer(proof)["events"]), "--head", answer(proof)["head"]]
     shown = run(folder, "verify", "--session", "s", *known)
     other = run(folder, "verify", "--session", "s", "--events", "1", "--head", "0" * 64)
     missing = run(folder, "verify", "--session", "nothing")
 
-    assert (0, None) == (proof.exit_code, told(proof)["broken"])
+    assert (0, None) == (proof.exit_code, answer(proof)["broken"])
     assert (0, 1, 1) == (shown.exit_code, other.exit_code, missing.exit_code)
     assert " ".join(known) in shown.stdout
     assert "not proven from event 0" in other.stdout

@@ -50,10 +50,12 @@ async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
     assert [] == [name for name in PLACES if traces(after, canary(name))]
     assert [] == traces(after, USER)
     assert [] == traces(after, OWNER)
-    told = receipt.to_dict()
-    assert told == json.loads(receipt.to_json())
-    assert told["digest"] == digest_of(told)
-    assert {} == {kind: n for kind, n in told["erased"].items() if kind in ("keys", "others") and n["count"]}
+    fields = receipt.to_dict()
+    assert fields == json.loads(receipt.to_json())
+    assert fields["digest"] == digest_of(fields)
+    assert {} == {
+        kind: n for kind, n in fields["erased"].items() if kind in ("keys", "others") and n["count"]
+    }
     assert receipt.empty_at is not None
     assert receipt.begun_at <= receipt.empty_at <= receipt.ended_at
 
@@ -84,19 +86,19 @@ async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> Non
 
 
 async def test_a_dry_run_counts_what_an_erasure_removes(store: Store) -> None:
-    """Both tell the same, and a dry run changes nothing."""
+    """Both report the same, and a dry run changes nothing."""
     await fill(store)
     documents = store.sessions.storage.documents
     before = await documents.query("", "adk_segments", all_descendants=True)
 
-    _, told = await erase(store, dry_run=True, task_owner=OWNER)
+    _, planned = await erase(store, dry_run=True, task_owner=OWNER)
     after = await documents.query("", "adk_segments", all_descendants=True)
     _, receipt = await erase(store, task_owner=OWNER)
 
     assert [each.path for each in before] == [each.path for each in after]
-    assert told.is_dry_run
-    assert "" == told.subject
-    assert told.erased == receipt.erased
+    assert planned.is_dry_run
+    assert "" == planned.subject
+    assert planned.erased == receipt.erased
     counts = counts_of(receipt)
     expected = {"sessions": 2, "artifacts": 3, "versions": 4, "uploads": 1, "tasks": 1, "memories": 8}
     expected |= {"state_keys": 3, "push_configs": 1}
@@ -122,12 +124,12 @@ async def test_the_intent_names_nobody(store: Store) -> None:
 
     intents = await store.sessions.storage.documents.query("", "adk_erasures")
 
-    told = repr([(each.path, each.fields) for each in intents if "begun_at" in each.fields])
-    assert USER not in told
-    assert "'app'" not in told
+    shown = repr([(each.path, each.fields) for each in intents if "begun_at" in each.fields])
+    assert USER not in shown
+    assert "'app'" not in shown
 
 
-async def test_the_subject_tells_users_and_apps_apart(store: Store) -> None:
+async def test_the_subject_distinguishes_users_and_apps(store: Store) -> None:
     """The same user has the same subject in every erasure, and nobody else has it."""
     subjects: dict[tuple[str, str], set[str]] = {}
     for app, user in (("a", "bc"), ("ab", "c"), ("a", "bc"), ("a", "x")):
@@ -282,10 +284,12 @@ async def test_a_store_without_its_bucket_erases_no_reference_into_it(tmp_path: 
 async def test_two_erasures_of_one_user_at_once_leave_nothing(store: Store) -> None:
     """Each has a receipt, and together they count at least what was there."""
     await fill(store)
-    _, told = await erase(store, dry_run=True)
+    _, planned = await erase(store, dry_run=True)
 
     found = await asyncio.gather(erase(store), erase(store))
 
-    assert max(counts_of(receipt).get("segments", 0) for _, receipt in found) >= counts_of(told)["segments"]
+    assert (
+        max(counts_of(receipt).get("segments", 0) for _, receipt in found) >= counts_of(planned)["segments"]
+    )
     _, nothing = await erase(store)
     assert {} == nothing.erased

@@ -150,8 +150,8 @@ async def test_a_reader_gets_a_marker_with_what_others_rely_on(store: Store) -> 
     assert usage == marker.usage_metadata
     assert {"call-1"} == marker.long_running_tool_ids
     assert "ticket 7" == (marker.custom_metadata or {})["adk_store_redacted"]["reason"]
-    told = (audit.custom_metadata or {})["adk_store_redaction"]
-    assert ("e0", "ticket 7", None) == (told["event_id"], told["reason"], audit.content)
+    note = (audit.custom_metadata or {})["adk_store_redaction"]
+    assert ("e0", "ticket 7", None) == (note["event_id"], note["reason"], audit.content)
 
 
 async def test_other_events_and_the_state_stay(store: Store) -> None:
@@ -185,7 +185,7 @@ async def test_values_that_the_event_gave_become_null_if_asked(store: Store) -> 
     assert [] == [fault async for fault in store.check()]
 
 
-async def test_a_dry_run_tells_the_same_and_writes_nothing(tmp_path: Path) -> None:
+async def test_a_dry_run_reports_the_same_and_writes_nothing(tmp_path: Path) -> None:
     """Byte for byte."""
     async with Store.local(tmp_path, session_limits=LIMITS) as store:
         await fill(store)
@@ -194,19 +194,19 @@ async def test_a_dry_run_tells_the_same_and_writes_nothing(tmp_path: Path) -> No
             (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
         ]
 
-        told = await store.redact_event(**WHO, event_id="e2", **WHY, dry_run=True)
+        planned = await store.redact_event(**WHO, event_id="e2", **WHY, dry_run=True)
         after = [
             (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
         ]
         done = await store.redact_event(**WHO, event_id="e2", **WHY)
 
     assert before == after
-    assert (True, "") == (told.is_dry_run, told.audit_id)
-    assert (told.positions, told.sha256) == (done.positions, done.sha256)
+    assert (True, "") == (planned.is_dry_run, planned.audit_id)
+    assert (planned.positions, planned.sha256) == (done.positions, done.sha256)
 
 
 async def test_a_second_redaction_changes_nothing(store: Store) -> None:
-    """It tells the same hash, and that it is not new."""
+    """It reports the same hash, and that it is not new."""
     await fill(store)
     first = await store.redact_event(**WHO, event_id="e2", **WHY)
     events = await events_of(store)
@@ -301,7 +301,7 @@ async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: S
 
 
 async def test_an_append_that_is_delivered_again_does_not_bring_the_content_back(store: Store) -> None:
-    """The marker's hash tells that it was stored."""
+    """The marker's hash proves that it was stored."""
     await fill(store, count=2)
     held = await store.sessions.get_session(**WHO)
     assert held is not None

@@ -149,7 +149,7 @@ async def test_with_changed_digests_the_events_of_the_document_are_named(store: 
 
 
 async def test_a_history_that_was_written_anew_differs_from_an_earlier_proof(store: Store) -> None:
-    """Its own chain is right: only what was kept elsewhere tells."""
+    """Its own chain is right: only what was kept elsewhere shows it."""
     proof = await store.sessions.verify_session(**WHO)
     known: dict[str, Any] = {"known_events": proof.events, "known_head": proof.head}
     session = await store.sessions.get_session(**WHO)

@@ -104,17 +104,17 @@ class GivesUp(grpc.aio.UnaryUnaryClientInterceptor):
         await asyncio.gather(*self._answers)
 
 
-def telling(plan: Plan) -> tuple[Plan, threading.Event]:
+def observing(plan: Plan) -> tuple[Plan, threading.Event]:
     """Return *plan*, and what is set once something goes wrong with a call."""
     met = threading.Event()
 
-    def told(call: Call) -> Fault | None:
+    def observed(call: Call) -> Fault | None:
         fault = plan(call)
         if fault is not None:
             met.set()
         return fault
 
-    return told, met
+    return observed, met
 
 
 @pytest.fixture

@@ -283,7 +283,7 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
     assert sum(killed) >= len(killed) / 2
 
 
-def _die(told: Connection, name: str, folder: str, now: float, step: Step, is_done: bool) -> None:  # noqa: FBT001  # across processes
+def _die(clock: Connection, name: str, folder: str, now: float, step: Step, is_done: bool) -> None:  # noqa: FBT001  # across processes
     use_small_pieces()
     watch(pytest.MonkeyPatch())
     world = FolderWorld(Path(folder), now)
@@ -292,7 +292,7 @@ def _die(told: Connection, name: str, folder: str, now: float, step: Step, is_do
         operation = OPERATIONS[name]
         with world.keeping_time():
             held = await operation.attach(world)
-            told.send(world.now)
+            clock.send(world.now)
             with STEPS.suffering(only(step, Kill(is_done))):
                 await operation.act(held)
 

@@ -5,7 +5,7 @@ The operations run on a simulated service, whose network loses requests below th
 turns over requests and ways. `make long` lets each request go wrong in every way of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
-finds and removes, a caller who was told that nothing was written finds nothing, one who was told nothing
+finds and removes, a caller who got the error that nothing was written finds nothing, one who got no error
 certain gets there by reading and repeating, and the caller's ``Session`` is as it was or as storage is.
 """
 

@@ -29,7 +29,7 @@ from gcp_adk_store.testing.faults.plans import (
 )
 from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.faults.conftest import WHO
-from tests.support.told import Told
+from tests.support.repeating_model import RepeatingModel
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="one")
@@ -268,7 +268,7 @@ async def test_every_call_of_the_artifacts_can_fail(artifacts: FaultyArtifactSer
 
 async def test_an_agent_meets_the_failure_in_its_turn(sessions: FaultySessionService) -> None:
     """A runner on a wrapped service; the model's answer is what is not stored."""
-    agent = LlmAgent(name="agent", model=Told(), instruction="Answer.")
+    agent = LlmAgent(name="agent", model=RepeatingModel(), instruction="Answer.")
     runner = Runner(app_name="app", agent=agent, session_service=sessions)
     await sessions.create_session(**WHO)
     sessions.plan = only("append_event", nth(1, Refuse()))

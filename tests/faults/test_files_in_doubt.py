@@ -199,13 +199,13 @@ async def test_a_receipt_counts_files_that_no_object_had(tmp_path: Path, is_mark
     async with opened(tmp_path) as store:
         await store.sessions.create_session(**WHO)  # with the sweep of this hour
         lost = await lose(store, is_marked=is_marked)
-        told = [each async for each in store.erase_user(app_name="app", user_id="nobody", dry_run=True)]
+        planned = [each async for each in store.erase_user(app_name="app", user_id="nobody", dry_run=True)]
         assert {lost} == lost_files(tmp_path)
         steps = [each async for each in store.erase_user(app_name="app", user_id="nobody")]
 
     assert set() == files_without_object(tmp_path)
     assert ["files", ""] == [getattr(each, "stage", "") for each in steps]
-    for receipt in (told[-1], steps[-1]):
+    for receipt in (planned[-1], steps[-1]):
         assert isinstance(receipt, ErasureReceipt)
         assert Erased(1, len(SECRET)) == receipt.erased["files"]
 

@@ -34,7 +34,7 @@ from gcp_adk_store.testing.faults.plans import (
     only,
 )
 from gcp_adk_store.testing.meters import FirestoreMeter
-from tests.faults.conftest import SESSION_PATH, WHO, GivesUp, telling
+from tests.faults.conftest import SESSION_PATH, WHO, GivesUp, observing
 from tests.support.clock import PassingTime
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ async def test_an_outage_leaves_in_the_store_what_its_fault_says(
     """A commit whose answer is lost is there, one that was refused or never arrived is not."""
     giving_up = GivesUp(passing, passes_s=60)
     service = FirestoreSessionService(project=project, interceptors=[giving_up])
-    firestore_proxy.plan, met = telling(only("Commit", from_nth(0, fault)))
+    firestore_proxy.plan, met = observing(only("Commit", from_nth(0, fault)))
     append = asyncio.create_task(service.append_event(session, said("one")))
     assert await asyncio.to_thread(met.wait, 60)
     if isinstance(fault, Hang):
@@ -320,7 +320,7 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
 ) -> None:
     """Their callers learn that the call ended."""
     hold = Hold()
-    plan, met = telling(from_nth(1, Hang()))
+    plan, met = observing(from_nth(1, Hang()))
     proxy = FirestoreProxy(firestore_emulator.address, lambda call: hold if call.number == 0 else plan(call))
     with contextlib.ExitStack() as running:
         running.enter_context(proxy)
@@ -336,7 +336,7 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
 
 
 async def test_what_a_client_has_read_is_counted(firestore_emulator: Emulator, project: str) -> None:
-    """Google's own client goes on after the last document, before it is told that the answer ends."""
+    """Google's own client goes on after the last document, before the end of the answer arrives."""
     with FirestoreMeter(firestore_emulator.address) as meter, pytest.MonkeyPatch.context() as patch:
         patch.setenv(FIRESTORE_VARIABLE, meter.address)
         client = AsyncClient(project=project)

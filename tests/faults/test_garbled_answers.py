@@ -129,7 +129,7 @@ async def test_a_write_whose_answer_is_garbled_happens_once(
 async def test_an_upload_whose_last_answers_are_all_garbled_is_unknown(
     storage_proxy: StorageProxy, bucket: str, garble: str
 ) -> None:
-    """All of it arrived, and nobody could be told."""
+    """All of it arrived, and nobody could get the answer."""
 
     def plan(call: Any) -> Fault | None:
         return GARBLES[garble] if call.number > 1 else None

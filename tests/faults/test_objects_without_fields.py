@@ -1,4 +1,4 @@
-"""An object whose resource lacks what every object has is told by its name."""
+"""An object whose resource lacks what every object has is reported by its name."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""A policy that forbids a request answers 412, as a condition that did not hold: the two are told apart."""
+"""A policy that forbids a request answers 412, like a condition that does not hold; errors distinguish it."""
 
 import asyncio
 import io
@@ -210,7 +210,7 @@ async def test_large_content_that_a_policy_forbids_to_put_is_a_typed_error(
 async def test_large_content_that_a_policy_forbids_to_mark_is_a_typed_error(
     storage_proxy: StorageProxy, sessions: SessionService
 ) -> None:
-    """It is there, and put again it is to tell a collector so."""
+    """It is there, and putting it again is for a collector to see."""
     session = await sessions.create_session(**WHO, state={"large": "x" * 100})
     storage_proxy.plan = always("patch")
     with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):

@@ -30,7 +30,7 @@ from gcp_adk_store.testing.faults.plans import (
     only,
 )
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
-from tests.faults.conftest import WHO, telling
+from tests.faults.conftest import WHO, observing
 from tests.services.peak_memory import Peak
 from tests.support.clock import PassingTime
 
@@ -74,7 +74,7 @@ async def test_an_outage_leaves_in_the_bucket_what_its_fault_says(
 ) -> None:
     """An upload whose answer is lost is there, one that was refused or never arrived whole is not."""
     service = GcsArtifactService(adk_store_bucket)
-    storage_proxy.plan, met = telling(only("upload", from_nth(0, fault)))
+    storage_proxy.plan, met = observing(only("upload", from_nth(0, fault)))
     save = asyncio.create_task(service.save_artifact(**FILE, artifact=TEXT))
     assert await asyncio.to_thread(met.wait, 60)
     if isinstance(fault, Hang):
@@ -336,7 +336,7 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
 ) -> None:
     """Their callers learn that the request ended."""
     hold = Hold()
-    plan, met = telling(from_nth(1, Hang()))
+    plan, met = observing(from_nth(1, Hang()))
     proxy = StorageProxy(storage_emulator.address, lambda call: hold if call.number == 0 else plan(call))
     with contextlib.ExitStack() as running:
         running.enter_context(proxy)

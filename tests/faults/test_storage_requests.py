@@ -50,6 +50,6 @@ def test_a_request_of_no_bucket_has_no_owner(path: str) -> None:
         ("GET", "/storage/v1/b", False),
     ],
 )
-def test_the_look_at_a_bucket_is_told_from_the_rest(method: str, path: str, is_look: bool) -> None:  # noqa: FBT001
+def test_the_look_at_a_bucket_is_distinguished_from_the_rest(method: str, path: str, is_look: bool) -> None:  # noqa: FBT001
     """Google's client asks for it by itself, at times that nobody knows."""
     assert is_look is is_bucket_look(method, path)

@@ -73,17 +73,17 @@ async def test_a_check_may_be_of_an_app_a_user_or_a_session() -> None:
         await found(app_name="shop", session_id="s1")
 
 
-async def test_a_check_tells_how_far_it_is() -> None:
+async def test_a_check_reports_how_far_it_is() -> None:
     """After each owner."""
     stored = await CORPUS["sealed"]()
-    told: list[tuple[int, int]] = []
+    counts: list[tuple[int, int]] = []
 
     def on_progress(checked: Checked) -> None:
-        told.append((checked.sessions, checked.events))
+        counts.append((checked.sessions, checked.events))
 
     await stored.faults(on_progress=on_progress)
 
-    assert (1, 10) == told[-1]
+    assert (1, 10) == counts[-1]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ async def test_the_reads_of_a_check_are_counted(
             held = await service.create_session(**WHO, state={"large": "x" * 50, "user:a": 1, "app:a": 1})
             for number in range(9):
                 await service.append_event(held, event(number))
-            documents = service._storage.documents  # what its own methods do not tell
+            documents = service._storage.documents  # what its own methods do not return
             segments = await documents.query("", "adk_segments", all_descendants=True, fields=("count",))
             meter.take()
 

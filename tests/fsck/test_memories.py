@@ -201,7 +201,7 @@ async def test_a_part_that_would_expire_before_its_memories_is_mended(store: Sto
     assert before.fields == (await document_at(store, path)).fields
 
 
-async def test_what_nobody_can_mend_is_told(store: Store) -> None:
+async def test_what_nobody_can_repair_is_reported(store: Store) -> None:
     """A missing shard, one that cannot be read, another owner, and a memory that is there twice."""
     shard, head = await shard_of(store), await document_at(store)
     tail: Any = head.fields["tail"]
@@ -250,11 +250,11 @@ async def test_no_finding_has_content(store: Store) -> None:
     await put(store, shard.path, ids=b"", count=1)
     await put(store, HEAD, tail=[*tail, tail[0], "damaged short"])
 
-    told = " ".join(f"{fault.item} {fault.says}" for fault in await faults_of(store))
+    report = " ".join(f"{fault.item} {fault.says}" for fault in await faults_of(store))
 
-    assert told
-    assert "short" not in told
-    assert "long-" not in told
+    assert report
+    assert "short" not in report
+    assert "long-" not in report
 
 
 async def test_writers_cause_no_finding(tmp_path: Path) -> None:

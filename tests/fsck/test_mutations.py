@@ -15,9 +15,9 @@ from tests.support.clock import in_days
 from tests.support.lengths import at_length
 
 _UNKNOWN: Final = "a newer release, or the deployment, may add fields; readers ignore them"
-_SHOWN: Final = "nothing else in the store tells when the session was created"
-_SHARED: Final = "the history of all sessions would have to tell it, and deleted ones are gone"
-_OVERWRITTEN: Final = "an event changed the key; nothing else tells its first value"
+_SHOWN: Final = "nothing else in the store shows when the session was created"
+_SHARED: Final = "the history of all sessions would have to show it, and deleted ones are gone"
+_OVERWRITTEN: Final = "an event changed the key; nothing else has its first value"
 _MARK: Final = "only changes the version that a collector compares"
 _UNUSED: Final = "nothing refers to the chunk any more"
 _SAME: Final = "names the same places"
@@ -87,7 +87,7 @@ _TAKEN_BACK: Final = {
     "session.restores: one more": "each of two restores may have cut off some of the numbers",
 }
 _RESTORED: Final = {**_SEALED, **_TAKEN_BACK}
-_SOURCE: Final = "the source may be gone; nothing in the fork tells its ids or its length"
+_SOURCE: Final = "the source may be gone; nothing in the fork has its ids or its length"
 HARMLESS: Final[dict[str, dict[str, str]]] = {
     "no event": {
         **_UNCOUNTED,
@@ -157,7 +157,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
     },
     "restored": {
         **_RESTORED,
-        **each("session.title: ", "dropped, longer", "nothing else tells what it was called"),
+        **each("session.title: ", "dropped, longer", "nothing else has its title"),
     },
     "restore note": {
         **_SESSION,
@@ -179,7 +179,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **_SEALED,
         "note: unknown field": _UNKNOWN,
         "note.making: flipped": "the collector may have begun to remove the fork",
-        "note.artifacts: flipped": "nothing else tells whether artifacts were copied",
+        "note.artifacts: flipped": "nothing else shows whether artifacts were copied",
         "note.sealed: one more": "a deletion of one segment more that does not exist",
         **each("note.spilled: ", "dropped, one less, one more", "the fork has no payload yet"),
         "note.spilled: first twice": _SAME,
@@ -201,7 +201,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **each(
             "session.inbox: ",
             "another text, dropped, one less, state_delta dropped, two swapped",
-            "nothing else tells which messages wait",
+            "nothing else shows which messages wait",
         ),
     },
 }

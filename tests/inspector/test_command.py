@@ -1,4 +1,4 @@
-"""``gcp-adk-store inspect`` serves pages on this machine until it is told to end; the wheel has them."""
+"""``gcp-adk-store inspect`` serves pages on this machine until it is asked to end; the wheel has them."""
 
 import subprocess
 import sys

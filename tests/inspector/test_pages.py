@@ -216,7 +216,7 @@ async def test_a_follower_is_shown_the_next_events(
 
 
 async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app: FastAPI) -> None:
-    """After later appends, and after a restore took its place away; one that is gone is told."""
+    """After later appends, and after a restore took its place away; one that is gone is reported."""
     page = await seen(app, "session", {**CALM_PLACE, "order": "newest"})
     links = [each["href"] for each in page.all("a") if each["href"].startswith("/event?")]
     kept, cut = calm.events[2].id, calm.events[-1].id
@@ -351,7 +351,7 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     assert 403 == refused.status_code
 
 
-async def test_vitals_tell_the_lease_the_inbox_and_the_size(
+async def test_vitals_show_the_lease_the_inbox_and_the_size(
     store: Store, calm: Session, app: FastAPI
 ) -> None:
     """Of a turn that runs, with a message that waits."""
@@ -476,7 +476,7 @@ async def test_bytes_are_answered_whole(app: FastAPI) -> None:
     ],
 )
 @pytest.mark.usefixtures("calm")
-async def test_what_is_not_there_is_told(
+async def test_what_is_not_there_is_reported(
     app: FastAPI, page: str, parameters: Mapping[str, str], status: int
 ) -> None:
     """By a page with the reason, and the status for programs."""

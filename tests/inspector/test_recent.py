@@ -69,7 +69,9 @@ async def test_the_first_page_counts_what_the_newest_sessions_used(
 
 
 @pytest.mark.usefixtures("calm")
-async def test_events_that_are_not_counted_are_told(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_that_are_not_counted_are_reported(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of segments that the page did not read; with them, all events count."""
     whole = await seen(app, "usage", {"app": "support"})
     monkeypatch.setattr(recent_pages, "SEGMENTS", 1)

@@ -283,7 +283,7 @@ async def test_no_form_leads_a_browser_away(masked: FastAPI, back: str) -> None:
 
 
 async def test_every_route_asks_whether_it_may_answer(store: Store, hostile: Session) -> None:
-    """With the app and the user of its address; one that is refused tells nothing of the store."""
+    """With the app and the user of its address; one that is refused shows nothing of the store."""
     assert hostile.id
     asked: list[tuple[str | None, str | None]] = []
 
@@ -505,7 +505,7 @@ async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing
 
 
 async def test_a_redaction_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
-    """The first form tells what goes; the second answer tells what went."""
+    """The first form shows what goes; the second answer shows what went."""
     form = {**CALM_PLACE, "event": calm.events[3].id}
     async with client_of(writing) as client:
         asked = await client.get("/redact", params=form)

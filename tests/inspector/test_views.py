@@ -41,7 +41,7 @@ LIFTED, MASKED = Mask(lifted=True), Mask(lifted=False)
 
 @given(st.text(alphabet=string.ascii_letters + "\ud800\udfff\x00é", max_size=50))
 def test_a_mask_covers_and_cuts(text: str) -> None:
-    """It tells the length alone; half characters never reach a page."""
+    """It shows the length alone; half characters never reach a page."""
     shown, covered = LIFTED.over(text, most=10), MASKED.over(text, most=10)
 
     assert (None, len(text)) == (covered.text, covered.characters)
@@ -218,7 +218,7 @@ def test_a_waterfall_without_time_or_with_clocks_behind_is_drawn() -> None:
     assert ("", "1e+300") == (moment(None), moment(1e300))
 
 
-def test_documents_tell_kinds_and_sizes_under_a_mask() -> None:
+def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
     """Ids and counts are in the clear; state, texts and unknown fields are not."""
     fields: dict[str, Any] = {
         "rev": 3,

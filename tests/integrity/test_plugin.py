@@ -30,7 +30,7 @@ def plugin() -> ToolCallIntegrityPlugin:
     return ToolCallIntegrityPlugin(secret_key=b"0123456789abcdef")
 
 
-async def told(store: Store, *said: str, **who: Any) -> tuple[Bank, Session]:
+async def conversation(store: Store, *said: str, **who: Any) -> tuple[Bank, Session]:
     """Make a session with a turn for each text."""
     bank = Bank(store.sessions, plugin())
     session = await store.sessions.create_session(**{**WHO, **who})
@@ -67,7 +67,7 @@ async def require_sound(store: Store) -> None:
 )
 async def test_an_agent_goes_on_in_a_fork(store: Store, to: dict[str, Any]) -> None:
     """Of a fork, too; what the call returns is what a reader gets, and the source is as it was."""
-    bank, source = await told(store, "one", LONG, "three")
+    bank, source = await conversation(store, "one", LONG, "three")
     fork = await store.fork_session(**WHO, **to)
     again = await read(store, user_id=fork.user_id, session_id=fork.id)
     await bank.turn(fork, "four")
@@ -93,7 +93,7 @@ async def test_an_agent_goes_on_in_a_fork(store: Store, to: dict[str, Any]) -> N
 
 async def test_a_fork_differs_from_its_source_in_the_metadata_of_adk_alone(store: Store) -> None:
     """In the events with calls; all others are the same texts."""
-    _, source = await told(store, "one", LONG, "three")
+    _, source = await conversation(store, "one", LONG, "three")
     fork = await store.fork_session(**WHO)
 
     for mine, theirs in zip(source.events, fork.events, strict=True):
@@ -124,7 +124,7 @@ async def test_a_call_that_waits_in_a_fork_never_runs(store: Store) -> None:
 
 async def test_an_agent_goes_on_after_a_restore_and_a_rewind(store: Store) -> None:
     """The session keeps its ids, so it keeps its stamps; what was cut off goes on in a fork."""
-    bank, source = await told(store, "one", LONG, "three")
+    bank, source = await conversation(store, "one", LONG, "three")
     await bank.runner.rewind_async(
         user_id="ada", session_id="s", rewind_before_invocation_id=source.events[-1].invocation_id
     )
@@ -143,7 +143,7 @@ async def test_an_agent_goes_on_after_a_restore_and_a_rewind(store: Store) -> No
 
 async def test_an_import_under_the_same_ids_keeps_the_stamps(store: Store) -> None:
     """The agent goes on in the other store, and an export there has the same lines."""
-    await told(store, "one", LONG)
+    await conversation(store, "one", LONG)
     lines = await exported(store)
     async with Store.local(":memory:", session_limits=LIMITS) as other:
         await import_jsonl(io.BytesIO(lines), other.sessions)
@@ -157,7 +157,7 @@ async def test_an_import_under_the_same_ids_keeps_the_stamps(store: Store) -> No
 
 async def test_an_import_under_other_ids_marks_the_events(store: Store) -> None:
     """Of another user, and of an id that is taken; the agent goes on in both."""
-    bank, source = await told(store, "one", LONG)
+    bank, source = await conversation(store, "one", LONG)
     lines = await exported(store)
     await import_jsonl(io.BytesIO(lines), store.sessions, users={"ada": "bob"})
     report = await import_jsonl(io.BytesIO(lines), store.sessions, on_conflict="new-id")
@@ -174,7 +174,7 @@ async def test_an_import_under_other_ids_marks_the_events(store: Store) -> None:
 
 async def test_a_copy_keeps_the_stamps(store: Store) -> None:
     """Its ids are those of the source; a second call finds nothing to do."""
-    await told(store, "one", LONG)
+    await conversation(store, "one", LONG)
     async with Store.local(":memory:", session_limits=LIMITS) as other:
         await copy(store.sessions, other.sessions, app_name=APP)
         bank = Bank(other.sessions, plugin())
@@ -187,7 +187,7 @@ async def test_a_copy_keeps_the_stamps(store: Store) -> None:
 
 async def test_an_agent_goes_on_after_a_call_was_redacted(store: Store) -> None:
     """In the session, in a fork of it, and in what another store imports."""
-    bank, source = await told(store, "card", LONG, "three")
+    bank, source = await conversation(store, "card", LONG, "three")
     for event in source.events:
         if event.get_function_calls() and event is not source.events[-3]:
             await store.redact_event(**WHO, event_id=event.id, reason="ticket 7")
@@ -212,7 +212,7 @@ async def test_an_agent_goes_on_after_a_call_was_redacted(store: Store) -> None:
 
 async def test_a_call_that_somebody_changed_is_refused(store: Store) -> None:
     """Also after a copy: the store marks no event of a session that keeps its ids."""
-    await told(store, "one")
+    await conversation(store, "one")
     lines = (await exported(store)).replace(b'"amount": 5', b'"amount": 6').splitlines(keepends=True)
     digest = Digest()
     for line in lines:
@@ -231,7 +231,7 @@ def without_secrets(texts: Sequence[str]) -> list[str]:
     return [text.replace("secret", "***").replace("v1:", "***") for text in texts]
 
 
-async def test_redactors_that_change_arguments_are_told_of_once(tmp_path: Path) -> None:
+async def test_redactors_that_change_arguments_are_reported_once(tmp_path: Path) -> None:
     """The plugin refuses the call at once; a redactor that leaves arguments as they are is no trouble."""
     async with Store.local(tmp_path / "store", redactors=[without_secrets]) as store:
         bank = Bank(store.sessions, plugin())

@@ -94,7 +94,7 @@ async def test_the_routes_for_applications(store: Store) -> None:
     """All of them, from reading to erasing."""
     app = FastAPI()
     add_store_routes(app, authorize=lambda *_: True, store=store)
-    routes = [(method, path) for path, told in app.openapi()["paths"].items() for method in told]
+    routes = [(method, path) for path, operations in app.openapi()["paths"].items() for method in operations]
     order = ["get", "patch", "post", "delete"]
     shown = []
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -120,14 +120,14 @@ async def test_the_stream_of_a_session(store: Store) -> None:
     """What follows a session by server-sent events."""
     app = FastAPI()
     follow_sessions(app, authorize=None, sessions=store.sessions)
-    told: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
     async with streaming(app) as stream:
-        while len(told) < 10:
+        while len(events) < 10:
             message = await stream.message()
             require_public(json.dumps(message), "stream")
-            told += [json.loads(message["data"])] if "data" in message else []
+            events += [json.loads(message["data"])] if "data" in message else []
 
-    assert [{"of-the-app": number} for number in range(4)] == [each["customMetadata"] for each in told[:4]]
+    assert [{"of-the-app": number} for number in range(4)] == [each["customMetadata"] for each in events[:4]]
 
 
 async def test_the_pages_of_the_inspector(store: Store) -> None:

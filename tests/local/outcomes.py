@@ -1,4 +1,4 @@
-"""Use every kind of call of a store that refuses, and tell what each says."""
+"""Use every kind of call of a store that refuses, and return what each says."""
 
 import os
 from collections.abc import Awaitable

@@ -20,7 +20,7 @@ def as_nobody(path: str) -> dict[str, Any]:
     """Use the store as a user without rights."""
     if os.getuid() == 0:
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    return {"outcomes": _outcomes(path), **_told(path)}
+    return {"outcomes": _outcomes(path), **_state_of(path)}
 
 
 def on_a_full_disk(path: str) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def _outcomes(path: str) -> list[list[str]]:
     return asyncio.run(outcomes(Path(path).parent))
 
 
-def _told(path: str) -> dict[str, Any]:
+def _state_of(path: str) -> dict[str, Any]:
     line = ["sessions", "list", "--local", str(Path(path).parent), "--app", "app"]
     result = CliRunner().invoke(command, line)
     return {"status": result.exit_code, "stdout": result.stdout, "stderr": result.stderr}

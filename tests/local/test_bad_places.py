@@ -127,27 +127,27 @@ def test_another_users_store_is_denied_by_every_call(made: Path, path: Path) -> 
 
 def test_a_full_disk_leaves_nothing_of_a_new_store(path: Path) -> None:
     """When there is room again, the same process makes it."""
-    told = elsewhere(on_a_full_disk, f"{path}")
+    answer = elsewhere(on_a_full_disk, f"{path}")
 
-    for kind, text in told["outcomes"]:
+    for kind, text in answer["outcomes"]:
         assert "UnavailableError" == kind
         assert f"{path}: {FULL}" in text
         assert "free some space there; nothing was written" in text
-    assert [[], []] == told["left"]
-    assert [["done", ""]] * 4 == told["after"]
+    assert [[], []] == answer["left"]
+    assert [["done", ""]] * 4 == answer["after"]
 
 
 def test_a_full_disk_refuses_writes_and_leaves_nothing_of_them(made: Path, path: Path) -> None:
     """Reads go on; when there is room again, the same calls succeed."""
-    told = elsewhere(on_a_full_disk, f"{path}")
-    created, saved, got, loaded = told["outcomes"]
+    answer = elsewhere(on_a_full_disk, f"{path}")
+    created, saved, got, loaded = answer["outcomes"]
 
     assert ["UnavailableError"] * 2 == [created[0], saved[0]]
     assert f"{path}: {FULL}" in created[1]
     assert f"{made}/objects: {FULL}" in saved[1]
     assert ["done", "done"] == [got[0], loaded[0]]
-    assert [[], []] == told["left"]
-    assert [["done", ""]] * 4 == told["after"]
+    assert [[], []] == answer["left"]
+    assert [["done", ""]] * 4 == answer["after"]
 
 
 def test_a_command_names_the_file_that_another_process_holds(

@@ -85,15 +85,15 @@ def test_sessions_are_listed_and_shown(folder: Path) -> None:
     """Each says the folder first; JSON has it, too."""
     listed = run("sessions", "list", "--app", "app", at=folder)
     shown = run("sessions", "show", *NAMED, at=folder)
-    told = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
+    answer = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
 
     assert (0, 0) == (listed.exit_code, shown.exit_code), listed.output + shown.output
     assert f"folder {folder}, prefix adk" == listed.stdout.splitlines()[0] == shown.stdout.splitlines()[0]
     assert ["ada", "s1"] == listed.stdout.splitlines()[2].split()[:2]
     assert "words 2" in shown.stdout
-    assert (str(folder), None, None) == (told["local"], told["project"], told["bucket"])
-    assert {"user:name": "Ada", "count": "2" * 60} == told["state"]
-    assert 2 == len(told["events"])
+    assert (str(folder), None, None) == (answer["local"], answer["project"], answer["bucket"])
+    assert {"user:name": "Ada", "count": "2" * 60} == answer["state"]
+    assert 2 == len(answer["events"])
 
 
 def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) -> None:
@@ -117,14 +117,14 @@ def test_garbage_is_found_and_removed(folder: Path) -> None:
         found = run("gc", "--dry-run", at=folder)
         removed = json.loads(run("gc", "--json", at=folder).stdout)
         nothing = run("gc", at=folder)
-    told = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
+    answer = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
 
     assert [] == json.loads(young.stdout)
     assert f"looking in folder {folder}, prefix adk" == found.stdout.splitlines()[0]
     assert "1 found" in found.stdout
     assert [("payload", "removed")] == [(each["kind"], each["outcome"]) for each in removed]
     assert "nothing: " in nothing.stdout
-    assert "2" * 60 == told["state"]["count"]
+    assert "2" * 60 == answer["state"]["count"]
 
 
 def test_a_template_is_compared_with_the_session(folder: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_environment_names_the_folder(
     ],
     ids=["no folder", "no store", "a file", "memory", "a long name"],
 )
-def test_a_place_without_a_store_is_told_and_nothing_is_created(
+def test_a_place_without_a_store_is_reported_and_nothing_is_created(
     tmp_path: Path, arguments: list[str], at: str, says: str
 ) -> None:
     """The message is all that a command prints; it ends with 2."""

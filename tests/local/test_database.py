@@ -286,7 +286,7 @@ async def test_a_fork_amid_writes_harms_neither_side(path: Path, database: Datab
 
 
 async def test_a_file_of_its_greatest_size_is_full(path: Path, database: Database) -> None:
-    """SQLite's own limit is told as a full disk is."""
+    """SQLite's own limit is reported as a full disk is."""
 
     def overflow(sql: sqlite3.Connection) -> None:
         sql.execute("PRAGMA max_page_count = 20")
@@ -316,7 +316,7 @@ async def test_an_empty_file_becomes_a_store(path: Path, database: Database) -> 
     assert 0 == await database.read(count)
 
 
-async def test_a_damaged_file_is_told(path: Path, database: Database) -> None:
+async def test_a_damaged_file_is_reported(path: Path, database: Database) -> None:
     """With the way out."""
 
     def fill(sql: sqlite3.Connection) -> None:

@@ -148,7 +148,7 @@ async def test_reads_of_the_same_process_see_what_was_appended(service: SessionS
     assert 3 == other.state["app:k"]
 
 
-async def test_a_commit_that_fails_is_told_by_the_next_append_and_nothing_follows(
+async def test_a_commit_that_fails_is_raised_by_the_next_append_and_nothing_follows(
     service: SessionService, commits: Commits
 ) -> None:
     """What is stored is the beginning of what was appended; a new handle goes on."""
@@ -170,7 +170,7 @@ async def test_a_commit_that_fails_is_told_by_the_next_append_and_nothing_follow
     assert ["e0", "e4"] == ids(await service.get_session(**WHO))
 
 
-async def test_a_failure_is_told_by_the_end_of_the_turn(service: SessionService, commits: Commits) -> None:
+async def test_a_failure_is_raised_by_the_end_of_the_turn(service: SessionService, commits: Commits) -> None:
     """That is where an agent's caller learns of it."""
     session = await service.create_session(**WHO)
     commits.fails = lambda _: True
@@ -181,10 +181,10 @@ async def test_a_failure_is_told_by_the_end_of_the_turn(service: SessionService,
     commits.fails = lambda _: False
 
     assert [] == ids(await service.get_session(**WHO))
-    await service.flush()  # it was told already
+    await service.flush()  # it was raised already
 
 
-async def test_a_failure_that_no_append_told_is_told_by_flush_once(
+async def test_a_failure_that_no_append_raised_is_raised_by_flush_once(
     service: SessionService, commits: Commits
 ) -> None:
     """A server that ends learns of it there."""
@@ -236,7 +236,7 @@ async def test_a_failure_is_reported_though_its_handle_is_gone(
     await service.flush_session(**WHO)
 
 
-async def test_another_writer_is_told_at_the_end_of_the_turn(service: SessionService) -> None:
+async def test_another_writer_is_reported_at_the_end_of_the_turn(service: SessionService) -> None:
     """Nothing of the turn is stored after that writer's event."""
     session = await service.create_session(**WHO)
     other = await service.get_session(**WHO)
@@ -293,7 +293,7 @@ async def test_appends_wait_when_too_many_are_on_their_way(service: SessionServi
 
 
 async def test_a_turn_that_is_held_ends_when_all_of_it_is_stored(commits: Commits) -> None:
-    """Its end tells a failure, and releases the turn all the same."""
+    """Its end raises a failure, and releases the turn all the same."""
     async with Store.local(MEMORY, durability="turn") as store:
         session = await store.sessions.create_session(**WHO)
         async with store.turns.hold(**WHO):
@@ -315,7 +315,7 @@ async def test_a_turn_that_is_held_ends_when_all_of_it_is_stored(commits: Commit
             assert ["e0", "e1", "e2"] == ids(await store.sessions.get_session(**WHO))
 
 
-async def test_a_session_that_is_gone_is_told(service: SessionService) -> None:
+async def test_a_session_that_is_gone_is_reported(service: SessionService) -> None:
     """By the next append, and not by its deletion."""
     session = await service.create_session(**WHO)
     await service.append_event(session, step(0))

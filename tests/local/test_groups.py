@@ -119,7 +119,7 @@ async def test_events_that_are_too_large_together_are_stored_one_by_one(adk_stor
     assert (whole.events, whole.state) == (session.events, session.state)
 
 
-async def test_a_conflict_is_told_to_every_call_of_a_group(adk_store_local: Store) -> None:
+async def test_a_conflict_is_raised_to_every_call_of_a_group(adk_store_local: Store) -> None:
     """Nothing of it is written, and each call has an error of its own."""
     service = adk_store_local.sessions
     session = await service.create_session(**WHO)

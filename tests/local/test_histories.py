@@ -303,15 +303,15 @@ async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: SessionSe
         if len(found) == 1:
             for name in "ab":
                 await small.delete_session(**USER, session_id=name)
-    told = [[one for one in found if one.session_id == name] for name in "abc"]
+    found_by_session = [[one for one in found if one.session_id == name] for name in "abc"]
     gone = await collect(small.iter_user_events(**USER, cursor=found[0].cursor))
     await fill(small, "a", said("another", 500.0))
     again = await collect(small.iter_user_events(**USER, cursor=found[0].cursor))
 
-    assert 1 <= len(told[0]) < 60
-    assert [0, 60] == [len(events) for events in told[1:]]
-    assert told[2] == gone
-    assert [*places(told[2]), ("a", "another")] == places(again)
+    assert 1 <= len(found_by_session[0]) < 60
+    assert [0, 60] == [len(events) for events in found_by_session[1:]]
+    assert found_by_session[2] == gone
+    assert [*places(found_by_session[2]), ("a", "another")] == places(again)
 
 
 TIMES = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=25)

@@ -88,7 +88,7 @@ async def test_nothing_is_saved_where_the_files_of_the_user_are(session_id: str)
 @pytest.mark.parametrize("half", HALVES, ids=ascii)
 async def test_half_of_a_surrogate_pair_is_no_id_for_any_method(half: str) -> None:
     """Of any service, as any id; nothing was read or written."""
-    told = "holds a lone surrogate"
+    reason = "holds a lone surrogate"
     async with Store.local(":memory:") as store:
         runner = Runner(app_name="app", agent=BaseAgent(name="a"), session_service=store.sessions)
         methods = [
@@ -99,6 +99,6 @@ async def test_half_of_a_surrogate_pair_is_no_id_for_any_method(half: str) -> No
             if name.endswith("_id") or name in ("app_name", "filename", "owner")
         ]
         for method, name in methods:
-            with pytest.raises(InvalidInputError, match=told):
+            with pytest.raises(InvalidInputError, match=reason):
                 await finished(method, arguments(method, {**GOOD, "runner": runner}, **{name: half}))
         assert len(methods) > 100

@@ -52,7 +52,7 @@ async def test_a_session_that_does_not_exist_is_none(store: Store) -> None:
     assert await store.sessions.get_session_at(**{**WHO, "session_id": " "}, at=Point.position(0)) is None
 
 
-async def test_a_point_that_does_not_exist_is_told(store: Store) -> None:
+async def test_a_point_that_does_not_exist_is_reported(store: Store) -> None:
     """With the operation and the session."""
     await fill(store, {"a": 1})
     with pytest.raises(PointMissingError, match=r"^get_session_at .*has 1 events, the point is after 2"):

@@ -116,7 +116,7 @@ async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> No
     assert 6 == len(session.events)
 
 
-async def test_what_cannot_be_restored_is_told(store: Store) -> None:
+async def test_what_cannot_be_restored_is_reported(store: Store) -> None:
     """And nothing changes."""
     with pytest.raises(SessionMissingError, match="not found"):
         await store.sessions.restore_session(**WHO, at=Point.position(0))
@@ -172,7 +172,7 @@ async def test_cursors_go_on_in_what_is_where_it_was(store: Store) -> None:
     assert [f"e{number}" for number in range(1, 20)] == rest
 
 
-async def test_an_iteration_over_a_restored_session_is_told(store: Store) -> None:
+async def test_an_iteration_over_a_restored_session_is_reported(store: Store) -> None:
     """The events that it would come to are gone."""
     await fill(store, 60)
     reader = store.sessions.iter_events(**WHO)

@@ -30,7 +30,7 @@ class Models(BaseHTTPRequestHandler):
     status: ClassVar[int] = 200
 
     def do_POST(self) -> None:
-        """Answer with vectors that tell the lengths of the texts."""
+        """Answer with vectors that show the lengths of the texts."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.asked.append((self.path, body))
         if self.path.endswith(":batchEmbedContents"):
@@ -161,7 +161,7 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False, width=32)
 def test_the_nearest_are_those_of_floats(
     data: st.DataObject, dimensions: int, count: int, limit: int
 ) -> None:
-    """In their order, as far as one byte a number tells; refused ones are left out."""
+    """In their order, as far as one byte a number shows; refused ones are left out."""
     seed = data.draw(st.integers(0, 2**32 - 1))
     made = np.random.default_rng(seed)
     vectors = made.standard_normal((count, dimensions))

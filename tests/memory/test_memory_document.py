@@ -1,4 +1,4 @@
-"""What docs/memory.md tells a reader to write works."""
+"""What docs/memory.md asks a reader to write works."""
 
 from pathlib import Path
 from typing import Any

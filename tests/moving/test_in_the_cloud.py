@@ -63,7 +63,7 @@ async def test_copies_exports_and_imports_take_the_agreed_requests(
     assert 4 == segments
     # Each session: 1 commit, after 1 read that finds none. Each user: 1 read of the shared state.
     made = {"BatchGetDocuments": 3 + 2, "Commit": 3}, 3 * 3 + 2 * 2, 3 + segments, 0
-    # Each session: 2 reads; the first of 4 segments tells the initial state, and they come by 1, 2 and 1.
+    # Each session: 2 reads; the first of 4 segments has the initial state, and they come by 1, 2 and 1.
     read = 3 * 2 + 1 + 3
     assert made == cost(copied) == cost(imported)
     assert ({"BatchGetDocuments": read + 2}, 3 * (3 + 1) + 1 + segments + 2 * 2, 0, 0) == cost(compared)

@@ -32,7 +32,7 @@ async def write_until(
 async def follow_the_runbook(source: Any, service: BaseSessionService, store: Store) -> None:
     """Move what writers write to *service*, read from *source*, into *store*."""
     await fill(service, [("old", "s1", many(30)), ("old", "s2", [])])
-    stopped, told = asyncio.Event(), asyncio.Event()
+    stopped, stops = asyncio.Event(), asyncio.Event()
     tried = await copy(source, store.sessions, app_name=APP, dry_run=True)
     permits = asyncio.Semaphore(6)
     writers = [asyncio.create_task(write_until(service, stopped, permits, name)) for name in ("ada", "bob")]
@@ -44,10 +44,10 @@ async def follow_the_runbook(source: Any, service: BaseSessionService, store: St
             permits.release()
 
     following = asyncio.create_task(
-        copy(source, store.sessions, app_name=APP, follow=told, interval_s=0.01, on_progress=count)
+        copy(source, store.sessions, app_name=APP, follow=stops, interval_s=0.01, on_progress=count)
     )
     counts = await asyncio.wait_for(asyncio.gather(*writers), 100)
-    told.set()
+    stops.set()
     followed = await following
     verified = await copy(source, store.sessions, app_name=APP, verify=True)
     listed = await service.list_sessions(app_name=APP)

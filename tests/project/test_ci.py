@@ -1,4 +1,4 @@
-"""CI runs what README tells a reader to run, and that is all there is: checks and tests."""
+"""CI runs what README asks a reader to run, and that is all there is: checks and tests."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
 
 @pytest.mark.parametrize("fails", ["", "tests/beam", "tests", "all"])
 def test_bulk_jobs_are_tested_beside_all_others_and_either_may_fail(tmp_path: Path, fails: str) -> None:
-    """The line of the Makefile, with a program instead of Python that fails if it is told what to fail at."""
+    """The line of the Makefile, with a program instead of Python that fails at what a variable names."""
     (tmp_path / ".cache").mkdir()
     for folder in (".venv-beam", ".venv"):
         program = tmp_path / folder / "bin/python"

@@ -1,4 +1,4 @@
-"""Whatever the documents tell a reader to run is run by a test, or says that it needs what no test has."""
+"""Whatever the documents ask a reader to run is run by a test, or says that it needs what no test has."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ RUN = {
     "test_the_command_of_the_documentation_runs": (
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
     ),
-    "test_the_command_runs_both_until_it_is_told_to_end": (
+    "test_the_command_runs_both_until_it_is_asked_to_end": (
         "python -m gcp_adk_store.testing --logs emulators/logs",
     ),
     "test_the_demo_needs_no_emulator": ("make demo",),

@@ -1,4 +1,4 @@
-"""Nobody is told to ask a package index for this package: whoever takes its name there would be installed."""
+"""No text asks for a package index for this package: whoever takes its name there would be installed."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ SPREADS = re.compile(r"--find-links|--extra-index-url")
 """Options of pip that add a place to look in, and still ask the index."""
 
 
-def told() -> Iterator[tuple[str, str]]:
+def mentions() -> Iterator[tuple[str, str]]:
     """Yield every line that readers see or copy: documents, examples, the package's code, build files."""
     folders = (
         "docs",
@@ -80,7 +80,7 @@ def test_no_document_error_or_example_installs_the_package_by_name() -> None:
     """Nor adds a place to look in beside the index, where the highest version wins."""
     found = [
         f"{name}: {line.strip()}"
-        for name, line in told()
+        for name, line in mentions()
         if any(BY_NAME.search(part) for part in re.split(r"&&|;", line)) or SPREADS.search(line)
     ]
 

@@ -21,7 +21,7 @@ from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
 from tests.support.ready_programs import ready_programs
-from tests.support.told import Told
+from tests.support.repeating_model import RepeatingModel
 from tools.website.build import configuration, navigation
 
 README = (ROOT / "README.md").read_text()
@@ -117,12 +117,12 @@ async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) ->
 
 
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
-    """The agent is told who it helps; a job fills the same from storage."""
+    """The instruction says who the agent helps; a job fills the same from storage."""
     examples = blocks("docs/templates.md", "python")
     names: dict[str, Any] = {}
     for example in examples:
         exec(example, names)  # noqa: S102  # as above
-    names["agent"].model = Told()
+    names["agent"].model = RepeatingModel()
     user: dict[str, Any] = {"app_name": "support", "user_id": "u"}
     made = await adk_store.sessions.create_session(**user, session_id="s", state={"user:name": "Ada"})
     runner = Runner(
@@ -132,13 +132,13 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
         artifact_service=adk_store.artifacts,
     )
     message = types.Content(role="user", parts=[types.Part(text="hello")])
-    told = [
+    instructions = [
         event.content.parts[0].text or ""
         async for event in runner.run_async(user_id="u", session_id=made.id, new_message=message)
         if event.content and event.content.parts
     ]
 
-    assert "You help Ada. Rules: " in told[-1]
+    assert "You help Ada. Rules: " in instructions[-1]
     assert "You help Ada." == await names["instruction_of"](adk_store, **user, session_id="s")
 
 
@@ -220,7 +220,7 @@ async def test_the_code_of_the_page_about_points_and_forks_runs() -> None:
     for code in blocks("docs/points.md", "python"):
         exec(code, names)  # noqa: S102  # as above
     async with Store.local(":memory:") as store:
-        agent = LlmAgent(name="agent", model=Told())
+        agent = LlmAgent(name="agent", model=RepeatingModel())
         runner = Runner(app_name="support", agent=agent, session_service=store.sessions)
         who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
         await store.sessions.create_session(**who)
@@ -309,8 +309,8 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 def test_the_advice_on_pythons_collector_is_what_the_example_does() -> None:
     """And can be followed as it stands."""
     (advice,) = blocks("docs/performance.md", "python")
-    told = f"{advice}\nimport gc\nprint(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 1000)"
-    run = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    code = f"{advice}\nimport gc\nprint(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 1000)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "True 2000 10 100 True\n" == run.stdout
     assert "tune_gc()" == advice.splitlines()[-1]

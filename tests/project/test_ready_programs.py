@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.ready_programs import ready_programs
 
-TELLS = """import signal
+SHOWS = """import signal
 for number in (signal.SIGINT, signal.SIGTERM):
     print(signal.getsignal(number) == signal.SIG_IGN)
 """
@@ -20,8 +20,8 @@ def test_a_program_ignores_the_signals_that_its_caller_ignores(
     tmp_path: Path, number: signal.Signals, *, ignores: bool
 ) -> None:
     """However the tests were started: in the background a shell ignores Ctrl-C for them."""
-    script = tmp_path / "tells.py"
-    script.write_text(TELLS)
+    script = tmp_path / "shows.py"
+    script.write_text(SHOWS)
     as_asked = signal.SIG_IGN if ignores else signal.SIG_DFL
     before = {each: signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -33,5 +33,5 @@ def test_a_program_ignores_the_signals_that_its_caller_ignores(
     with process:
         out, _ = process.communicate()
 
-    told = dict(zip((signal.SIGINT, signal.SIGTERM), out.split(), strict=True))
-    assert {each: f"{ignores and each == number}" for each in told} == told
+    shown = dict(zip((signal.SIGINT, signal.SIGTERM), out.split(), strict=True))
+    assert {each: f"{ignores and each == number}" for each in shown} == shown

@@ -124,10 +124,10 @@ def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[s
         ["gcp-adk-store", "memory", "list", *notes],
         ["gcp-adk-store", "--help"],
     ]
-    told = json.loads(python("-c", READ, json.dumps(commands), environ=environ, folder=tmp_path))
+    outputs = json.loads(python("-c", READ, json.dumps(commands), environ=environ, folder=tmp_path))
 
-    assert "So far you said: hello\n" == told[0]
-    assert "Noted. 1 in all.\n" == told[1]
-    assert "buy milk" in told[4]
-    assert "no memories on this page" in told[5]
-    assert "sessions" in told[6]
+    assert "So far you said: hello\n" == outputs[0]
+    assert "Noted. 1 in all.\n" == outputs[1]
+    assert "buy milk" in outputs[4]
+    assert "no memories on this page" in outputs[5]
+    assert "sessions" in outputs[6]

@@ -21,7 +21,7 @@ def test_of_it(shared, number):
 
 
 def test_a_file_runs_on_one_worker(tmp_path: Path) -> None:
-    """As ``make test`` distributes them: a plugin whose option stopped working would tell nobody."""
+    """As ``make test`` distributes them: a plugin whose option stopped working would go unnoticed."""
     *_, command = made("test")
     dist = command[command.index("--dist") + 1]
     for name in ("one", "two"):

@@ -67,8 +67,8 @@ class Oracle:
         self._lives = 0
 
     @property
-    def told(self) -> float:
-        """The time that the clock of whoever uses them tells."""
+    def reported(self) -> float:
+        """The time of the clock of whoever uses them."""
         return self.now + self.skew
 
     def pass_time(self, seconds: float) -> None:
@@ -84,7 +84,7 @@ class Oracle:
         self._lives += 1
         ends_at = None if ttl is None else math.ceil(self.now) + ttl
         self.sessions[place] = Kept(
-            life=self._lives, state={}, last_update_time=self.told, ttl=ttl, ends_at=ends_at
+            life=self._lives, state={}, last_update_time=self.reported, ttl=ttl, ends_at=ends_at
         )
         self._change(place, state)
         return self.held(place)

@@ -172,7 +172,7 @@ def test_no_damage_of_an_object_crashes_a_reader(
 async def test_a_file_stays_as_it_was_where_metadata_is_damaged(
     service: ArtifactService, bucket: Any, tmp_path: Path
 ) -> None:
-    """The bytes are there, but the caller is told of a failure: then nothing is replaced."""
+    """The bytes are there, but the caller gets an error: then nothing is replaced."""
     blob = bucket.blob("app/user/session/f/0")
     blob.metadata = {"adkStoreJson": "{"}
     blob.upload_from_string(b"new")
@@ -195,7 +195,7 @@ async def test_a_file_stays_as_it_was_where_metadata_is_damaged(
         ),
     ],
 )
-async def test_a_damaged_artifact_is_told_by_its_object(
+async def test_a_damaged_artifact_is_reported_by_its_object(
     adk_store_bucket: str, metadata: dict[str, str], data: bytes, message: str
 ) -> None:
     """Whoever repairs it knows where to look."""

@@ -213,15 +213,15 @@ def require_typed(found: dict[str, Any]) -> None:
     for name, result in found.items():
         if not isinstance(result, StoreError):
             continue
-        told = str(result)
+        text = str(result)
         allowed = {
             "append_event": (StoredDataError, SessionConflictError, SessionMissingError),
             "iter_events": (StoredDataError, SessionMissingError),
             "usage": (StoredDataError, SessionMissingError),
         }.get(name, (StoredDataError,))
         assert isinstance(result, allowed), (name, result)
-        assert HUSH not in told
-        assert "adk_apps/app" in told or "app_name='app'" in told
+        assert HUSH not in text
+        assert "adk_apps/app" in text or "app_name='app'" in text
 
 
 def require_whole(found: dict[str, Any], original: Session, *, events: int, ordered: bool) -> None:

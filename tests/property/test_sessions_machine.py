@@ -139,7 +139,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.run(self._follow_the_oracles_clock())
 
     async def _follow_the_oracles_clock(self) -> None:
-        platform_time.set_time_provider(lambda: self.oracle.told)
+        platform_time.set_time_provider(lambda: self.oracle.reported)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Await *call* in the one event loop of the test."""
@@ -225,7 +225,7 @@ class SessionsMachine(RuleBasedStateMachine):
             self._append_new(holder, "", at, {}, 1)
         kept = self.oracle.sessions.get(holder.expected.place)
         if kept and kept.events:
-            # Where segments that are not needed are told from those that are.
+            # Where segments that are not needed are distinguished from those that are.
             newest = max(at for _, at, _, _ in kept.events)
             self._read(holder.expected.place, GetSessionConfig(after_timestamp=newest))
 
@@ -298,7 +298,7 @@ class SessionsMachine(RuleBasedStateMachine):
         order: Literal["newest", "oldest"],
         labels: dict[str, str] | None,
     ) -> None:
-        """List them page by page, perhaps those with labels, and what is told of each."""
+        """List them page by page, perhaps those with labels, and what is listed of each."""
         listed, infos = self.run(self._pages(self.apps[app], user, size, order, labels))
         expected = [
             place
@@ -321,8 +321,8 @@ class SessionsMachine(RuleBasedStateMachine):
                 *place,
                 info.last_update_time,
             )
-            told = info.title, info.labels, info.events, info.turns, info.last_text
-            assert self.oracle.info(place) == told
+            reported = info.title, info.labels, info.events, info.turns, info.last_text
+            assert self.oracle.info(place) == reported
 
     @rule(
         holder=holders,
@@ -499,10 +499,10 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @dataclass(frozen=True)
 class Timing:
-    """What tells the time."""
+    """The clock."""
 
     firestore: FirestoreProxy | None
-    """A clock beside that of the process; ``None`` where one clock tells the time of both."""
+    """A clock beside that of the process; ``None`` where one clock is that of both."""
     fraction: float
     """Of a second, by which times are later than whole ones."""
     starts: Iterator[float]
@@ -544,7 +544,7 @@ def test_sessions_are_what_a_simple_model_says(
 def test_sessions_whose_appends_return_early_are_what_a_simple_model_says(
     runner: asyncio.Runner, timing: Timing, tmp_path: Path
 ) -> None:
-    """With ``durability="turn"``, once each append is stored; what conflicts is told then."""
+    """With ``durability="turn"``, once each append is stored; what conflicts is raised then."""
     limits = SessionLimits(seal_tail_bytes=700)
     service = Store.local(tmp_path / "store", session_limits=limits, durability="turn").sessions
     run_state_machine_as_test(

@@ -287,10 +287,10 @@ def made(talk: Talk, events: Sequence[Event], views: Collection[View]) -> dict[s
         # The current turn is never that of an old task, whose agent has ended.
         for name in ("_get_contents", *(["_get_current_turn_contents"] if scope is None else [])):
             try:
-                told: Any = getattr(contents, name)(branch, session.events, agent, **asked)
+                outcome: Any = getattr(contents, name)(branch, session.events, agent, **asked)
             except ValueError as exc:
-                told = f"{exc}"[:40]
-            found[f"{name} of {agent} on {branch} in {scope}"] = told
+                outcome = f"{exc}"[:40]
+            found[f"{name} of {agent} on {branch} in {scope}"] = outcome
     root = talk.app.root_agent
     assert isinstance(root, BaseAgent)
     found["agent"] = talk.runner._find_agent_to_run(session, root).name

@@ -67,9 +67,9 @@ def test_a_good_changelog_can_be_released() -> None:
 def test_a_changelog_that_is_out_of_order_is_refused(change: str, to: str, says: str) -> None:
     """With the section, and what is wrong with it."""
     assert change in GOOD
-    (told,) = refused(GOOD.replace(change, to, 1))
+    (message,) = refused(GOOD.replace(change, to, 1))
 
-    assert says in told
+    assert says in message
 
 
 def test_changes_may_be_unreleased_in_a_rehearsal() -> None:

@@ -28,7 +28,7 @@ METADATA = [
     ],
 )
 def test_a_wheel_has_the_package_and_its_metadata(names: list[str], wrong: set[str]) -> None:
-    """What is missing is told as well as what is too much, tests for example."""
+    """What is missing is reported as well as what is too much, tests for example."""
     assert wrong == of_wheel(names, tracked=PACKAGE, version="1.0", licenses=["LICENSE"])
 
 
@@ -44,22 +44,22 @@ def test_metadata_that_say_something_else_are_refused() -> None:
     """With both values."""
     about = {**project(), "requires-python": ">=3.12"}
     text = "Name: gcp-adk-store\nVersion: 0.9\nRequires-Python: >=3.11\n"
-    told = list(of_metadata(text, project=about, version="0.9"))
+    faults = list(of_metadata(text, project=about, version="0.9"))
 
-    assert "Requires-Python is >=3.11, and pyproject.toml says >=3.12" in told
-    assert not [line for line in told if line.startswith(("Name", "Version"))]
+    assert "Requires-Python is >=3.11, and pyproject.toml says >=3.12" in faults
+    assert not [line for line in faults if line.startswith(("Name", "Version"))]
 
 
 def test_the_files_of_this_clone_can_be_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sources build the same wheel, byte by byte, and it names the repository that it is told of."""
+    """The sources build the same wheel, byte by byte, and it names the repository that it is built for."""
     monkeypatch.setenv("ADK_STORE_REPOSITORY", "https://git.example/adk-store/")
     wheel = command.build(tmp_path)
     with zipfile.ZipFile(wheel) as archive:
-        told = archive.read(f"gcp_adk_store-{__version__}.dist-info/METADATA").decode()
+        metadata = archive.read(f"gcp_adk_store-{__version__}.dist-info/METADATA").decode()
         names = set(archive.namelist())
 
     assert [] == list(command.problems(wheel))
-    assert "Project-URL: Issues, https://git.example/adk-store/issues\n" in told
+    assert "Project-URL: Issues, https://git.example/adk-store/issues\n" in metadata
     assert {"gcp_adk_store/py.typed", "gcp_adk_store/inspector/static/htmx.min.js"} <= names
 
 

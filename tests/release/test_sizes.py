@@ -19,9 +19,9 @@ ROWS = {
 EXTRAS = {name: list(map(Requirement, listed)) for name, listed in project()["optional-dependencies"].items()}
 
 
-def near(told: float, found: float) -> bool:
-    """Return whether a size is what a page tells: the next release of a package may be larger."""
-    return abs(told - found) <= max(0.5, found / 5)
+def near(documented: float, found: float) -> bool:
+    """Return whether a size is what a page says: the next release of a package may be larger."""
+    return abs(documented - found) <= max(0.5, found / 5)
 
 
 def test_the_page_has_every_extra_and_what_it_installs() -> None:
@@ -42,11 +42,11 @@ def test_the_sizes_of_the_page_are_those_of_the_packages() -> None:
     there = installed()
     found = sizes(there)
     whole, of_google = map(float, re.findall(r"(\d+) MB", PAGE))
-    told = {"": whole} | {extra: size for extra, (_, size) in ROWS.items()}
+    documented = {"": whole} | {extra: size for extra, (_, size) in ROWS.items()}
     google = [text for text in project()["dependencies"] if text.startswith("google")]
 
     assert {"", *EXTRAS} - {"beam", "dev"} <= found.keys()
-    assert {} == {extra: size for extra, size in found.items() if not near(told[extra], size)}
+    assert {} == {extra: size for extra, size in found.items() if not near(documented[extra], size)}
     assert near(of_google, megabytes(needed(google, there), there))
 
 

@@ -61,7 +61,7 @@ class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):
         self._before_sending = before_sending
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-        """Send *request* unless told otherwise, and answer UNAVAILABLE while answers are to be lost."""
+        """Send *request* unless a test says otherwise; answer UNAVAILABLE while answers are to be lost."""
         self.seen += 1
         if self.left == 0:
             return await continuation(details, request)

@@ -1,4 +1,4 @@
-"""Fork, as each line of standard input says; tell as JSON how children and parent went on.
+"""Fork, as each line of standard input says; report as JSON how children and parent went on.
 
 Run as a process of its own. For each line it is forked before it has done anything but import.
 """
@@ -60,12 +60,12 @@ def outcome(work: Callable[[Store, str], Awaitable[None]], store: Store, session
 
 
 def use(store: Store, whose: str) -> dict[str, str]:
-    """Use both services, each in a loop of its own; tell how that ended."""
+    """Use both services, each in a loop of its own; report how that ended."""
     return {"sessions": outcome(append, store, whose), "artifacts": outcome(save, store, whose)}
 
 
 class Traffic:
-    """Calls of both services that are under way on another thread until they are told to end."""
+    """Calls of both services that are under way on another thread until they are asked to end."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -112,11 +112,11 @@ def in_a_child(work: Callable[[], object], *, through_multiprocessing: bool) -> 
     """Return what *work* returns in a child, which is killed where it takes too long."""
     reading, writing = os.pipe()
 
-    def tell() -> None:
+    def report() -> None:
         os.write(writing, json.dumps(work()).encode())
 
     if through_multiprocessing:
-        process = multiprocessing.get_context("fork").Process(target=tell)
+        process = multiprocessing.get_context("fork").Process(target=report)
         process.start()
         process.join(LONGEST_S)
         status = process.exitcode
@@ -124,7 +124,7 @@ def in_a_child(work: Callable[[], object], *, through_multiprocessing: bool) -> 
     else:
         child = os.fork()
         if child == 0:
-            tell()
+            report()
             sys.exit(0)
         killing = threading.Timer(LONGEST_S, os.kill, (child, 9))
         killing.start()
@@ -132,8 +132,8 @@ def in_a_child(work: Callable[[], object], *, through_multiprocessing: bool) -> 
         killing.cancel()
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        told = pipe.read()
-    return {**json.loads(told or b"{}"), "status": status}
+        answer = pipe.read()
+    return {**json.loads(answer or b"{}"), "status": status}
 
 
 def end_late(frame: FrameType, what: str, _: object) -> None:

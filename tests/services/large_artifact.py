@@ -1,4 +1,4 @@
-"""Move a large artifact in a process of its own, and tell the memory that it took."""
+"""Move a large artifact in a process of its own, and print the memory that it took."""
 
 import hashlib
 import io

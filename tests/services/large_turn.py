@@ -1,4 +1,4 @@
-"""Take a turn with a large picture in a process of its own, and tell what it took."""
+"""Take a turn with a large picture in a process of its own, and print what it took."""
 
 import os
 from collections.abc import AsyncGenerator

@@ -76,7 +76,7 @@ async def test_a_file_is_what_inline_bytes_are(
     assert {"in", "out"} == names_in(tmp_path)
 
 
-async def test_a_version_tells_size_generation_and_checksums(artifacts: GcsArtifactService) -> None:
+async def test_a_version_shows_size_generation_and_checksums(artifacts: GcsArtifactService) -> None:
     """Beside what ADK asks for: enough to compare a file with it."""
     data = b"bytes"
     await artifacts.save_artifact(**FILM, artifact=binary(data))
@@ -107,20 +107,20 @@ async def test_metadata_and_display_name_come_with_a_file(artifacts: GcsArtifact
     assert {"n": [1, None]} == described.custom_metadata
 
 
-async def test_progress_is_told_in_the_event_loop(artifacts: GcsArtifactService, tmp_path: Path) -> None:
+async def test_progress_is_reported_in_the_event_loop(artifacts: GcsArtifactService, tmp_path: Path) -> None:
     """Never less than before, and all of it at the end."""
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     threads: set[int] = set()
 
     def progress(done: int, whole: int) -> None:
-        told.append((done, whole))
+        reported.append((done, whole))
         threads.add(threading.get_ident())
 
     await artifacts.save_artifact_file(**FILM, source=io.BytesIO(LARGE), on_progress=progress)
-    sent, told = told, []
+    sent, reported = reported, []
     await artifacts.load_artifact_to(**FILM, target=tmp_path / "out", on_progress=progress)
 
-    for steps in (sent, told):
+    for steps in (sent, reported):
         assert len(steps) > 2
         assert sorted(steps) == steps
         assert (len(LARGE), len(LARGE)) == steps[-1]
@@ -314,7 +314,7 @@ async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) 
     saving = asyncio.create_task(artifacts.save_artifact_file(**FILM, source=Slow(LARGE)))
     await begun.wait()
     saving.cancel()
-    await asyncio.sleep(0)  # it is told, and waits for the read that its file is needed for
+    await asyncio.sleep(0)  # it gets the news, and waits for the read that its file is needed for
     left.set()
     with pytest.raises(asyncio.CancelledError):
         await saving

@@ -44,11 +44,11 @@ async def keys(artifacts: ArtifactService, user: str, session: str) -> list[str]
 async def test_a_sessions_artifacts_go_without_the_users_own(artifacts: ArtifactService) -> None:
     """Nor do another session's; a dry run removes nothing; numbers start again."""
     await save_some(artifacts)
-    told = await artifacts.delete_session_artifacts(**WHO, dry_run=True)
+    planned = await artifacts.delete_session_artifacts(**WHO, dry_run=True)
     kept = await keys(artifacts, USER, SESSION)
     removed = await artifacts.delete_session_artifacts(**WHO)
 
-    assert ["a", "a/0"] == told == removed
+    assert ["a", "a/0"] == planned == removed
     assert ["a", "a/0", "user:shared"] == kept
     assert ["user:shared"] == await keys(artifacts, USER, SESSION)
     assert kept == await keys(artifacts, USER, "second/ü") == await keys(artifacts, "other", SESSION)
@@ -60,12 +60,12 @@ async def test_a_sessions_artifacts_go_without_the_users_own(artifacts: Artifact
 async def test_a_users_artifacts_go_with_all_sessions(artifacts: ArtifactService) -> None:
     """Those of another user stay, and objects that are no artifacts."""
     await save_some(artifacts)
-    told = await artifacts.delete_user_artifacts(app_name=APP, user_id=USER, dry_run=True)
+    planned = await artifacts.delete_user_artifacts(app_name=APP, user_id=USER, dry_run=True)
     removed = await artifacts.delete_user_artifacts(app_name=APP, user_id=USER)
 
     assert (
         sorted([f"{SESSION}/a", f"{SESSION}/a/0", "second%2Fü/a", "second%2Fü/a/0", "user/user:shared"])
-        == told
+        == planned
         == removed
     )
     assert [[], []] == [await keys(artifacts, USER, session) for session in (SESSION, "second/ü")]

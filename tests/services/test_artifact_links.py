@@ -160,7 +160,7 @@ async def test_options_of_a_wrong_kind_are_refused(
 
 
 class TokenOnly(auth_credentials.Scoped, auth_credentials.Credentials):
-    """Credentials without a key, as those of Cloud Run; the metadata server tells whose they are."""
+    """Credentials without a key, as those of Cloud Run; the metadata server says whose they are."""
 
     def __init__(self, email: str | None, scopes: Any = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
@@ -261,7 +261,7 @@ async def test_without_a_key_iam_signs(
     assert iam.asked[0][1].endswith(f"/serviceAccounts/{signs}:signBlob")
 
 
-async def test_who_may_not_sign_is_told_which_permission_is_missing(
+async def test_who_may_not_sign_gets_the_permission_that_is_missing(
     artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its name and the role that has it; what IAM answered stays in the cause."""

@@ -376,7 +376,7 @@ class Refuses(requests.adapters.HTTPAdapter):
         (lambda service: service._objects.copy(OBJECT, "n", UPLOAD), "storage.objects.create"),
     ],
 )
-async def test_who_may_not_is_told_the_permission_and_the_bucket(
+async def test_who_may_not_gets_the_permission_and_the_bucket(
     adk_store_bucket: str, call: Callable[[GcsArtifactService], Awaitable[object]], permission: str
 ) -> None:
     """And the role that has it; what the server said stays in the cause."""
@@ -388,8 +388,8 @@ async def test_who_may_not_is_told_the_permission_and_the_bucket(
         await call(service)
 
     assert f"bucket '{adk_store_bucket}' on the emulator at " in str(caught.value)
-    told = f": Forbidden; this identity lacks {permission} on it; grant roles/storage.objectUser"
-    assert told in str(caught.value)
+    advice = f": Forbidden; this identity lacks {permission} on it; grant roles/storage.objectUser"
+    assert advice in str(caught.value)
     assert "secret" not in str(caught.value)
 
 

@@ -68,9 +68,9 @@ def reader(another: Another) -> SessionService:
     return another()
 
 
-def said(told: Any) -> str | None:
+def said(yielded: Any) -> str | None:
     """Return the text of an event."""
-    content = (told if isinstance(told, Event) else told.event).content
+    content = (yielded if isinstance(yielded, Event) else yielded.event).content
     return content.parts[0].text if content and content.parts else None
 
 
@@ -173,7 +173,7 @@ async def test_what_cannot_be_followed_is_refused(reader: SessionService) -> Non
 
 
 async def test_a_session_that_expires_ends_it(writer: SessionService, reader: SessionService) -> None:
-    """Nobody writes at that time, so nothing but the time tells it."""
+    """Nobody writes at that time, so nothing but the time shows it."""
     held = await writer.create_session(**WHO, ttl_seconds=1)
     await writer.append_event(held, event("0"))
     events = reader.iter_events(**WHO, follow=True)

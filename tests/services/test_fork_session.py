@@ -282,16 +282,16 @@ async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"at": 5}, "at must be a Point"),
         ({"artifacts": "some"}, "artifacts is 'some', it must be one of at_point, all, none"),
         ({"to_user_id": 5}, "user_id must be a string"),
     ],
 )
-async def test_what_is_not_an_option_is_refused(store: Store, options: dict[str, Any], told: str) -> None:
+async def test_what_is_not_an_option_is_refused(store: Store, options: dict[str, Any], message: str) -> None:
     """Before anything is read."""
-    with pytest.raises(InvalidInputError, match=told):
+    with pytest.raises(InvalidInputError, match=message):
         await store.fork_session(**WHO, **options)
 
 
@@ -359,7 +359,7 @@ def _text(event: Event) -> str | None:
 
 
 async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
-    """The other call is told so, and its artifacts are not among those of the first."""
+    """The other call gets that error, and its artifacts are not among those of the first."""
     await fill(store)
     for name in ("f", "g", "h"):
         await save(store, name, name)
@@ -489,7 +489,7 @@ async def test_a_collector_without_the_artifacts_leaves_a_stopped_fork_alone(
 async def test_a_fork_that_was_collected_cannot_be_completed(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that sleeps for two days in the middle is told; nothing of its fork is left."""
+    """A process that sleeps for two days in the middle gets an error; nothing of its fork is left."""
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(store)
     await collected(store)

@@ -83,12 +83,12 @@ def fork(
         store = {"ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket, "FOLDER": str(tmp_path)}
         process.stdin.write(f"{json.dumps([flags, {**os.environ, **store, **variables}])}\n")
         process.stdin.flush()
-        told: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         async with asyncio.timeout(300):
-            while "status" not in told:
-                told |= json.loads(await asyncio.to_thread(process.stdout.readline))
-        assert 0 == told["status"]
-        return told
+            while "status" not in answer:
+                answer |= json.loads(await asyncio.to_thread(process.stdout.readline))
+        assert 0 == answer["status"]
+        return answer
 
     return run
 
@@ -109,10 +109,10 @@ async def test_a_store_that_was_not_used_before_a_fork_works_in_parent_and_child
     fork: Fork, flags: tuple[str, ...]
 ) -> None:
     """Also beside one that was used and closed, or used in a folder; a thread of gRPC may end late."""
-    told = await fork(*flags)
+    answer = await fork(*flags)
 
-    assert [WELL, WELL] == told["children"]
-    assert "borrowed" in flags or told["parent"] == {"sessions": "done", "artifacts": "done"}
+    assert [WELL, WELL] == answer["children"]
+    assert "borrowed" in flags or answer["parent"] == {"sessions": "done", "artifacts": "done"}
 
 
 @pytest.mark.sample(1)
@@ -131,10 +131,10 @@ async def test_a_child_of_a_process_that_used_the_store_raises_at_its_first_call
     fork: Fork, flags: tuple[str, ...], variables: dict[str, str]
 ) -> None:
     """The child ends in order, and the parent goes on with what was under way at the fork."""
-    told = await fork(*flags, **variables)
+    answer = await fork(*flags, **variables)
 
-    assert [USED, USED] == told["children"]
-    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+    assert [USED, USED] == answer["children"]
+    assert {"sessions": "done", "artifacts": "done"} == answer["parent"]
 
 
 @pytest.mark.sample(1)
@@ -144,17 +144,17 @@ async def test_a_child_of_a_process_in_which_grpc_runs_raises_before_it_calls_fi
     fork: Fork, flag: str, variables: dict[str, str]
 ) -> None:
     """Through whichever store gRPC runs; artifacts, which were not used, need no gRPC."""
-    told = await fork(flag, **variables)
+    answer = await fork(flag, **variables)
 
-    assert [WITHOUT_GRPC, WITHOUT_GRPC] == told["children"]
-    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+    assert [WITHOUT_GRPC, WITHOUT_GRPC] == answer["children"]
+    assert {"sessions": "done", "artifacts": "done"} == answer["parent"]
 
 
 async def test_clients_that_were_lent_and_used_before_a_fork_raise_in_its_children(fork: Fork) -> None:
     """They are the parent's, as those of the store's own."""
-    told = await fork("borrowed", "used")
+    answer = await fork("borrowed", "used")
 
-    assert [USED, USED] == told["children"]
+    assert [USED, USED] == answer["children"]
 
 
 async def test_what_the_parent_used_is_not_freed_when_the_interpreter_of_a_child_ends() -> None:

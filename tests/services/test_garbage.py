@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def service(request: pytest.FixtureRequest, connect: Connect, place: dict[str, Any]) -> SessionService:
-    """A service for which everything is large, on emulators through what tells the time."""
+    """A service for which everything is large, on emulators through the clock of the test."""
     if on_emulators(request):
         request.getfixturevalue("firestore_proxy")
     return connect(**place)
@@ -238,7 +238,7 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
 async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
     service: SessionService, project: str, damage: dict[str, Any]
 ) -> None:
-    """A newer release's, or a damaged one: what it refers to cannot be told."""
+    """A newer release's, or a damaged one: what it refers to is unknown."""
     held = await service.create_session(**WHO)
     await service.append_event(held, picture(b"picture" * 10))
     client = Client(project=project)
@@ -392,23 +392,23 @@ class TestCommand:
         """The next one finds nothing."""
         first = self.run(project, adk_store_bucket, "--json")
         second = self.run(project, adk_store_bucket)
-        (told,) = json.loads(first.stdout)
+        (found,) = json.loads(first.stdout)
 
-        assert ("payload", "bucket", "removed") == (told["kind"], told["in"], told["outcome"])
-        assert told["name"].startswith("adk-payloads/")
-        assert told["bytes"] > 0
+        assert ("payload", "bucket", "removed") == (found["kind"], found["in"], found["outcome"])
+        assert found["name"].startswith("adk-payloads/")
+        assert found["bytes"] > 0
         assert (0, 0) == (first.exit_code, second.exit_code)
         assert "nothing" in second.stdout
 
     @pytest.mark.usefixtures("replaced")
     def test_what_was_written_lately_is_not_found(self, project: str, adk_store_bucket: str) -> None:
         """The age is the user's to choose."""
-        told = self.run(project, adk_store_bucket, "--dry-run", "--older-than", "72", "--json")
+        listed = self.run(project, adk_store_bucket, "--dry-run", "--older-than", "72", "--json")
 
-        assert [] == json.loads(told.stdout)
+        assert [] == json.loads(listed.stdout)
 
     @pytest.mark.usefixtures("replaced")
-    def test_what_cannot_be_read_is_told(self, project: str, adk_store_bucket: str) -> None:
+    def test_what_cannot_be_read_is_reported(self, project: str, adk_store_bucket: str) -> None:
         """And left alone, with a status that a job notices."""
         client = Client(project=project)
         client.document("adk_apps/app/adk_users/user/adk_sessions/session").update({"format": 3})
@@ -418,7 +418,7 @@ class TestCommand:
         assert 1 == result.exit_code
         assert "left alone" in result.stdout
 
-    def test_a_store_that_cannot_be_looked_at_is_told(self) -> None:
+    def test_a_store_that_cannot_be_looked_at_is_reported(self) -> None:
         """With the setting that is wrong."""
         result = CliRunner().invoke(command, ["gc", "--bucket", "gs://no"])
 

@@ -13,7 +13,7 @@ from google.genai import types
 from gcp_adk_store import Store, inject_session_state, session_instruction
 from gcp_adk_store.cli.command import command
 from tests.services.conftest import APP, SESSION, USER, WHO, text
-from tests.support.told import Told
+from tests.support.repeating_model import RepeatingModel
 
 TEMPLATE = (
     "You help {user:name}, who likes {likes?}. Rules: {artifact.rules.txt} {{literal}} {artifact.none?}"
@@ -30,7 +30,7 @@ async def begin(store: Store) -> None:
 async def test_a_runner_fills_an_agents_instruction_anew_for_every_turn(adk_store: Store) -> None:
     """From the state and the artifacts that there are then."""
     await begin(adk_store)
-    agent = LlmAgent(name="agent", model=Told(), instruction=session_instruction(TEMPLATE))
+    agent = LlmAgent(name="agent", model=RepeatingModel(), instruction=session_instruction(TEMPLATE))
     runner = Runner(
         app_name=APP, agent=agent, session_service=adk_store.sessions, artifact_service=adk_store.artifacts
     )

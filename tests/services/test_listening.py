@@ -1,4 +1,4 @@
-"""What Firestore may tell on a stream of changes, beside what its emulator tells."""
+"""What Firestore may send on a stream of changes, beside what its emulator sends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -171,7 +171,9 @@ async def test_a_target_that_is_refused_is_a_typed_error(
     assert (server.opened > 1) == (error is UnavailableError)
 
 
-async def test_a_silent_server_is_told(documents: Callable[[str], Documents], passing: PassingTime) -> None:
+async def test_a_silent_server_is_reported(
+    documents: Callable[[str], Documents], passing: PassingTime
+) -> None:
     """As unavailable, after the deadline."""
     server = Streams([], then=lambda: passing.after(60))
     async with server.served() as address:

@@ -149,7 +149,7 @@ def place(
 
 
 def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], hold: Hold) -> bool:
-    """Run *work* in *loop* until its request is held, or to its end; tell whether it was held.
+    """Run *work* in *loop* until its request is held, or to its end; return whether it was held.
 
     The loop is stopped, as a server leaves it whose request takes too long; nothing is cancelled.
     """

@@ -70,7 +70,7 @@ class Turns:
 
 
 class Counted(Event):
-    """An event that tells when it is written as JSON, which is most of what an append computes."""
+    """An event that signals when it is written as JSON, which is most of what an append computes."""
 
     _turns: Turns = PrivateAttr(default_factory=Turns)
 
@@ -141,7 +141,7 @@ async def test_appends_to_a_server_that_is_silent_end_at_their_deadline(
 
 @pytest.mark.usefixtures("silent_server")
 async def test_calls_that_may_not_wait_are_refused_at_once() -> None:
-    """A queue that is full is told before the deadline, with the limit that it reached."""
+    """A queue that is full is reported before the deadline, with the limit that it reached."""
     limits = SessionLimits(deadline_s=30, max_in_flight=1, max_waiting=3)
     service = FirestoreSessionService(project="demo-silent", limits=limits)
     calls = [asyncio.create_task(service.get_session(**WHO)) for _ in range(4)]

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.emulators
 
 @pytest.fixture
 def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through, before what tells the time."""
+    """A meter that the services of the test talk through, before the clock of the test."""
     with FirestoreMeter(firestore_proxy.address) as meter:
         monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield meter
@@ -125,7 +125,7 @@ async def test_a_page_costs_what_it_shows(service: SessionService, meter: Firest
 async def test_a_page_by_labels_costs_what_a_page_does(
     service: SessionService, meter: FirestoreMeter
 ) -> None:
-    """What is told of a session costs nothing more; sessions without a further label are read, too."""
+    """What is listed of a session costs nothing more; sessions without a further label are read, too."""
     for number in range(6):
         name: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": f"{number}"}
         await service.create_session(**name)
@@ -338,7 +338,7 @@ async def test_a_handle_without_a_marker_looks_first(service: SessionService, me
 async def test_an_append_after_a_filtered_read_needs_no_look(
     service: SessionService, meter: FirestoreMeter, project: str, recent: int | None
 ) -> None:
-    """The read takes what tells the events of the tail, also of those that it does not return."""
+    """The read takes what identifies the events of the tail, also of those that it does not return."""
     held = await service.create_session(**WHO)
     for _ in range(5):
         await service.append_event(held, event())
@@ -356,7 +356,7 @@ async def test_an_append_after_a_filtered_read_needs_no_look(
 async def test_a_handle_of_another_process_looks_first(
     service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
-    """1 read before its first commit: nothing in this process tells which events the tail holds."""
+    """1 read before its first commit: nothing in this process knows which events the tail holds."""
     held = await service.create_session(**WHO)
     await service.append_event(held, event())
     other = FirestoreSessionService(project=project)
@@ -529,7 +529,7 @@ def test_the_meter_counts_what_google_bills(meter: FirestoreMeter, project: str)
 async def test_an_append_that_merges_after_another_is_two_commits_and_two_reads(
     service: SessionService, meter: FirestoreMeter, project: str
 ) -> None:
-    """Refused, settled by a read, sent again; then one read tells its handle what others wrote."""
+    """Refused, settled by a read, sent again; then one read shows its handle what others wrote."""
     merging = FirestoreSessionService(project=project, on_conflict="merge")
     held = await merging.create_session(**WHO)
     await service.append_event(held.model_copy(deep=True), event("first"))
@@ -584,13 +584,13 @@ async def test_waiting_for_a_turn_is_a_read_for_each_change(
     documents = waiting.sessions.storage.documents
     watch, watches = documents.watch, asyncio.Event()
 
-    async def told(path: str) -> AsyncIterator[Any]:
+    async def counted(path: str) -> AsyncIterator[Any]:
         async with aclosing(watch(path)) as changes:
             async for each in changes:
                 watches.set()
                 yield each
 
-    monkeypatch.setattr(documents, "watch", told)
+    monkeypatch.setattr(documents, "watch", counted)
     async with turns.hold(**WHO):
         meter.take()
         taking = asyncio.create_task(waiting.take(**WHO, wait_s=30))

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.emulators
 
 
 async def test_a_lost_append_that_others_overtook_is_no_conflict(connect: Connect) -> None:
-    """It is stored; the handle is told at its next append that others came after."""
+    """It is stored; the handle's next append raises that others came after."""
     held = await connect().create_session(**WHO)
 
     async def overtake() -> None:

@@ -59,7 +59,7 @@ async def dumped(service: SessionService) -> dict[str, Any]:
 
 
 async def info_of(service: SessionService, session_id: str = "s") -> SessionInfo:
-    """Return what is told of a session, by itself and in a page alike."""
+    """Return what is listed of a session, by itself and in a page alike."""
     info = await service.get_session_info(app_name=APP, user_id=USER, session_id=session_id)
     page = await service.list_sessions_page(app_name=APP, user_id=USER)
     assert info in page.infos
@@ -165,9 +165,9 @@ async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:
         {"labels": None},
         {"labels": None, "title": None},
     ):
-        told = await service.update_session_info(**WHO, **change)
-        assert told == await info_of(connect())
-        seen.append((told.title, dict(told.labels)))
+        answer = await service.update_session_info(**WHO, **change)
+        assert answer == await info_of(connect())
+        seen.append((answer.title, dict(answer.labels)))
 
     assert [
         ("A trip", {}),
@@ -298,7 +298,7 @@ async def test_the_largest_description_is_stored(connect: Connect) -> None:
 
 @pytest.fixture
 async def shop(connect: Connect) -> SessionService:
-    """A service with sessions of two users, of which labels tell the teams and the parity."""
+    """A service with sessions of two users, of which labels name the teams and the parity."""
     service = connect()
     for number in range(8):
         who: dict[str, Any] = {"app_name": APP, "user_id": f"u{number % 2}", "session_id": f"s{number}"}

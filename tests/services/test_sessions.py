@@ -169,7 +169,7 @@ async def test_a_handle_without_a_marker_merges_and_never_overwrites(
 
 
 async def test_a_handle_from_a_listing_appends_like_any_other(sessions: SessionService) -> None:
-    """It carries a marker, so a later writer is told too."""
+    """It carries a marker, so a later writer gets a conflict too."""
     held = await sessions.create_session(**WHO)
     (listed,) = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
     await sessions.append_event(listed, event("from the listing"))

@@ -117,7 +117,7 @@ async def test_reads_that_begin_a_snapshot_at_once_are_of_one_time(
 ) -> None:
     """The first of them sets the time, and the others wait for it, whatever is written before they are sent.
 
-    Nothing is written while the first one runs: the emulator may tell a time after that of a write which the
+    Nothing is written while the first one runs: the emulator may send a time after that of a write which the
     read has missed, and Firestore may not.
     """
     writes = WritesBefore()
@@ -131,7 +131,9 @@ async def test_reads_that_begin_a_snapshot_at_once_are_of_one_time(
 
 
 @pytest.mark.emulators
-async def test_a_snapshot_over_an_hour_old_is_told(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+async def test_a_snapshot_over_an_hour_old_is_reported(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     """Before Firestore is asked, which would name an index as the cause."""
     documents = documents_of("emulators", tmp_path, request)
     async with documents.snapshot() as reads:

@@ -76,7 +76,7 @@ def test_uv_installs_and_pip_where_uv_fails(root: Path) -> None:
     python = str(ENVIRONMENT.python(root))
     installed = []
     for status in (0, 2):
-        uv.write_text(f'#!/bin/sh\necho "$@" > told\nexit {status}\n')
+        uv.write_text(f'#!/bin/sh\necho "$@" > given\nexit {status}\n')
         uv.chmod(0o755)
         make(ENVIRONMENT, root, wheels=None)
         greets = subprocess.run([python, "-c", "import greeting"], stderr=subprocess.DEVNULL, check=False)
@@ -84,7 +84,7 @@ def test_uv_installs_and_pip_where_uv_fails(root: Path) -> None:
     asked = f"pip install --no-progress --python {python} {' '.join(ENVIRONMENT.installs[0])}\n"
 
     assert [False, True] == installed
-    assert asked == (root / "told").read_text()
+    assert asked == (root / "given").read_text()
 
 
 def said_above(root: Path) -> str:
@@ -95,8 +95,8 @@ def said_above(root: Path) -> str:
     lay(ENVIRONMENT, below=python, root=root)
     (packages,) = root.glob("upper/lib/python*/site-packages")
     (packages / "own.py").write_text("import greeting; print('own', greeting.WORD)")
-    told = subprocess.run([python, "-m", "own"], capture_output=True, text=True, check=True)
-    return told.stdout.strip()
+    done = subprocess.run([python, "-m", "own"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def test_another_python_has_an_environment_of_its_own() -> None:

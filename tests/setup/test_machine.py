@@ -52,7 +52,7 @@ def test_an_empty_clone_lacks_everything_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "is_enough"),
+    ("version", "is_enough"),
     [
         ('echo \'{"terraform_version": "1.7.0"}\'', True),
         ('echo \'{"terraform_version": "1.15.5-dev"}\'', True),
@@ -61,9 +61,9 @@ def test_an_empty_clone_lacks_everything_of_its_own(tmp_path: Path) -> None:
         ("exit 1", False),
     ],
 )
-def test_terraform_must_be_new_enough(tmp_path: Path, told: str, *, is_enough: bool) -> None:
+def test_terraform_must_be_new_enough(tmp_path: Path, version: str, *, is_enough: bool) -> None:
     """It says its version itself."""
-    program(tmp_path, "terraform", told)
+    program(tmp_path, "terraform", version)
 
     assert is_enough == look(ROOT, {"PATH": str(tmp_path)}).has_terraform
 

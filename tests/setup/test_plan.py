@@ -115,7 +115,7 @@ def test_root_installs_on_the_machine_and_a_user_into_the_clone() -> None:
     ]
 
 
-def test_what_only_the_system_can_hold_is_told_to_a_user() -> None:
+def test_what_only_the_system_can_hold_is_reported_to_a_user() -> None:
     """All of it at once, before anything is installed."""
     decided = plan(dataclasses.replace(BARE, missing=frozenset(ALL)), TEST, root=ROOT)
 
@@ -138,9 +138,7 @@ def test_what_only_the_system_can_hold_is_told_to_a_user() -> None:
         (None, False, "Install it with the package manager of this system."),
     ],
 )
-def test_other_systems_are_told_all_and_one_command(
-    manager: str | None, remedy: str, *, is_root: bool
-) -> None:
+def test_other_systems_get_all_and_one_command(manager: str | None, remedy: str, *, is_root: bool) -> None:
     """Nothing is done before."""
     machine = dataclasses.replace(
         BARE, manager=manager, is_root=is_root, has_pip=True, missing=frozenset(ALL), distribution="other"
@@ -169,7 +167,7 @@ def test_a_mac_runs_the_core() -> None:
     assert "make test-core, which needs none of it" == plan(mac, TEST, root=ROOT).remedy
 
 
-def test_a_python_without_pip_is_told_where_nothing_brings_one() -> None:
+def test_a_python_without_pip_is_reported_where_nothing_brings_one() -> None:
     """Debian divides it so, and has the package."""
     decided = plan(
         dataclasses.replace(READY, manager="dnf", has_pip=False, outdated=BARE.outdated),

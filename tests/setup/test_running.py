@@ -1,4 +1,4 @@
-"""Steps run side by side, say how far they are, and tell all failures together."""
+"""Steps run side by side, say how far they are, and report all failures together."""
 
 import io
 import os
@@ -40,7 +40,7 @@ def test_a_step_runs_after_what_it_stands_on(tmp_path: Path) -> None:
     assert [] == run(steps, root=tmp_path, out=io.StringIO())
 
 
-def test_all_failures_are_told_together(tmp_path: Path) -> None:
+def test_all_failures_are_reported_together(tmp_path: Path) -> None:
     """With the end of what was said; what stands on one of them is not tried."""
     steps = [
         step("a", "import sys; sys.exit('no network')"),

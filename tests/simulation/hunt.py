@@ -25,7 +25,7 @@ BEGIN: Final = "<!-- defects -->\n"
 MOST: Final = 2_000
 """Seeds within which each defect must be found."""
 FINDS: Final = 5
-"""How often each is found, to tell the median."""
+"""How often each is found, for the median."""
 
 _HUNTER: Final = """
 import json, sys
@@ -84,10 +84,10 @@ def hunt(defect: Defect, *, most: int, finds: int) -> dict[str, Any]:
     """Return in how many seeds the workloads find *defect*: how many ran, and each find."""
     file = ROOT / "gcp_adk_store" / defect.file
     given = json.dumps([defect.workloads, most, finds, str(file), changed(file.read_text(), defect)])
-    told: dict[str, Any] = json.loads(_run(_HUNTER, given, defect).splitlines()[-1])
+    hunted: dict[str, Any] = json.loads(_run(_HUNTER, given, defect).splitlines()[-1])
     # A seed that fails without the defect, too, does not find it.
-    _run(_PROOF, json.dumps([(name, seed) for _, name, _, _, seed in told["found"]]), defect)
-    return told
+    _run(_PROOF, json.dumps([(name, seed) for _, name, _, _, seed in hunted["found"]]), defect)
+    return hunted
 
 
 def _run(program: str, given: str, defect: Defect) -> str:
@@ -100,16 +100,16 @@ def _run(program: str, given: str, defect: Defect) -> str:
     return ran.stdout
 
 
-def figures_of(defect: Defect, told: Mapping[str, Any]) -> dict[str, Any]:
+def figures_of(defect: Defect, hunted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the row of *defect*."""
-    found = told["found"]
+    found = hunted["found"]
     by = Counter(name for _, name, *_ in found)
     return {
         "section": defect.section,
         "reverts": defect.reverts,
         "found_by": [name for name, _ in by.most_common()],
         "finds": len(found),
-        "seeds": told["seeds"],
+        "seeds": hunted["seeds"],
         "median": median(since for since, *_ in found) if found else None,
     }
 
@@ -122,11 +122,11 @@ def table(defects: Iterable[Defect], figures: Mapping[str, Mapping[str, Any]]) -
     ]
     for defect in defects:
         row = figures.get(defect.name)
-        told = "| | not counted | |"
+        cells = "| | not counted | |"
         if row is not None:
             first = "not found" if row["median"] is None else f"{row['median']:g}"
-            told = f"| {', '.join(row['found_by'])} | {row['finds']} of {row['seeds']:,} | {first} |"
-        lines.append(f"| {defect.section} | {defect.name} | {defect.reverts} {told}")
+            cells = f"| {', '.join(row['found_by'])} | {row['finds']} of {row['seeds']:,} | {first} |"
+        lines.append(f"| {defect.section} | {defect.name} | {defect.reverts} {cells}")
     return "\n".join(lines) + "\n"
 
 
@@ -153,11 +153,11 @@ def main() -> int:
     missed = 0
     with ThreadPoolExecutor(given.jobs) as threads:
         hunts = threads.map(lambda defect: hunt(defect, most=given.most, finds=given.finds), defects)
-        for defect, told in zip(defects, hunts, strict=True):
-            row = figures[defect.name] = figures_of(defect, told)
+        for defect, hunted in zip(defects, hunts, strict=True):
+            row = figures[defect.name] = figures_of(defect, hunted)
             missed += row["median"] is None
             sys.stdout.write(table([defect], figures).splitlines()[-1] + "\n")
-            for find in told["found"] if given.show else ():
+            for find in hunted["found"] if given.show else ():
                 sys.stdout.write(f"    {find}\n")
             sys.stdout.flush()
             if given.json:

@@ -1,4 +1,4 @@
-"""Tell which calls the network may have carried twice."""
+"""Find which calls the network may have carried twice."""
 
 from collections.abc import Collection
 from typing import Final

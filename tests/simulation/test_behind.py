@@ -1,4 +1,4 @@
-"""What appends leave behind is stored in their order or told, in every order of failures."""
+"""What appends leave behind is stored in their order or reported, in every order of failures."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -99,7 +99,7 @@ def check(line: Line, stored: list[str]) -> None:
 
 
 def check_flushes(journal: Journal, lines: list[Line], stored: list[str]) -> None:
-    """Check that all is stored that a flush waited for, unless some call told of a failure."""
+    """Check that all is stored that a flush waited for, unless some call reported a failure."""
     appends = {call.given: call for call in journal.of("append")}
     for flush in journal.of("flush"):
         mine = [line for line in lines if line.process == flush.process]
@@ -108,9 +108,9 @@ def check_flushes(journal: Journal, lines: list[Line], stored: list[str]) -> Non
             calls = [appends[name] for name, _, _ in line.appends if name in appends]
             before = [call for call in calls if call.outcome is Outcome.DONE and call.ended <= flush.begun]
             lost = [call for call in before if call.given not in stored]
-            told = [call for call in (*calls, *flushes) if call.outcome is not Outcome.DONE]
-            was_told = any(lost and lost[0].ended <= call.ended <= flush.ended for call in told)
-            assert was_told or not lost, (
+            refused = [call for call in (*calls, *flushes) if call.outcome is not Outcome.DONE]
+            was_reported = any(lost and lost[0].ended <= call.ended <= flush.ended for call in refused)
+            assert was_reported or not lost, (
                 f"a flush at {flush.begun:.3f} ended well, and {lost[0].given} is lost"
             )
 

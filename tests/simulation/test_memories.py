@@ -111,7 +111,7 @@ async def act(actor: Actor, step: int) -> None:
 
 
 async def extract(actor: Actor, name: str, number: int) -> None:
-    """Remember one fact of all sources up to a number that nobody has taken in; its name tells of which."""
+    """Remember one fact of all sources up to a number that nobody has taken in; its name says of which."""
     memory = actor.store.memory
     events = [Event(id=f"source {each}", author="user") for each in range(number + 1)]
 

@@ -115,7 +115,7 @@ def check_claimed(journal: Journal, owner: str, stored: list[str]) -> None:
         done = [call for call in claims if call.given == number and call.outcome is Outcome.DONE]
         assert not done or number in stored, f"{number} was acknowledged, and is lost"
         servers = {call.process for call in done}
-        assert len(servers) <= 1, f"{servers} were both told that they had added {number}"
+        assert len(servers) <= 1, f"{servers} both got the answer that they had added {number}"
         for call in claims:
             beside = [one for one in done if (one.process, one.begun) == (call.process, call.begun)]
             is_refused = call.given == number and call.error == "ConcurrentTaskError"

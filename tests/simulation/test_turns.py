@@ -183,9 +183,9 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
     held_to_the_end = {call.given for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE}
     appends = [*fleet.journal.of("append")]
     # An append reports what failed behind it.
-    told = {call.given.split(" ")[0][:-1] for call in appends if call.outcome is not Outcome.DONE}
+    refused = {call.given.split(" ")[0][:-1] for call in appends if call.outcome is not Outcome.DONE}
     for call in appends:
-        is_certain = is_certain_at_once or call.given.split(" ")[0][:-1] in held_to_the_end - told
+        is_certain = is_certain_at_once or call.given.split(" ")[0][:-1] in held_to_the_end - refused
         if call.outcome is Outcome.DONE and is_certain:
             assert call.given in ids, f"{call.given} was acknowledged, and is lost"
         if call.outcome is Outcome.REFUSED:

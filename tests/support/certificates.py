@@ -1,4 +1,4 @@
-"""Make certificates that a client can be told to trust."""
+"""Make certificates that a client can be set to trust."""
 
 import datetime as dt
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Let time pass for a test: for ADK, for services, and in what Firestore's answers tell."""
+"""Let time pass for a test: for ADK, for services, and in Firestore's answers."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Clock:
 
 
 def firestores_time(_project: str) -> float:
-    """Return what the answers that pass a test's proxy tell."""
+    """Return what the answers that pass a test's proxy carry."""
     return time.time() + _passed_s[-1]
 
 

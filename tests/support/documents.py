@@ -1,4 +1,4 @@
-"""Take from the documents what they tell a reader to write or to run."""
+"""Take from the documents what they ask a reader to write or to run."""
 
 import re
 import textwrap

@@ -17,7 +17,7 @@ SERVICE = "google.cloud.kms.v1.KeyManagementService"
 
 
 class Kms:
-    """Keys by name, each with versions, the newest last; *refuses* is told before an answer."""
+    """Keys by name, each with versions, the newest last; *refuses* is called before an answer."""
 
     def __init__(self) -> None:
         self.keys: dict[str, list[AESGCM]] = {}

@@ -56,7 +56,7 @@ class LoopWork:
             self.calls = max(self.calls, self._of_step)
 
     def measured(self, work: Callable[..., Any], pace: int) -> Callable[..., Any]:
-        """Return *work* on texts, which tells how long they are."""
+        """Return *work* on texts, which returns how long they are."""
 
         def measure(*args: Any, **options: Any) -> Any:
             result = work(*args, **options)

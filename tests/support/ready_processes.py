@@ -75,11 +75,11 @@ class ReadyProcess:
 
 def elsewhere(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return what *function*, or the coroutine that it returns, returns in another process."""
-    process = ReadyProcess(_tell, function, arguments)
+    process = ReadyProcess(_answer, function, arguments)
     try:
-        told = process.receive()
+        answer = process.receive()
         assert 0 == process.join()
-        return told
+        return answer
     finally:
         process.end()
 
@@ -92,6 +92,6 @@ def _run(
     function(there, *arguments)
 
 
-def _tell(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    told = function(*arguments)
-    there.send(asyncio.run(told) if asyncio.iscoroutine(told) else told)
+def _answer(there: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    result = function(*arguments)
+    there.send(asyncio.run(result) if asyncio.iscoroutine(result) else result)

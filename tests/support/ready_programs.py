@@ -156,7 +156,7 @@ def _answer(caller: socket.socket) -> int:
         os.kill(program, signal.SIGKILL)  # its caller is gone
     status = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
     with contextlib.suppress(OSError):
-        caller.sendall(bytes([status if status >= 0 else 128 - status]))  # as a shell tells it
+        caller.sendall(bytes([status if status >= 0 else 128 - status]))  # as a shell reports it
     return 0
 
 

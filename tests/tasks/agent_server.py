@@ -21,7 +21,7 @@ from gcp_adk_store import Store
 
 
 class Notes(AgentExecutor):
-    """Notes down what it is told."""
+    """Notes down what it receives."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Take a turn."""

@@ -20,14 +20,14 @@ async def test_configs_are_set_read_and_deleted_as_in_the_store_of_the_sdk(opene
     ]
     seen = []
     for store in stores:
-        told: list[object] = []
+        results: list[object] = []
         given = TaskPushNotificationConfig(url="https://a.example/1", token="secret")  # noqa: S106  # an example
-        told.append(await store.set_info("t/1", given, ANN))
+        results.append(await store.set_info("t/1", given, ANN))
         assert not given.task_id
         for config_id in ("b", "a", "a"):
             config = TaskPushNotificationConfig(id=config_id, url=f"https://a.example/{config_id}")
-            told.append(await store.set_info("t/1", config, ANN))
-        told.append(await store.set_info("t/1", given, BOB))
+            results.append(await store.set_info("t/1", config, ANN))
+        results.append(await store.set_info("t/1", given, BOB))
 
         async def read(store: PushNotificationConfigStore = store) -> list[object]:
             return [
@@ -40,14 +40,14 @@ async def test_configs_are_set_read_and_deleted_as_in_the_store_of_the_sdk(opene
                 )
             ]
 
-        told.append(await read())
+        results.append(await read())
         await store.delete_info("t/1", BOB, "a")
         await store.delete_info("t/1", ANN, "a")
-        told.append(await read())
+        results.append(await read())
         await store.delete_info("t/1", ANN)
         await store.delete_info("t/1", ANN)
-        told.append(await read())
-        seen.append(told)
+        results.append(await read())
+        seen.append(results)
 
     assert seen[0] == seen[1]
 

@@ -74,7 +74,7 @@ async def test_registered_uris_lead_to_task_stores(
         ("firestore+local://relative", "must go on with an absolute path"),
     ],
 )
-def test_a_mistake_in_a_uri_is_told(uri: str, message: str) -> None:
+def test_a_mistake_in_a_uri_is_reported(uri: str, message: str) -> None:
     """Before the server runs."""
     with pytest.raises(InvalidInputError, match=message):
         task_store(uri)

@@ -27,7 +27,7 @@ STEPS = 5
 
 
 class Counted(InMemoryQueueManager):
-    """Tells when so many subscribers get events."""
+    """Signals when so many subscribers get events."""
 
     def __init__(self, subscribers: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Tell what telemetry takes of an append's CPU time: ``python -m tests.telemetry.cost [--sdk]``.
+"""Print what telemetry takes of an append's CPU time: ``python -m tests.telemetry.cost [--sdk]``.
 
 Appends with and without it take turns in one process, since two runs differ by more than it costs.
 """

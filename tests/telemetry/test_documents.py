@@ -59,7 +59,7 @@ class Emitted:
 
 
 def appending() -> Operation:
-    """Return an append that begins now, with a span that tells the ids."""
+    """Return an append that begins now, with a span that has the ids."""
     ids = {"user_id": "user", "session_id": "session"}
     operation = Operation("append_event", telemetry.FIRESTORE, "app", ids)
     telemetry.begin(operation, lambda: True)
@@ -101,13 +101,13 @@ def test_the_attributes_of_spans_are_those_of_the_table(emitted: Emitted) -> Non
 
 def test_the_metrics_are_those_of_the_table(emitted: Emitted) -> None:
     """Names, kinds, units and attributes."""
-    told = {}
+    documented = {}
     for name, kind, unit, attributes in rows("Metrics"):
         named = set(re.findall(r"`([\w.]+\.[\w.]+)`", attributes))
-        told[name.strip("`")] = (kind.rpartition(" ")[2], unit, named | OF_EVERY_METRIC)
+        documented[name.strip("`")] = (kind.rpartition(" ")[2], unit, named | OF_EVERY_METRIC)
     measured = emitted.measured
 
-    assert told == {
+    assert documented == {
         name: (KINDS[measured.kinds[name]], unit, measured.attributes(name))
         for name, unit in measured.units.items()
     }

@@ -179,7 +179,7 @@ async def listed(items: AsyncIterator[Any]) -> list[Any]:
 
 @pytest.fixture
 def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through, before what tells the time."""
+    """A meter that the services of the test talk through, before the clock of the test."""
     with FirestoreMeter(firestore_proxy.address) as meter:
         monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield meter
@@ -265,7 +265,9 @@ async def test_what_a_collector_does_is_measured(
     await service.close()
 
 
-async def test_sizes_of_content_are_told(watched: Watched, store: Store, storage_proxy: StorageProxy) -> None:
+async def test_sizes_of_content_are_reported(
+    watched: Watched, store: Store, storage_proxy: StorageProxy
+) -> None:
     """Of artifacts their bytes; of large content of events what left for payloads, and the rest."""
     assert storage_proxy.address
     held = await store.sessions.create_session(**WHO)

@@ -97,7 +97,7 @@ async def talk(
         await artifacts.finalize_upload(**file, upload_id=words)
 
 
-def telling(watched: Watched) -> str:
+def texts_of(watched: Watched) -> str:
     """Return all that left as spans and metrics."""
     spans = [span.to_json() for span in watched.take_spans()]
     points = [repr(point) for point in watched.take_metrics().points]
@@ -105,7 +105,7 @@ def telling(watched: Watched) -> str:
 
 
 @pytest.mark.usefixtures("passing")
-def test_telemetry_tells_nothing_that_was_said(
+def test_telemetry_contains_nothing_that_was_said(
     watched: Watched,
     heard: Heard,
     firestore_proxy: FirestoreProxy,
@@ -138,7 +138,7 @@ def test_telemetry_tells_nothing_that_was_said(
             await artifacts.close()
 
         asyncio.run(run())
-        spans = telling(watched)
+        spans = texts_of(watched)
         outcomes.update(one for one in ("ok", "refused", "failed") if f'outcome": "{one}"' in spans)
 
         assert HUSH not in spans

@@ -1,4 +1,4 @@
-"""Attempts, conflicts, large content, caches and waiting calls, as spans and metrics tell them."""
+"""Attempts, conflicts, large content, caches and waiting calls, as spans and metrics show them."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy, is_bucket_look
-from tests.support.told import Told
+from tests.support.repeating_model import RepeatingModel
 from tests.telemetry.watched import Watched, attributes_of, own
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -115,8 +115,8 @@ async def test_requests_to_cloud_storage_that_are_sent_again_are_counted(
     assert 1 == measured.of("retries", "save_artifact", error__type="OutcomeUnknownError")
 
 
-async def test_a_conflict_is_told_of_the_writer_who_lost(watched: Watched, connect: Connect) -> None:
-    """As refused where the caller is told, as well where the event is merged."""
+async def test_a_conflict_is_reported_for_the_writer_who_lost(watched: Watched, connect: Connect) -> None:
+    """As refused where the caller gets an error, as well where the event is merged."""
     service, merging = connect(), connect(on_conflict="merge")
     held = [await service.create_session(**WHO)]
     held += [await got(service), await got(merging)]
@@ -125,13 +125,13 @@ async def test_a_conflict_is_told_of_the_writer_who_lost(watched: Watched, conne
     watched.take_metrics()
     with pytest.raises(SessionConflictError):
         await service.append_event(held[1], said("two"))
-    told = watched.take_span()
+    refused = watched.take_span()
     await merging.append_event(held[2], said("three"))
     merged = watched.take_span()
 
-    assert ("refused", "SessionConflictError", StatusCode.ERROR) == ended(told)
+    assert ("refused", "SessionConflictError", StatusCode.ERROR) == ended(refused)
     assert ("ok", None, StatusCode.UNSET) == ended(merged)
-    assert 1 == own(told)["conflicts"] == own(merged)["conflicts"]
+    assert 1 == own(refused)["conflicts"] == own(merged)["conflicts"]
     assert 2 == watched.take_metrics().of("conflicts", "append_event")
     await service.close()
     await merging.close()
@@ -187,12 +187,12 @@ async def test_what_is_remembered_and_what_is_not_is_counted(watched: Watched, c
     other = connect()
     watched.take_spans()
     watched.take_metrics()
-    told = []
+    spans = []
     for reader in (other, other, service):
         await reader.get_session(**WHO)
-        told.append(own(watched.take_span()))
+        spans.append(own(watched.take_span()))
     measured = watched.take_metrics()
-    segments = [(one["cache.segments.hits"], one["cache.segments.misses"]) for one in told]
+    segments = [(one["cache.segments.hits"], one["cache.segments.misses"]) for one in spans]
 
     assert [(0, 3), (3, 0), (0, 3)] == segments
     assert 3 == measured.of("cache.hits", "get_session", cache__name="segments")
@@ -348,7 +348,7 @@ async def test_what_is_traced_on_threads_is_of_the_operation(watched: Watched, a
 
 def test_spans_of_a_turn_are_below_those_of_adk(watched: Watched, adk_store: Store) -> None:
     """In one trace, also in the event loop that a synchronous run makes."""
-    agent = LlmAgent(name="agent", model=Told(), instruction="You help.")
+    agent = LlmAgent(name="agent", model=RepeatingModel(), instruction="You help.")
     runner = Runner(app_name="app", agent=agent, session_service=adk_store.sessions)
     asyncio.run(adk_store.sessions.create_session(**WHO))
     watched.take_all_spans()
@@ -422,7 +422,7 @@ async def test_ids_of_any_kind_can_be_exported(
 
 
 @pytest.mark.usefixtures("passing")
-async def test_a_write_that_is_never_answered_is_told(
+async def test_a_write_that_is_never_answered_is_reported(
     watched: Watched, firestore_proxy: FirestoreProxy, connect: Connect
 ) -> None:
     """As failed: its outcome is unknown."""

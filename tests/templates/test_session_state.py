@@ -131,7 +131,7 @@ async def test_no_context_is_a_clear_error(context: object) -> None:
 
 
 async def test_an_artifact_without_a_service_is_a_clear_error() -> None:
-    """An optional one too: whether it is missing cannot be told."""
+    """An optional one too: whether it is missing is unknown."""
     with pytest.raises(InvalidInputError, match="Artifact service is not initialized"):
         await inject_session_state("{artifact.a?}", session())
 
@@ -462,7 +462,7 @@ async def test_a_provider_keeps_to_its_settings_and_its_artifacts() -> None:
     )
 
 
-async def test_a_missing_artifact_is_told_with_the_nearest_filenames() -> None:
+async def test_a_missing_artifact_is_reported_with_the_nearest_filenames() -> None:
     """As a missing key is."""
     with pytest.raises(
         TemplateKeyError, match=r"Artifact 'rule.txt' not found.*; there are rules.txt; save it"

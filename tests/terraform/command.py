@@ -54,8 +54,8 @@ class Terraform:
     def validate(self, folder: Path) -> list[str]:
         """Return what is wrong with the configuration in *folder*, in words."""
         self.get(folder)
-        told = json.loads(self("validate", "-json", folder=folder).stdout)
-        return [f"{each['summary']}: {each['detail']}" for each in told["diagnostics"]]
+        answer = json.loads(self("validate", "-json", folder=folder).stdout)
+        return [f"{each['summary']}: {each['detail']}" for each in answer["diagnostics"]]
 
     def get(self, folder: Path) -> None:
         """Find the modules that the configuration in *folder* calls, once."""
@@ -64,7 +64,7 @@ class Terraform:
             self._succeed("get", "-no-color", folder=folder)
 
     def plan(self, folder: Path, **variables: Any) -> dict[str, Any]:
-        """Return what would be made of the configuration in *folder*, as ``show -json`` tells it."""
+        """Return what would be made of the configuration in *folder*, as ``show -json`` prints it."""
         self.get(folder)
         (folder / "test.auto.tfvars.json").write_text(json.dumps(variables))
         with tempfile.TemporaryDirectory() as temporary:
@@ -78,8 +78,8 @@ class Terraform:
         self.get(folder)
         (folder / "test.auto.tfvars.json").write_text(json.dumps(variables))
         lines = self("plan", "-input=false", "-lock=false", "-json", folder=folder).stdout.splitlines()
-        told = [json.loads(line) for line in lines]
-        return [each["diagnostic"]["detail"] for each in told if each.get("@level") == "error"]
+        messages = [json.loads(line) for line in lines]
+        return [each["diagnostic"]["detail"] for each in messages if each.get("@level") == "error"]
 
     def _succeed(self, *arguments: str, folder: Path) -> str:
         run = self(*arguments, folder=folder)

@@ -40,7 +40,7 @@ _CONFIGURATION = {
 }
 """The arguments of a ``provider`` block."""
 _UNKNOWN = msgpack.ExtType(0, b"\x00")
-"""How the protocol encodes a value that only an apply would tell."""
+"""How the protocol encodes a value that only an apply would show."""
 
 
 class StandIn:

@@ -1,6 +1,6 @@
 """Write the tables of inputs, outputs and resources into the READMEs below ``terraform``.
 
-``python -m tests.terraform.tables`` makes them of the ``*.tf`` files; a test tells which are not current.
+``python -m tests.terraform.tables`` makes them of the ``*.tf`` files; a test names outdated ones.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ def tables(folder: str) -> str:
         [
             _table("Inputs", ["input", "type", "default", "what it is"], inputs),
             _table(
-                "Outputs", ["output", "what it is"], [[f"`{name}`", told] for name, told in outputs(folder)]
+                "Outputs", ["output", "what it is"], [[f"`{name}`", text] for name, text in outputs(folder)]
             ),
             _table("Resources", ["file", "resources"], made),
         ]

@@ -156,7 +156,7 @@ def test_the_grants_are_those_that_jobs_need(plan: Mapping[str, Any]) -> None:
 
 
 def test_no_schedule_makes_no_launcher(terraform: Terraform, configurations: Path) -> None:
-    """And what the output tells to run is one command, of words that a shell takes."""
+    """And what the output says to run is one command, of words that a shell takes."""
     shown = terraform.plan(
         configurations / "modules/bulk_jobs",
         project_id="my-project",

@@ -1,4 +1,4 @@
-"""The module and its examples are what the provider takes, and a mistake in them is told."""
+"""The module and its examples are what the provider takes, and a mistake in them is reported."""
 
 import json
 import re
@@ -18,9 +18,9 @@ MODULE = "modules/adk_store"
 
 def test_files_are_formatted(terraform: Terraform) -> None:
     """As ``terraform fmt`` has them."""
-    told = terraform("fmt", "-check", "-recursive", "-diff", folder=ROOT / "terraform")
+    run = terraform("fmt", "-check", "-recursive", "-diff", folder=ROOT / "terraform")
 
-    assert (0, "") == (told.returncode, told.stdout)
+    assert (0, "") == (run.returncode, run.stdout)
 
 
 @pytest.mark.sample(4)
@@ -32,14 +32,14 @@ def test_a_configuration_is_valid(terraform: Terraform, prepared: Path, name: st
 
 def test_the_modules_own_tests_pass(terraform: Terraform, module: Path) -> None:
     """They plan, apply to mocked providers, and ask what cannot be."""
-    told = terraform("test", "-no-color", folder=module)
+    run = terraform("test", "-no-color", folder=module)
 
-    assert "0 failed" in told.stdout, told.stdout + told.stderr
-    assert "Success!" in told.stdout
+    assert "0 failed" in run.stdout, run.stdout + run.stderr
+    assert "Success!" in run.stdout
 
 
 @pytest.mark.parametrize(
-    ("file", "right", "wrong", "told"),
+    ("file", "right", "wrong", "message"),
     [
         pytest.param(
             f"{MODULE}/storage.tf",
@@ -78,8 +78,8 @@ def test_the_modules_own_tests_pass(terraform: Terraform, module: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_told(
-    terraform: Terraform, configurations: Path, file: str, right: str, wrong: str, told: str
+def test_a_mistake_is_reported(
+    terraform: Terraform, configurations: Path, file: str, right: str, wrong: str, message: str
 ) -> None:
     """Each in a copy that is right but for it."""
     path = configurations / file
@@ -88,7 +88,7 @@ def test_a_mistake_is_told(
     path.write_text(text.replace(right, wrong, 1))
     errors = terraform.validate(path.parent)
 
-    assert any(told in error for error in errors), errors
+    assert any(message in error for error in errors), errors
 
 
 @pytest.mark.long
@@ -102,8 +102,8 @@ def test_the_modules_own_tests_can_fail(terraform: Terraform, module: Path) -> N
         text = (module / file).read_text()
         assert right in text
         (module / file).write_text(text.replace(right, wrong))
-    told = terraform("test", "-no-color", "-filter=tests/safety.tftest.hcl", folder=module)
-    failed = set(re.findall(r'run "(\w+)"\.\.\. fail', told.stdout))
+    run = terraform("test", "-no-color", "-filter=tests/safety.tftest.hcl", folder=module)
+    failed = set(re.findall(r'run "(\w+)"\.\.\. fail', run.stdout))
 
     assert {
         "by_default_data_is_hard_to_lose_and_never_public",
@@ -142,7 +142,7 @@ def test_the_provider_may_be_of_two_major_versions(
     settings.write_text(
         f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n'
     )
-    told = terraform(
+    run = terraform(
         "init",
         "-input=false",
         "-no-color",
@@ -150,8 +150,8 @@ def test_the_provider_may_be_of_two_major_versions(
         environ={"TF_CLI_CONFIG_FILE": str(settings), "TF_REATTACH_PROVIDERS": None},
     )
 
-    assert taken == (told.returncode == 0), told.stdout + told.stderr
-    assert taken or "no available releases match the given constraints" in told.stderr.replace("\n", " ")
+    assert taken == (run.returncode == 0), run.stdout + run.stderr
+    assert taken or "no available releases match the given constraints" in run.stderr.replace("\n", " ")
 
 
 def test_what_an_earlier_release_made_is_kept(
@@ -187,7 +187,7 @@ def test_what_an_earlier_release_made_is_kept(
 def test_stand_ins_make_nothing(terraform: Terraform, configurations: Path) -> None:
     """An apply by mistake must not look as if it had worked."""
     folder = configurations / "examples/minimal"
-    told = terraform("apply", "-auto-approve", "-var=project_id=my-project", "-no-color", folder=folder)
+    run = terraform("apply", "-auto-approve", "-var=project_id=my-project", "-no-color", folder=folder)
 
-    assert 1 == told.returncode
-    assert "Apply complete" not in told.stdout
+    assert 1 == run.returncode
+    assert "Apply complete" not in run.stdout

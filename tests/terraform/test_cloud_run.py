@@ -69,10 +69,10 @@ def test_the_service_gets_the_environment(plan: Mapping[str, Any]) -> None:
     (template,) = service["template"]
     (container,) = template["containers"]
     given = environment(container)
-    told = plan["planned_values"]["outputs"]["environment"]["value"]
+    output = plan["planned_values"]["outputs"]["environment"]["value"]
 
-    assert told.items() <= given.items()
-    assert StoreSettings.from_env(given) == StoreSettings.from_env(told)
+    assert output.items() <= given.items()
+    assert StoreSettings.from_env(given) == StoreSettings.from_env(output)
     assert 1 == template["scaling"][0]["min_instance_count"]
     assert ["/health"] * 2 == [
         container[probe][0]["http_get"][0]["path"] for probe in ("startup_probe", "liveness_probe")
@@ -88,11 +88,11 @@ def test_the_command_of_the_document_has_the_variables_that_it_needs(
     _, place, _, *variables = shlex.split(line)
     folder = configurations.parent / place.removeprefix("-chdir=")
     terraform.get(folder)
-    told = terraform("plan", "-input=false", "-lock=false", "-no-color", *variables, folder=folder)
+    run = terraform("plan", "-input=false", "-lock=false", "-no-color", *variables, folder=folder)
 
-    assert 0 == told.returncode, told.stderr
-    assert 'member   = "user:ada@example.com"' in told.stdout
-    assert re.search(r'name += "notes-gc"', told.stdout)
+    assert 0 == run.returncode, run.stderr
+    assert 'member   = "user:ada@example.com"' in run.stdout
+    assert re.search(r'name += "notes-gc"', run.stdout)
 
 
 def test_the_commands_of_the_documents_name_jobs_and_arguments_that_are_there(
@@ -147,7 +147,7 @@ def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
     (job,) = made(plan, "google_cloud_run_v2_job")
     (task,) = job["template"][0]["template"]
     (container,) = task["containers"]
-    told = plan["planned_values"]["outputs"]["environment"]["value"]
+    output = plan["planned_values"]["outputs"]["environment"]["value"]
     name, *arguments = container["args"]
     part = command.get_command(click.Context(command), name)
     assert part is not None
@@ -159,7 +159,7 @@ def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
     assert "gc" == name
     assert parsed.params["as_json"]
     assert not parsed.params["dry_run"]
-    assert told == environment(container)
+    assert output == environment(container)
 
 
 def test_the_collector_is_started_on_schedule(plan: Mapping[str, Any]) -> None:
@@ -199,7 +199,7 @@ def test_sessions_are_pruned_on_a_schedule_of_their_own(whole: Mapping[str, Any]
     assert 2 == len(schedules) == len(made(whole, "google_cloud_run_v2_job_iam_member"))
 
 
-def test_an_alert_tells_of_each_job_that_fails_or_does_not_start(whole: Mapping[str, Any]) -> None:
+def test_an_alert_fires_for_each_job_that_fails_or_does_not_start(whole: Mapping[str, Any]) -> None:
     """By the name of the job and of its schedule; its text has the command that shows the log."""
     alerts = made(whole, "google_monitoring_alert_policy")
     conditions = {alert["display_name"]: alert["conditions"][0] for alert in alerts}
@@ -246,11 +246,11 @@ def test_the_inspector_reads_the_store_and_nothing_else(whole: Mapping[str, Any]
     )
     (on_bucket,) = made(whole, "google_storage_bucket_iam_member")
     given = environment(container)
-    told = whole["planned_values"]["outputs"]["environment"]["value"]
+    output = whole["planned_values"]["outputs"]["environment"]["value"]
 
     assert ["python", "inspector.py"] == container["command"]
     assert (ROOT / "examples/cloud_run/inspector.py").exists()
-    assert told.items() <= given.items()
+    assert output.items() <= given.items()
     assert "roles/datastore.viewer" == grant["role"]
     assert 'resource.name == "projects/my-project/databases/(default)"' == grant["condition"][0]["expression"]
     assert ("roles/storage.objectViewer", "my-project-adk") == (on_bucket["role"], on_bucket["bucket"])

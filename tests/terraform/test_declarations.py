@@ -40,7 +40,7 @@ class Declared:
     def __init__(self, plan: Mapping[str, Any], prefix: str) -> None:
         self.prefix = prefix
         self.outputs: Mapping[str, Any] = plan["planned_values"]["outputs"]
-        self.told_of_outputs: Mapping[str, Any] = plan["configuration"]["root_module"]["outputs"]
+        self.outputs_in_plan: Mapping[str, Any] = plan["configuration"]["root_module"]["outputs"]
         self._resources = plan["planned_values"]["root_module"]["resources"]
 
     def values(self, kind: str) -> list[Mapping[str, Any]]:
@@ -72,7 +72,7 @@ class Declared:
         }
 
     def deletes(self, name: str, *, age: timedelta, custom_time: datetime | None) -> bool:
-        """Tell whether a rule of the bucket deletes such an object, as Cloud Storage reads rules."""
+        """Return whether a rule of the bucket deletes such an object, as Cloud Storage reads rules."""
         (bucket,) = self.values("google_storage_bucket")
         return any(
             _matches(rule["condition"][0], name, age=age, custom_time=custom_time)
@@ -89,7 +89,7 @@ def _matches(
     asked = []
     if condition["matches_prefix"]:
         asked.append(name.startswith(tuple(condition["matches_prefix"])))
-    if condition["age"]:  # the provider leaves out a 0 unless it is told to send it
+    if condition["age"]:  # the provider leaves out a 0 unless a setting sends it
         asked.append(age.days >= condition["age"])
     if condition["days_since_custom_time"] or condition["send_days_since_custom_time_if_zero"]:
         days = timedelta(days=condition["days_since_custom_time"])
@@ -177,7 +177,7 @@ def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
 
 def test_every_output_waits_for_the_grants(declared: Declared) -> None:
     """What is made from one would be refused else; the environment waits for fields and indexes too."""
-    waits = {name: set(told["depends_on"]) for name, told in declared.told_of_outputs.items()}
+    waits = {name: set(output["depends_on"]) for name, output in declared.outputs_in_plan.items()}
 
     assert all("time_sleep.iam" in awaited for awaited in waits.values())
     assert {"google_firestore_field.unindexed", "google_firestore_index.pages"} <= waits["environment"]

@@ -53,26 +53,26 @@ def taken_by_docker(text: str) -> dict[str, str]:
 @pytest.fixture(params=["minimal", "cloud_run"])
 def outputs(plans: Callable[..., Mapping[str, Any]], request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """What an example says with every default."""
-    told = plans(f"examples/{request.param}")["planned_values"]["outputs"]
-    return {name: each.get("value") for name, each in told.items()}
+    found = plans(f"examples/{request.param}")["planned_values"]["outputs"]
+    return {name: each.get("value") for name, each in found.items()}
 
 
 def test_a_shell_and_docker_and_adk_read_the_same(outputs: Mapping[str, Any], tmp_path: Path) -> None:
     """Each its own file; ``(default)`` with its parentheses, which a shell takes for its own."""
-    told = outputs["environment"]
+    variables = outputs["environment"]
     (tmp_path / ".env").write_text(outputs["env_file"])
 
-    assert "(default)" == told["ADK_STORE_DATABASE"]
-    assert told == taken_by_sh(outputs["env_file"], tmp_path / "sh")
-    assert told == taken_by_docker(outputs["docker_env_file"])
-    assert told == dotenv.dotenv_values(tmp_path / ".env")
-    assert told == yaml.safe_load(json.dumps(told))  # what gcloud reads as YAML
+    assert "(default)" == variables["ADK_STORE_DATABASE"]
+    assert variables == taken_by_sh(outputs["env_file"], tmp_path / "sh")
+    assert variables == taken_by_docker(outputs["docker_env_file"])
+    assert variables == dotenv.dotenv_values(tmp_path / ".env")
+    assert variables == yaml.safe_load(json.dumps(variables))  # what gcloud reads as YAML
 
 
 def test_what_a_shell_would_run_is_refused(terraform: Terraform, module: Path) -> None:
     """In every value of the environment, so that quotes around it are enough."""
     names = ("bucket_name", "database", "prefix", "project_id")
-    told = terraform.refusals(module, location="europe-west1", **dict.fromkeys(names, HOSTILE[0]))
+    refused = terraform.refusals(module, location="europe-west1", **dict.fromkeys(names, HOSTILE[0]))
     patterns = {
         labels[0]: json.loads(pattern).replace("$", r"\Z")  # in Go the end of the text, not of a line
         for _, labels, body in declared.blocks("modules/adk_store", "variable")
@@ -80,7 +80,7 @@ def test_what_a_shell_would_run_is_refused(terraform: Terraform, module: Path) -
         if labels[0] in names
     }
 
-    assert len(names) == len(told), told
+    assert len(names) == len(refused), refused
     assert set(names) == set(patterns)
     assert [] == [
         (name, given) for name, pattern in patterns.items() for given in HOSTILE if re.match(pattern, given)

@@ -304,9 +304,9 @@ def test_a_variable_changes_what_it_says(
             place = copied(tmp_path / group[0], prepared) / folder
             plan = terraform.plan(place, **{**REQUIRED.get(folder, {"project_id": "my-project"}), **values})
             for name in group:
-                told = found(plan, table[name].shows)
-                if told != table[name].becomes or told == found(by_default, table[name].shows):
-                    wrong[name] = told
+                planned = found(plan, table[name].shows)
+                if planned != table[name].becomes or planned == found(by_default, table[name].shows):
+                    wrong[name] = planned
 
     assert {"create"} <= actions <= {"create", "read"}
     assert {} == wrong
@@ -319,14 +319,14 @@ def test_an_illegal_value_is_refused_with_the_legal_ones(
     """By every rule of every variable; what has no rule is bounded by its type, such as a bool."""
     table = TABLE[folder]
     illegal = {name: each.wrong for name, each in table.items() if each.wrong is not CLEAR}
-    told = "\n".join(terraform.refusals(configurations / folder, **illegal))
+    errors = "\n".join(terraform.refusals(configurations / folder, **illegal))
 
     for variable in variables(folder):
         assert (variable.name in illegal) == bool(variable.messages) == (variable.type != "bool"), (
             variable.name
         )
         for message in variable.messages:
-            assert message in told, variable.name
+            assert message in errors, variable.name
         for choice in variable.choices:
             assert choice in " ".join(variable.messages), variable.name
 

@@ -1,4 +1,4 @@
-"""Run what docs/turns.md tells a reader to write."""
+"""Run what docs/turns.md asks a reader to write."""
 
 import textwrap
 

@@ -174,12 +174,12 @@ async def test_a_turn_without_appends_is_renewed_by_heartbeats(
         documents, renewed = store.sessions.storage.documents, asyncio.Event()
         commit = documents.commit
 
-        async def told_commit(*args: Any, **kwargs: Any) -> Any:
+        async def seen_commit(*args: Any, **kwargs: Any) -> Any:
             written = await commit(*args, **kwargs)
             renewed.set()
             return written
 
-        monkeypatch.setattr(documents, "commit", told_commit)
+        monkeypatch.setattr(documents, "commit", seen_commit)
         for _ in range(3):
             passes(50)
             renewed.clear()
@@ -294,7 +294,7 @@ async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refuse
 
 
 @pytest.mark.usefixtures("frequent_heartbeats")
-async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: Store) -> None:
+async def test_an_interrupted_turn_is_reported_and_gives_way(store: Store, other: Store) -> None:
     """Nobody takes it before its end."""
     await made(store)
     taken: list[TurnLease] = []

@@ -19,7 +19,7 @@ def runner_of(store: Store, gate: Gate | None = None, **options: object) -> Runn
     return Runner(app=App(name="app", root_agent=agent, plugins=[plugin]), session_service=store.sessions)
 
 
-async def told(runner: Runner, text: str) -> list[str | None]:
+async def texts_of(runner: Runner, text: str) -> list[str | None]:
     """Run *runner* on a message as its owner does; return what it answered."""
     return texts([event async for event in runner.run_async(**WHERE, new_message=says(text))])
 
@@ -28,12 +28,12 @@ async def test_runs_follow_each_other_with_the_events_before(store: Store, other
     """The second waits, and its runner gets the session as the first left it."""
     await store.sessions.create_session(**WHO)
     gate = Gate()
-    first = asyncio.create_task(told(runner_of(store, gate), "one"))
+    first = asyncio.create_task(texts_of(runner_of(store, gate), "one"))
     await gate.came.wait()
     with pytest.raises(RuntimeError) as caught:
-        await told(runner_of(other, on_busy="reject"), "two")
+        await texts_of(runner_of(other, on_busy="reject"), "two")
     assert isinstance(caught.value.__cause__, SessionBusyError)
-    second = asyncio.create_task(told(runner_of(other), "two"))
+    second = asyncio.create_task(texts_of(runner_of(other), "two"))
     gate.may_go_on.set()
     await first
     assert ["hears two", "answers two"] == await second
@@ -45,22 +45,22 @@ async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> N
     """The next one begins at once."""
     await store.sessions.create_session(**WHO)
     with pytest.raises(RuntimeError, match="the model is down"):
-        await told(runner_of(store), "fail")
+        await texts_of(runner_of(store), "fail")
     assert not (await store.turns.status(**WHO)).is_running
     gate = Gate()
-    running = asyncio.create_task(told(runner_of(store, gate), "one"))
+    running = asyncio.create_task(texts_of(runner_of(store, gate), "one"))
     await gate.came.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert 2 == len(await told(runner_of(store), "two"))
+    assert 2 == len(await texts_of(runner_of(store), "two"))
 
 
 async def test_a_run_within_a_turn_is_a_part_of_it(store: Store) -> None:
     """The plugin takes none."""
     await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO) as turn:
-        assert 2 == len(await told(runner_of(store), "two"))
+        assert 2 == len(await texts_of(runner_of(store), "two"))
         assert turn.fence == (await store.turns.status(**WHO)).fence
 
 
@@ -70,5 +70,5 @@ async def test_a_plugin_refuses_a_runner_of_another_session_service(store: Store
     runner = runner_of(store)
     runner.session_service = other.sessions
     with pytest.raises(RuntimeError, match="another session service") as caught:
-        await told(runner, "two")
+        await texts_of(runner, "two")
     assert isinstance(caught.value.__cause__, InvalidInputError)

@@ -66,7 +66,7 @@ def says(text: str) -> types.Content:
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
-async def told(store: Store, runner: Runner, text: str, **options: Any) -> list[str | None]:
+async def texts_of(store: Store, runner: Runner, text: str, **options: Any) -> list[str | None]:
     """Run *runner* on a message; return what it answered."""
     return texts(
         [event async for event in store.turns.run(runner, **WHERE, new_message=says(text), **options)]
@@ -157,12 +157,12 @@ async def test_a_message_whose_process_is_killed_before_its_event_is_answered_by
     await store.sessions.create_session(**WHO)
     gate = Gate()
     runner = runner_of(store, **gate.of("before one"))
-    first = asyncio.create_task(told(store, runner, "one"))
+    first = asyncio.create_task(texts_of(store, runner, "one"))
     await gate.came.wait()
     assert [] == await history(other)
     assert 1 == len((await other.turns.status(**WHO)).waiting)
     passes(61)
-    assert 4 == len(await told(other, runner_of(other), "two", on_busy="reject"))
+    assert 4 == len(await texts_of(other, runner_of(other), "two", on_busy="reject"))
     gate.may_go_on.set()
     with pytest.raises(TurnLostError):
         await first
@@ -180,21 +180,21 @@ async def test_a_message_of_a_run_that_fails_before_its_event_does_not_wait(stor
     plugin.on_user_message_callback = refuse  # type: ignore[method-assign]
     app = App(name="app", root_agent=Echo(name="echo"), plugins=[plugin])
     with pytest.raises(RuntimeError, match="not allowed"):
-        await told(store, Runner(app=app, session_service=store.sessions), "one")
+        await texts_of(store, Runner(app=app, session_service=store.sessions), "one")
     status = await store.turns.status(**WHO)
     assert (False, ()) == (status.is_running, status.waiting)
-    assert ["hears two", "answers two"] == await told(store, runner_of(store), "two", on_busy="reject")
+    assert ["hears two", "answers two"] == await texts_of(store, runner_of(store), "two", on_busy="reject")
 
 
 async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Store, other: Store) -> None:
     """Each event has the id under which its message waited; the holder's caller sees all answers."""
     await store.sessions.create_session(**WHO)
     gate = Gate()
-    first = asyncio.create_task(told(store, runner_of(store, **gate.of("one")), "one", on_busy="enqueue"))
+    first = asyncio.create_task(texts_of(store, runner_of(store, **gate.of("one")), "one", on_busy="enqueue"))
     await gate.came.wait()
     await store.sessions.flush_session(**WHO)  # until then its own message waits, too
-    assert [] == await told(other, runner_of(other), "two", on_busy="enqueue", state_delta={"two": 2})
-    assert [] == await told(other, runner_of(other), "three", on_busy="enqueue")
+    assert [] == await texts_of(other, runner_of(other), "two", on_busy="enqueue", state_delta={"two": 2})
+    assert [] == await texts_of(other, runner_of(other), "three", on_busy="enqueue")
     waiting = (await other.turns.status(**WHO)).waiting
     assert 2 == len(waiting)
     gate.may_go_on.set()
@@ -215,8 +215,8 @@ async def test_a_message_that_waits_takes_no_write_more_than_its_events(
     """It leaves the inbox in the commit of its event."""
     await store.sessions.create_session(**WHO)
     async with store.turns.hold(**WHO):
-        await told(other, runner_of(other), "one", on_busy="enqueue")
-        await told(other, runner_of(other), "two", on_busy="enqueue")
+        await texts_of(other, runner_of(other), "one", on_busy="enqueue")
+        await texts_of(other, runner_of(other), "two", on_busy="enqueue")
     calls.take()
     answers = store.turns.drain(runner_of(store), **WHERE)
     assert ["hears one", "answers one", "hears two", "answers two"] == texts([one async for one in answers])
@@ -232,9 +232,9 @@ async def test_the_next_turn_answers_first_what_a_killed_holder_left(
     await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)  # by a process that ends here
     for said in ("one", "two"):
-        await told(other, runner_of(other), said, on_busy="enqueue")
+        await texts_of(other, runner_of(other), said, on_busy="enqueue")
     passes(61)
-    assert 6 == len(await told(other, runner_of(other), "three", on_busy="reject"))
+    assert 6 == len(await texts_of(other, runner_of(other), "three", on_busy="reject"))
     assert whole("one", "two", "three") == await history(store)
 
 
@@ -244,7 +244,7 @@ async def test_what_waits_can_be_answered_without_a_message(
     """Nothing happens while a turn runs."""
     await store.sessions.create_session(**WHO)
     await store.turns.take(**WHO)
-    await told(other, runner_of(other), "one", on_busy="enqueue")
+    await texts_of(other, runner_of(other), "one", on_busy="enqueue")
 
     async def drained() -> list[str | None]:
         return texts([event async for event in other.turns.drain(runner_of(other), **WHERE)])
@@ -258,13 +258,13 @@ async def test_what_waits_can_be_answered_without_a_message(
 
 @pytest.mark.usefixtures("frequent_heartbeats")
 async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: Store) -> None:
-    """The holder is told within a third of its lease."""
+    """The holder sees it within a third of its lease."""
     await store.sessions.create_session(**WHO)
     gate = Gate()
     runner = runner_of(store, **gate.of("one"))
-    first = asyncio.create_task(told(store, runner, "one", lease_s=60))
+    first = asyncio.create_task(texts_of(store, runner, "one", lease_s=60))
     await gate.came.wait()
-    second = asyncio.create_task(told(other, runner_of(other), "two", on_busy="interrupt"))
+    second = asyncio.create_task(texts_of(other, runner_of(other), "two", on_busy="interrupt"))
     status = await store.turns.status(**WHO)
     while not status.abort:
         status = await store.turns.status(**WHO)
@@ -281,11 +281,11 @@ async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Stor
     await store.sessions.create_session(**WHO)
     events = store.turns.run(runner_of(store), **WHERE, new_message=says("one"))
     await anext(events)
-    await told(other, runner_of(other), "two", on_busy="enqueue")
+    await texts_of(other, runner_of(other), "two", on_busy="enqueue")
     await events.aclose()
     status = await other.turns.status(**WHO)
     assert (False, 1) == (status.is_running, len(status.waiting))
-    await told(other, runner_of(other), "three", on_busy="reject")
+    await texts_of(other, runner_of(other), "three", on_busy="reject")
     assert whole("one", "two", "three") == await history(store)
 
 
@@ -295,29 +295,29 @@ async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> Non
     await store.turns.take(**WHO)
     runner = runner_of(other)
     with pytest.raises(InvalidInputError, match="bytes as JSON"):
-        await told(other, runner, "x" * 300_000, on_busy="enqueue")
-    await told(other, runner, "x" * 200_000, on_busy="enqueue")
+        await texts_of(other, runner, "x" * 300_000, on_busy="enqueue")
+    await texts_of(other, runner, "x" * 200_000, on_busy="enqueue")
     with pytest.raises(SessionInboxFullError):
-        await told(other, runner, "y" * 100_000, on_busy="enqueue")
+        await texts_of(other, runner, "y" * 100_000, on_busy="enqueue")
     (waiting,) = (await other.turns.status(**WHO)).waiting
     assert await other.turns.withdraw(**WHO, message_id=waiting)
     assert not await other.turns.withdraw(**WHO, message_id=waiting)
-    await told(other, runner, "y" * 100_000, on_busy="enqueue")
+    await texts_of(other, runner, "y" * 100_000, on_busy="enqueue")
 
 
 async def test_a_runner_of_another_session_service_is_refused(store: Store, other: Store) -> None:
     """Its appends would not belong to the turn."""
     with pytest.raises(InvalidInputError, match="another session service"):
-        await told(store, runner_of(other), "one")
+        await texts_of(store, runner_of(other), "one")
 
 
 async def test_a_missing_session_is_made_if_the_runner_makes_them(store: Store) -> None:
     """As without a turn."""
     with pytest.raises(SessionMissingError):
-        await told(store, runner_of(store), "one")
+        await texts_of(store, runner_of(store), "one")
     runner = runner_of(store)
     runner.auto_create_session = True
-    await told(store, runner, "one", on_busy="enqueue")
+    await texts_of(store, runner, "one", on_busy="enqueue")
     assert whole("one") == await history(store)
 
 
@@ -330,7 +330,7 @@ async def test_a_message_with_a_file_waits_and_comes_back(store: Store, other: S
     sent = other.turns.run(runner_of(other), **WHERE, new_message=content, on_busy="enqueue")
     assert [] == [event async for event in sent]
     passes(61)
-    await told(other, runner_of(other), "two")
+    await texts_of(other, runner_of(other), "two")
     found = await other.sessions.get_session(**WHO)
     assert found is not None
     assert content == found.events[0].content

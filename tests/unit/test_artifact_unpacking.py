@@ -1,4 +1,4 @@
-"""Show that a stream of gzip is unpacked whole or told to be damaged, however it comes."""
+"""Show that a stream of gzip is unpacked whole or reported as damaged, however it comes."""
 
 import gzip
 import io
@@ -46,7 +46,9 @@ def test_nothing_becomes_nothing() -> None:
 
 
 @given(CONTENTS, CUTS, st.data())
-def test_a_stream_that_was_cut_is_told(contents: list[bytes], cuts: list[int], data: st.DataObject) -> None:
+def test_a_stream_that_was_cut_is_reported(
+    contents: list[bytes], cuts: list[int], data: st.DataObject
+) -> None:
     """Never the start of it as if it were all, not even where a member's header was cut."""
     members = list(map(gzip.compress, contents))
     left = data.draw(st.integers(1, len(members[-1]) - 1))
@@ -55,7 +57,7 @@ def test_a_stream_that_was_cut_is_told(contents: list[bytes], cuts: list[int], d
 
 
 @given(st.binary(min_size=1), CUTS)
-def test_another_stream_is_told(stream: bytes, cuts: list[int]) -> None:
+def test_another_stream_is_reported(stream: bytes, cuts: list[int]) -> None:
     """What is marked as gzip and is none."""
     assume(not stream.startswith(b"\x1f\x8b"))
     with pytest.raises(zlib.error):

@@ -12,7 +12,7 @@ from gcp_adk_store.kernel.ports import ConditionFailedError
 from gcp_adk_store.kernel.transact import ConflictBackoff, jitter
 
 
-async def test_a_loop_ends_at_its_deadline_and_tells_its_turns() -> None:
+async def test_a_loop_ends_at_its_deadline_and_reports_its_turns() -> None:
     """The refusal that led to the last turn is the cause."""
     refused = ConditionFailedError("it changed")
     backoff = ConflictBackoff(0.05)

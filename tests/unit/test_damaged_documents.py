@@ -105,14 +105,14 @@ def document(fields: dict[str, Any], path: str = PATH) -> Document:
     return Document(path=path, fields=fields, update_time="100.000000001", read_time=100.0)
 
 
-def read_or_told(read: Callable[[], Any], where: str) -> Any:
+def read_or_refused(read: Callable[[], Any], where: str) -> Any:
     """Return what *read* gives; ``None`` where it says that *where* is damaged, without its content."""
     try:
         return read()
     except StoredDataError as exc:
-        told = str(exc)
-    assert told.startswith(where)
-    assert HUSH not in told
+        message = str(exc)
+    assert message.startswith(where)
+    assert HUSH not in message
     return None
 
 
@@ -158,9 +158,9 @@ def require_history(fields: dict[str, Any], found: StoredSession, *, whole: bool
 @given(damaged(SESSION, others=OTHERS), st.booleans())
 @example({**SESSION, "format": 1}, True)  # noqa: FBT003  # drawn
 @example({**SESSION, "rev": 3}, True)  # noqa: FBT003  # one of its two segments is cut off
-def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, Any], whole: bool) -> None:  # noqa: FBT001  # drawn
+def test_a_damaged_session_is_reported_or_read_as_it_lies_there(fields: dict[str, Any], whole: bool) -> None:  # noqa: FBT001  # drawn
     """Each field with its own kind and value, never a likely one in its place."""
-    found = read_or_told(lambda: (read_session if whole else read_header)(document(fields)), PATH)
+    found = read_or_refused(lambda: (read_session if whole else read_header)(document(fields)), PATH)
     if found is None:
         return
 
@@ -187,9 +187,9 @@ def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, An
 
 
 @given(damaged(SHARED, others=OTHERS))
-def test_a_damaged_shared_state_is_told_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
+def test_a_damaged_shared_state_is_reported_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
     """No key is lost, and none is made of two."""
-    found = read_or_told(lambda: read_state(document(fields)), PATH)
+    found = read_or_refused(lambda: read_state(document(fields)), PATH)
     if found is not None:
         require_state(fields.get("state", {}), found)
 
@@ -197,9 +197,9 @@ def test_a_damaged_shared_state_is_told_or_read_as_it_lies_there(fields: dict[st
 @given(damaged(SEGMENT, others=OTHERS))
 @example({**SEGMENT, "body": damage.BOMB})
 @example({**SEGMENT, "body": pack_segment(TAIL) + b"x"})
-def test_a_damaged_segment_is_told_or_read_whole(fields: dict[str, Any]) -> None:
+def test_a_damaged_segment_is_reported_or_read_whole(fields: dict[str, Any]) -> None:
     """Never a part of it, and never more than a document's events can unpack to."""
-    found = read_or_told(lambda: read_segment(document(fields)), PATH)
+    found = read_or_refused(lambda: read_segment(document(fields)), PATH)
     if found is None:
         return
 
@@ -214,9 +214,9 @@ def test_a_damaged_segment_is_told_or_read_whole(fields: dict[str, Any]) -> None
 
 
 @given(damaged(CHUNK, others=OTHERS))
-def test_a_damaged_chunk_is_told_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
+def test_a_damaged_chunk_is_reported_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
     """Its bytes, which the digest of the whole is checked against."""
-    found = read_or_told(lambda: read_chunk(document(fields)), PATH)
+    found = read_or_refused(lambda: read_chunk(document(fields)), PATH)
 
     assert found is None or fields["body"] == found
 
@@ -225,7 +225,7 @@ def test_a_damaged_chunk_is_told_or_read_as_it_lies_there(fields: dict[str, Any]
 def test_a_damaged_note_of_a_deletion_removes_nothing_else(fields: dict[str, Any]) -> None:
     """What is to be removed is of the life that the note is named after, and can be counted."""
     path = f"{PATH}/adk_deletions/e1"
-    found = read_or_told(lambda: read_deletions([document(fields, path)]), path)
+    found = read_or_refused(lambda: read_deletions([document(fields, path)]), path)
     if found is None:
         return
 
@@ -235,10 +235,10 @@ def test_a_damaged_note_of_a_deletion_removes_nothing_else(fields: dict[str, Any
 
 
 @given(damage.damaged_json(TAIL[0]))
-def test_a_damaged_event_is_told_or_read(broken: str) -> None:
+def test_a_damaged_event_is_reported_or_read(broken: str) -> None:
     """With its place; what is read has a time, and can be written again."""
     decoded = decode_events([TAIL[0], broken], where=PATH, pauses=Pauses())
-    found = read_or_told(lambda: asyncio.run(decoded), f"{PATH}: event 1: ")
+    found = read_or_refused(lambda: asyncio.run(decoded), f"{PATH}: event 1: ")
     if found is None:
         return
 
@@ -247,28 +247,28 @@ def test_a_damaged_event_is_told_or_read(broken: str) -> None:
 
 
 @given(damage.damaged_json(TAIL[0]))
-def test_the_time_of_a_damaged_event_is_told_or_finite(broken: str) -> None:
+def test_the_time_of_a_damaged_event_is_reported_or_finite(broken: str) -> None:
     """Whatever a tail holds, it is sealed or left as it is."""
-    found = read_or_told(lambda: event_timestamp(broken), "a stored event")
+    found = read_or_refused(lambda: event_timestamp(broken), "a stored event")
 
     assert found is None or math.isfinite(found)
 
 
 @given(st.lists(damage.NAMES.filter(bool), min_size=3, max_size=3))
-def test_a_path_that_is_encoded_as_none_is_told(names: list[str]) -> None:
+def test_a_path_that_is_encoded_as_none_is_reported(names: list[str]) -> None:
     """Or the session that it leads to has the very same path: what lies beside it is nobody else's."""
     path = "/".join(
         f"adk_{level}/{name}" for level, name in zip(("apps", "users", "sessions"), names, strict=True)
     )
-    found = read_or_told(lambda: LAYOUT.session_at(path), path)
+    found = read_or_refused(lambda: LAYOUT.session_at(path), path)
 
     assert found is None or path == LAYOUT.session(found)
 
 
 @given(damage.VALUES | OTHERS)
-def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
+def test_a_damaged_state_value_is_reported_or_read(field: Any) -> None:
     """By the key that it is of."""
-    read_or_told(lambda: decode_value(field, what="state key 'k'"), "state key 'k'")
+    read_or_refused(lambda: decode_value(field, what="state key 'k'"), "state key 'k'")
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"format": HUSH}, "has format str, this release reads 2"),
     ],
 )
-def test_damage_is_told_by_path_and_field(fields: dict[str, Any], message: str) -> None:
+def test_damage_is_reported_by_path_and_field(fields: dict[str, Any], message: str) -> None:
     """Whoever repairs it knows where to look."""
     with pytest.raises(StoredDataError) as caught:
         read_session(document({**SESSION, **fields}))

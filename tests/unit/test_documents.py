@@ -1,4 +1,4 @@
-"""Show how long the parts of a session are kept, and that a document that lacks something is told."""
+"""Show how long the parts of a session are kept, and that a document that lacks something is reported."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -128,7 +128,7 @@ def test_prefixes_share_no_collection() -> None:
     ],
 )
 def test_an_id_too_long_for_a_path_names_its_field(key: SessionKey, field: str) -> None:
-    """Which of the three ids is too long is told in ADK's names for them."""
+    """Which of the three ids is too long is reported in ADK's names for them."""
     with pytest.raises(InvalidInputError, match=f"^{field} takes "):
         LAYOUT.session(key)
 
@@ -223,7 +223,7 @@ def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
         (read_segment, BODY, {"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
     ],
 )
-def test_a_damaged_history_is_told(
+def test_a_damaged_history_is_reported(
     read: Callable[[Document], object], fields: dict[str, Any], damage: dict[str, Any], message: str
 ) -> None:
     """By path and field."""

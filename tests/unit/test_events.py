@@ -1,4 +1,4 @@
-"""Show that events survive as JSON texts, and that damage is told without quoting it."""
+"""Show that events survive as JSON texts, and that damage is reported without quoting it."""
 
 import hashlib
 import json
@@ -245,7 +245,7 @@ def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
     ],
 )
 def test_an_event_that_cannot_be_read_names_the_place(text: str, places: str) -> None:
-    """The error tells where the stored event does not fit, never what it holds."""
+    """The error says where the stored event does not fit, never what it holds."""
     with pytest.raises(StoredDataError) as caught:
         decode_event(text)
 

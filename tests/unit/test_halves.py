@@ -209,7 +209,7 @@ def test_an_artifacts_metadata_comes_back_as_it_was(metadata: dict[str, Any]) ->
 
 
 def test_halves_side_by_side_in_an_artifacts_metadata_are_refused() -> None:
-    """It is JSON for every reader, which cannot tell them from the pair."""
+    """It is JSON for every reader, which cannot distinguish them from the pair."""
     with pytest.raises(InvalidInputError, match="custom_metadata holds two lone surrogates side by"):
         stored(types.Part(text="t"), {"k": [PAIR]})
 

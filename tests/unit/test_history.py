@@ -83,7 +83,7 @@ class TestPoints:
             (Point.before_invocation("z"), "none of the session's 4 events has the invocation id"),
         ],
     )
-    def test_a_point_that_a_session_lacks_is_told(self, point: Point, message: str) -> None:
+    def test_a_point_that_a_session_lacks_is_reported(self, point: Point, message: str) -> None:
         """Never the nearest one instead."""
         with pytest.raises(PointMissingError, match=message):
             point.kept(EVENTS)

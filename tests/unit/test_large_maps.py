@@ -91,5 +91,5 @@ def test_what_pydantic_encodes_is_small() -> None:
     "text", ["[" * 300_000, '{"content":' + "[" * 300_000, '{"actions":[],"content":{"parts":5}}']
 )
 def test_a_damaged_text_is_left_to_its_reader(text: str) -> None:
-    """Who tells what is wrong with it."""
+    """Who reports what is wrong with it."""
     assert text == LargeMaps().take_from_json(text)

@@ -186,7 +186,7 @@ def test_metadata_that_is_no_header_travels_as_json() -> None:
 
 
 @given(KEYS, st.integers(0, 10**18))
-def test_any_artifacts_object_tells_its_version(artifact: ArtifactKey, version: int) -> None:
+def test_any_artifacts_object_reports_its_version(artifact: ArtifactKey, version: int) -> None:
     """Whatever its name holds before: digits and slashes too."""
     assert version == version_of(object_name(artifact, version))
 
@@ -268,7 +268,7 @@ def test_a_callers_key_never_replaces_the_services_own(part: types.Part, name: s
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "5", "null", '"x"'])
-def test_damaged_metadata_is_told(text: str) -> None:
+def test_damaged_metadata_is_reported(text: str) -> None:
     """Metadata that somebody edited by hand is an error that names the object, not its content."""
     with pytest.raises(StoredDataError) as caught:
         _ = stored({"adkStoreJson": text}).custom_metadata

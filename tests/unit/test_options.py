@@ -154,7 +154,7 @@ def test_settings_and_limits_refuse_unknown_fields(make: Callable[[Any], object]
 @pytest.mark.parametrize("limits", [{}, 0, SessionLimits, "small", {"deadline_s": 1}])
 def test_limits_of_another_kind_are_refused(limits: Any) -> None:
     """An empty dictionary is no default either."""
-    told = "limits must be an? (Session|Artifact|Memory)Limits or None, not "
+    message = "limits must be an? (Session|Artifact|Memory)Limits or None, not "
     for make in (
         lambda: Store.connect(session_limits=limits),
         lambda: Store.local(":memory:", session_limits=limits),
@@ -164,7 +164,7 @@ def test_limits_of_another_kind_are_refused(limits: Any) -> None:
         lambda: FirestoreSessionService(limits=limits),
         lambda: MemoryService(a_store().sessions.storage, limits=limits),
     ):
-        with pytest.raises(InvalidInputError, match=told):
+        with pytest.raises(InvalidInputError, match=message):
             make()
 
 

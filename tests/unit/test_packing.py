@@ -1,4 +1,4 @@
-"""Show that compressed bytes are unpacked whole, within a bound, or told to be damaged."""
+"""Show that compressed bytes are unpacked whole, within a bound, or reported as damaged."""
 
 import tracemalloc
 import zlib

@@ -106,7 +106,7 @@ def document(**fields: Any) -> Document:
         ({"artifacts": "x"}, "has a field of a wrong kind: artifacts is str"),
     ],
 )
-def test_a_damaged_note_is_told(fields: dict[str, Any], message: str) -> None:
+def test_a_damaged_note_is_reported(fields: dict[str, Any], message: str) -> None:
     """By path and field."""
     with pytest.raises(StoredDataError, match=f"^{NOTE}.*{re.escape(message)}"):
         read_restores([document(**fields)])

@@ -130,7 +130,7 @@ async def test_the_time_that_the_service_asks_for_is_kept() -> None:
 
 
 async def test_a_service_that_asks_for_more_time_than_there_is_ends_it() -> None:
-    """It is told at once instead of at the deadline."""
+    """It is raised at once instead of at the deadline."""
     busy = UnavailableError("1", retry_after_s=31.0)
     script = Script(iter([busy]))
 
@@ -147,7 +147,7 @@ async def test_an_operation_without_time_left_is_not_repeated() -> None:
 
 
 async def test_a_process_that_is_overloaded_is_not_driven_further() -> None:
-    """It is told at once, so that its caller sends less."""
+    """It is raised at once, so that its caller sends less."""
     full = OverloadedError("1")
     script = Script(iter([full]))
 

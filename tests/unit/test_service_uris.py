@@ -1,4 +1,4 @@
-"""Show what service URIs say, that nothing of one is ignored, and how a mistake in one is told."""
+"""Show what service URIs say, that nothing of one is ignored, and how a mistake in one is reported."""
 
 from typing import Any
 
@@ -113,7 +113,7 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
         ("", "is not a URI of the form"),
     ],
 )
-def test_a_mistake_in_a_uri_of_sessions_is_told(uri: str, message: str) -> None:
+def test_a_mistake_in_a_uri_of_sessions_is_reported(uri: str, message: str) -> None:
     """What it is, and for a name what may have been meant; never a password."""
     with pytest.raises(InvalidInputError) as caught:
         session_service_arguments(uri)
@@ -142,7 +142,7 @@ def test_a_mistake_in_a_uri_of_sessions_is_told(uri: str, message: str) -> None:
         ("firestore://p", "is not a URI of the form gs://"),
     ],
 )
-def test_a_mistake_in_a_uri_of_artifacts_is_told(uri: str, message: str) -> None:
+def test_a_mistake_in_a_uri_of_artifacts_is_reported(uri: str, message: str) -> None:
     """The same way."""
     with pytest.raises(InvalidInputError) as caught:
         artifact_service_arguments(uri)

@@ -18,7 +18,7 @@ def event(*parts: types.Part | str, author: str = "user", turn: str = "e-1") -> 
     return Event(author=author, invocation_id=turn, content=content)
 
 
-def test_an_invocation_id_of_any_text_is_told_from_others() -> None:
+def test_an_invocation_id_of_any_text_is_distinguished_from_others() -> None:
     """Also one that UTF-8 cannot encode."""
     (turns,) = zip(
         *(turns_of(event(turn=text)) for text in ("a", "a ", "\ud800", "\udfff", "x" * 100_000)), strict=True

@@ -150,7 +150,7 @@ def test_a_failed_commit_says_what_to_do(code: grpc.StatusCode, advice: str) -> 
 
 
 def test_a_missing_database_says_what_to_do() -> None:
-    """A read that finds no database tells to create it or to correct its name."""
+    """A read that finds no database says to create it or to correct its name."""
     error = firestore_read_error(failed(Code.NOT_FOUND), "get_session k")
 
     assert "get_session k: NOT_FOUND; create the Firestore database, or correct project and database" == str(
@@ -204,7 +204,7 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
     ],
 )
 def test_a_storage_error_says_what_to_do(failure: type[Exception], advice: str) -> None:
-    """A wrong set-up is told with the step that puts it right."""
+    """A wrong set-up is reported with the step that puts it right."""
     assert advice in str(storage_read_error(failure("x"), "load_artifact k", "bkt", "p.get"))
 
 
@@ -253,7 +253,7 @@ def test_a_storage_error_knows_how_long_to_wait(
     assert asked_s == error.retry_after_s
 
 
-def test_a_date_to_wait_for_is_told_in_seconds() -> None:
+def test_a_date_to_wait_for_is_reported_in_seconds() -> None:
     """It is counted from now."""
     header = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     error = storage_read_error(api.from_http_response(answered({"Retry-After": header})), "w", "b", "p")

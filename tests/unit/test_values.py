@@ -24,7 +24,7 @@ CIRCLE["self"] = CIRCLE
 
 @given(VALUES)
 def test_a_value_comes_back_as_it_was(value: Any) -> None:
-    """Type, sign, order and precision survive; ``repr`` tells 1, 1.0, True and -0.0 apart."""
+    """Type, sign, order and precision survive; ``repr`` distinguishes 1, 1.0, True and -0.0."""
     field = encode_value(value, what="value")
 
     assert repr(value) == repr(decode_value(field, what="value"))
@@ -165,6 +165,6 @@ def test_a_state_that_cannot_be_stored_is_refused(state: dict[str, Any], message
 
 
 def test_an_unreadable_state_names_its_key() -> None:
-    """Which of many keys cannot be read is told under the name that the user gave it."""
+    """Which of many keys cannot be read is reported under the name that the user gave it."""
     with pytest.raises(StoredDataError, match="state key 'a/b' is stored in a form unknown"):
         decode_state({"fine": 1, "a%2Fb": {"blob": "x"}})

@@ -1,4 +1,4 @@
-"""What the quickstart, the tutorial and the how-to pages tell a reader to write and to run, runs."""
+"""What the quickstart, the tutorial and the how-to pages ask a reader to write and to run, runs."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks
 from tests.support.ready_programs import ready_path
-from tests.support.told import Told
+from tests.support.repeating_model import RepeatingModel
 
 ADA: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
 
@@ -191,7 +191,7 @@ async def test_the_code_of_the_how_to_pages_runs(tmp_path: Path) -> None:
     async with Store.local(tmp_path) as store:
         runner = Runner(
             app_name="support",
-            agent=LlmAgent(name="agent", model=Told()),
+            agent=LlmAgent(name="agent", model=RepeatingModel()),
             session_service=store.sessions,
             auto_create_session=True,
         )
@@ -275,7 +275,7 @@ def test_the_agent_of_the_page_remembers(reader: Reader) -> None:
     names: dict[str, Any] = {}
     exec(blocks(page, "python")[0], names)  # noqa: S102  # as above
     store, runner = names["store"], names["runner"]
-    runner.agent.model = Told()
+    runner.agent.model = RepeatingModel()
 
     async def talk() -> Any:
         await store.sessions.create_session(**ADA)

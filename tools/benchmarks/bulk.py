@@ -1,6 +1,6 @@
 """Measure bulk jobs on a local store, with one worker and with two; needs the extra ``beam``.
 
-``make bench-bulk`` runs it. Each job runs in a process of its own, which tells its own peak of memory and
+``make bench-bulk`` runs it. Each job runs in a process of its own, which reports its own peak of memory and
 that of the largest of its workers.
 """
 

@@ -72,13 +72,13 @@ async def opened(name: str, folder: Path) -> AsyncIterator[BaseSessionService]:
             yield service
 
 
-async def grow(service: BaseSessionService, events: int, told: Callable[[], None]) -> None:
+async def grow(service: BaseSessionService, events: int, report: Callable[[], None]) -> None:
     """Append until the session has so many events at least."""
     session = await service.get_session(**WHO)
     assert session is not None
     for number in range(len(session.events), events):
         await service.append_event(session, event(number))
-        told()
+        report()
 
 
 async def appending(service: BaseSessionService) -> Step:

@@ -59,7 +59,7 @@ def _costs(scenarios: dict[str, dict[str, Figure]]) -> Iterable[str]:
     yield from _head("scenario", *columns)
     for scenario, subjects in scenarios.items():
         pair = [subjects[name] for name in (OURS, ADKS) if name in subjects]
-        yield _row(scenario, *(_versus([tell(figure) for figure in pair]) for tell in columns.values()))
+        yield _row(scenario, *(_versus([text_of(figure) for figure in pair]) for text_of in columns.values()))
 
 
 def _billed(figure: Figure) -> str:

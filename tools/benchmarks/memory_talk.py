@@ -1,9 +1,9 @@
 """Make conversations in 13 languages, and questions about them: the data that memories are measured with.
 
-In each language, a user tells 24 facts, one about each of six things in each of four ways, and an agent
+In each language, a user says 24 facts, one about each of six things in each of four ways, and an agent
 answers. So every fact has many others that share its words: those of the same way, and those of the same
 thing. Questions ask in other words and forms: *I booked* becomes *was I booking*; half of them name the thing
-as it was told. Some answers of the agent name a thing, too. All of it is made here; the seed decides which
+as it was said. Some answers of the agent name a thing, too. All of it is made here; the seed decides which
 answers come, and the order.
 """
 # ruff: noqa: RUF001  # texts of other scripts
@@ -22,9 +22,9 @@ class Language:
     """What a user of one language says and asks; ``{x}`` stands for a thing."""
 
     facts: tuple[tuple[str, str], ...]
-    """What is told, and how it is asked for."""
+    """What is said, and how it is asked for."""
     things: tuple[tuple[str, str], ...]
-    """A thing as it is told, and as it is asked for."""
+    """A thing as it is said, and as it is asked for."""
     chatter: tuple[str, ...]
     """An agent's answers."""
 
@@ -315,19 +315,19 @@ def conversations(name: str, *, chatter: int = 100, seed: int = 1) -> tuple[list
     """Return a user's sessions in a language, of so many answers, and the questions about them."""
     chance = random.Random(f"{seed} {name}")  # noqa: S311  # data, no secret
     language = LANGUAGES[name]
-    told: list[Event] = []
+    statements: list[Event] = []
     questions: list[Question] = []
     for said, asked in language.facts:
         for number, (thing, again) in enumerate(language.things):
             event = _event("user", said.format(x=thing))
-            told.append(event)
-            # Every other question names the thing as it was told.
+            statements.append(event)
+            # Every other question names the thing as it was said.
             questions.append(Question(name, asked.format(x=again if number % 2 else thing), event.id))
     answers = [
         _event("agent", chance.choice(language.chatter).format(x=chance.choice(language.things)[0]))
         for _ in range(chatter)
     ]
-    turns = [*told, *answers]
+    turns = [*statements, *answers]
     chance.shuffle(turns)
     sessions = [
         Session(id=f"{name}-{number}", app_name="bench", user_id=name, events=turns[at : at + 20])

@@ -110,12 +110,12 @@ def problems(wheel: Path) -> Iterator[str]:
     (sources,) = wheel.parent.glob("*.tar.gz")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        told = archive.read(f"{files.PACKAGE}-{__version__}.dist-info/METADATA").decode()
+        metadata = archive.read(f"{files.PACKAGE}-{__version__}.dist-info/METADATA").decode()
     for name in sorted(
         files.of_wheel(names, tracked=known, version=__version__, licenses=about["license-files"])
     ):
         yield f"{wheel.name} {'has' if name in names else 'lacks'} {name}"
-    yield from files.of_metadata(told, project=about, version=__version__)
+    yield from files.of_metadata(metadata, project=about, version=__version__)
     with tarfile.open(sources) as archive, tempfile.TemporaryDirectory() as folder:
         packed = archive.getnames()
         for name in sorted(files.of_sources(packed, tracked=known, version=__version__)):

@@ -45,7 +45,7 @@ def of_sources(names: Iterable[str], *, tracked: Iterable[str], version: str) ->
 
 def of_metadata(text: str, *, project: Mapping[str, Any], version: str) -> Iterator[str]:
     """Yield what the metadata of a wheel say otherwise than the table ``[project]``."""
-    told = HeaderParser().parsestr(text)
+    headers = HeaderParser().parsestr(text)
     expected = {
         "Name": [project["name"]],
         "Version": [version],
@@ -56,6 +56,6 @@ def of_metadata(text: str, *, project: Mapping[str, Any], version: str) -> Itera
         "Provides-Extra": [canonicalize_name(extra) for extra in project["optional-dependencies"]],
     }
     for name, values in expected.items():
-        found = told.get_all(name, [])
+        found = headers.get_all(name, [])
         if sorted(values) != sorted(found):
             yield f"{name} is {', '.join(found) or 'missing'}, and pyproject.toml says {', '.join(values)}"

@@ -147,8 +147,8 @@ def lay(lower: Environment, *, below: Path, root: Path) -> None:
 
 def _packages_of(python: Path) -> Path:
     asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout
-    return Path(told.strip())
+    printed = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout
+    return Path(printed.strip())
 
 
 def _lead_to(environment: Environment, root: Path) -> None:

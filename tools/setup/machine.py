@@ -93,14 +93,14 @@ def _has_terraform(environ: Mapping[str, str]) -> bool:
         return False
     quiet = {**environ, "CHECKPOINT_DISABLE": "1"}
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             [program, "version", "-json"],
             capture_output=True,
             env=quiet,
             check=True,
             timeout=_ANSWERS_WITHIN_S,
         ).stdout
-        version = str(json.loads(told)["terraform_version"])
+        version = str(json.loads(printed)["terraform_version"])
     except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
         return False
     numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])

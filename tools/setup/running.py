@@ -50,7 +50,7 @@ def run(steps: Sequence[Step], *, root: Path, out: TextIO) -> list[str]:
                         f"{step.name} failed; {log} has its whole output, which ends:\n{_end_of(log)}"
                     )
             if not ended:
-                progress.tell()
+                progress.show()
     return failed
 
 
@@ -96,21 +96,21 @@ class _Progress:
         how = "done" if status == 0 else "FAILED"
         self._line(f"{step.name}: {how} after {time.monotonic() - began:.0f} s")
 
-    def tell(self) -> None:
+    def show(self) -> None:
         """Show the time and the last line of each running step."""
         now = time.monotonic()
-        told = [
+        lines = [
             f"{name}: {now - began:.0f} s: {_end_of(log, 1)[:_SHOWN]}"
             for name, (began, log) in self._began.items()
         ]
         if self._on_a_terminal:
             # Only a line that fits the terminal can be overwritten.
             width = os.get_terminal_size(self._out.fileno()).columns
-            share = max(10, width // len(told) - 3)
-            self._out.write(_NOT_A_LINE + " | ".join(each[:share] for each in told)[: width - 1])
+            share = max(10, width // len(lines) - 3)
+            self._out.write(_NOT_A_LINE + " | ".join(each[:share] for each in lines)[: width - 1])
             self._out.flush()
         else:
-            for each in told:
+            for each in lines:
                 self._line(each)
 
     def _line(self, text: str) -> None:

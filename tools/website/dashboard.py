@@ -171,9 +171,9 @@ def _sums(query: str, samples: Sequence[Sample]) -> dict[Labels, list[float]]:
             for (name, labels), value in samples[at].items():
                 if name == metric and _matches(matchers, dict(labels)):
                     before = samples[max(0, at - WINDOW)].get((name, labels), 0.0) if is_rate else 0.0
-                    told = (value - before) / (WINDOW if is_rate else 1)
+                    change = (value - before) / (WINDOW if is_rate else 1)
                     key = tuple((each, dict(labels).get(each, "")) for each in by.split(", "))
-                    made.setdefault(key, [0.0] * len(samples))[at] += told
+                    made.setdefault(key, [0.0] * len(samples))[at] += change
     return made
 
 

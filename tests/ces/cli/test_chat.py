@@ -75,7 +75,7 @@ def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
     assert "--variables are of a new session" in refused.stderr
 
 
-def test_a_turn_that_fails_is_told_and_the_next_one_works(app: Path) -> None:
+def test_a_turn_that_fails_is_reported_and_the_next_one_works(app: Path) -> None:
     """The command ends with 1."""
     code = (
         "def before_model_callback(callback_context, llm_request):\n"
@@ -118,7 +118,7 @@ TALKS = '''def greet(name: str) -> str:
 
 
 def test_what_code_prints_and_warns_of_is_shown_on_demand(app: Path) -> None:
-    """A host that is not allowed is told with the option that allows it, without being asked for."""
+    """A host that is not allowed is reported with the option that allows it, without being asked for."""
     (app / "tools" / "greet" / "python_function" / "python_code.py").write_text(TALKS)
     refused = (
         "api.example.com:8443 is not among the allowed hosts; run with --allow-host api.example.com:8443,"

@@ -94,7 +94,7 @@ def run(project: Path, *arguments: str, script: Any = None) -> Result:
 
 
 def outcomes(result: Result) -> dict[str, dict[str, Any]]:
-    """Return what was told of each evaluation, by its name."""
+    """Return what was reported of each evaluation, by its name."""
     return {each["name"]: each for each in json.loads(result.stdout)}
 
 
@@ -110,7 +110,7 @@ def test_the_evaluations_of_a_project_pass(project: Path) -> None:
     assert [each["status"] for each in json.loads(from_the_app.stdout)] == ["passed", "passed"]
 
 
-def test_what_differs_from_a_golden_is_told(project: Path) -> None:
+def test_what_differs_from_a_golden_is_reported(project: Path) -> None:
     """The text, the calls that are missing, and those that are not expected; the transcript is beside it."""
     other = {"calls": [{"name": "look_up", "args": {"id": "13"}}]}
     result = run(
@@ -118,19 +118,19 @@ def test_what_differs_from_a_golden_is_told(project: Path) -> None:
         *("--json", "--name", "an order is looked up", "--junit", str(project / "junit.xml")),
         script={"an order is looked up": ["Go away", other, "Lost."]},
     )
-    told = outcomes(result)["an order is looked up"]
+    outcome = outcomes(result)["an order is looked up"]
     suite = ET.parse(project / "junit.xml").getroot()[0]  # noqa: S314  # our own
 
     called = 'look_up {"id": "13"}'
 
     assert result.exit_code == 1
-    assert told["path"] == f"{project}/evals/goldens/orders.yaml"
-    assert told["says"] == [
+    assert outcome["path"] == f"{project}/evals/goldens/orders.yaml"
+    assert outcome["says"] == [
         "turn 1: the agent says 'Go away', expected 'Welcome, gold customer': similarity 0.00, wanted 0.80",
         "turn 2: the agent says 'Lost.', expected 'Your order has shipped.': similarity 0.00, wanted 0.80",
         f'turn 2: no call of look_up {{"id": "12"}}; an unexpected call of {called}; called: {called}',
     ]
-    assert 'root calls look_up {"id": "13"} -> {"result": {"status": "shipped"}}' in told["stdout"]
+    assert 'root calls look_up {"id": "13"} -> {"result": {"status": "shipped"}}' in outcome["stdout"]
     assert (suite.get("name"), suite.get("failures"), suite[0].get("classname")) == (
         "ces eval",
         "1",
@@ -138,13 +138,13 @@ def test_what_differs_from_a_golden_is_told(project: Path) -> None:
     )
 
 
-def test_a_test_of_a_turn_tells_what_is_there_instead(project: Path) -> None:
+def test_a_test_of_a_turn_shows_what_is_there_instead(project: Path) -> None:
     """Of each expectation."""
     script = {"it hands over": ["Root here.", "Found it."]}
-    told = outcomes(run(project, "--tag", "P1", "--json", script=script))
+    found = outcomes(run(project, "--tag", "P1", "--json", script=script))
 
-    assert list(told) == ["it hands over"]
-    assert told["it hands over"]["says"] == [
+    assert list(found) == ["it hands over"]
+    assert found["it hands over"]["says"] == [
         "asks: agent_transfer 'billing': transfers: none",
         "asks: contains 'BILLING   here': the agent says 'Root here.'",
         "looks up: tool_called 'look_up': called: nothing",
@@ -212,7 +212,7 @@ def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
     assert "the agent says 'No.', expected 'Welcome, gold customer'" in failed.stdout
 
 
-def test_expectations_in_natural_language_are_told(project: Path) -> None:
+def test_expectations_in_natural_language_are_reported(project: Path) -> None:
     """No model judges them, and an evaluation of nothing else is skipped."""
     (project / "evals" / "turn_evals" / "turns.yaml").unlink()
     (project / "evals" / "goldens" / "orders.yaml").write_text(
@@ -234,9 +234,9 @@ def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
     bad = {"goldens/bad.yaml": "conversations:\n- {name: x, user: y}\n"}
     write_files(project / "evals", {**bad, "simulations/s.yaml": "- name: needs a user\n"})
 
-    told = json.loads(run(project, "--json").stdout)
+    reported = json.loads(run(project, "--json").stdout)
 
-    assert [(each["status"], each["path"], each["line"]) for each in told] == [
+    assert [(each["status"], each["path"], each["line"]) for each in reported] == [
         ("error", f"{project}/evals/goldens/bad.yaml", 2),
         ("passed", f"{project}/evals/goldens/orders.yaml", 4),
         ("passed", f"{project}/evals/turn_evals/turns.yaml", 3),

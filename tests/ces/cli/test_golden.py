@@ -60,7 +60,7 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
     tests = app.parent / "evals"
     tests.mkdir()
 
-    for options, file in ((["--name", "greets"], "run.yaml"), (["--outputs"], "told.yaml")):
+    for options, file in ((["--name", "greets"], "run.yaml"), (["--outputs"], "outputs.yaml")):
         whole = ["ces", "golden", *at, KEY[1], str(tests / file), *options]
         saved = CliRunner().invoke(command, whole)
         assert (saved.exit_code, saved.stdout) == (0, "")
@@ -68,10 +68,11 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
     passes = ces("eval", app, "--tests", str(tests), "--name", "greets")
 
     assert passes.exit_code == 0, passes.output
-    golden, told = (
-        yaml.safe_load((tests / each).read_text())["conversations"][0] for each in ("run.yaml", "told.yaml")
+    golden, with_outputs = (
+        yaml.safe_load((tests / each).read_text())["conversations"][0]
+        for each in ("run.yaml", "outputs.yaml")
     )
-    assert (golden["conversation"], told["conversation"]) == ("greets", "s1")
+    assert (golden["conversation"], with_outputs["conversation"]) == ("greets", "s1")
     assert golden["session_parameters"] == {"met": "", "tier": "silver"}
     assert golden["turns"][0] == {
         "event": "session start",
@@ -81,11 +82,11 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
         ],
         "agent": "Hello, Ada: 12:30 it is.",
     }
-    assert told["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
+    assert with_outputs["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
 
 
 def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
-    """What cannot be saved is told, and the conversation goes on."""
+    """What cannot be saved is reported, and the conversation goes on."""
     file = app.parent / "golden.yaml"
 
     result = ces("chat", app, says=f"/golden {file}\nHi\n/golden {file}\n/golden {file}\nBye\n")
@@ -119,7 +120,7 @@ def test_a_chat_names_the_page_of_its_session(app: Path) -> None:
 
 
 async def test_the_inspector_shows_the_log_of_code_when_it_is_asked_to() -> None:
-    """What ran is named, and what it told is masked."""
+    """What ran is named, and what it returned is masked."""
     assert inspected.LOG == LOG
     log = RunLog(what="greet", agent="root", printed="a secret\n", warnings=("slow",), failure="KeyError: 1")
     event = Event(author="root", content=types.Content(role="model", parts=[types.Part(text="Hello")]))

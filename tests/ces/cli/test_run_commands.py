@@ -92,11 +92,11 @@ def test_json_has_the_whole_run(folder: Path) -> None:
     """A mock answers in place of the tool."""
     mocks = {"mockedToolCalls": [{"toolId": "note", "mockResponse": {"result": "mocked"}}]}
     (folder / "mocks.json").write_text(json.dumps(mocks))
-    told = json.loads(half(folder, "--mocks", f"@{folder}/mocks.json", "--json").stdout)
+    answer = json.loads(half(folder, "--mocks", f"@{folder}/mocks.json", "--json").stdout)
 
-    assert {"result": {"half": 2.5, "note": "mocked"}} == told["response"]
-    assert ({"halved": 1}, "halving 4\n", None) == (told["variables"], told["stdout"], told["error"])
-    assert [("note", True)] == [(call["name"], call["mocked"]) for call in told["calls"]]
+    assert {"result": {"half": 2.5, "note": "mocked"}} == answer["response"]
+    assert ({"halved": 1}, "halving 4\n", None) == (answer["variables"], answer["stdout"], answer["error"])
+    assert [("note", True)] == [(call["name"], call["mocked"]) for call in answer["calls"]]
 
 
 def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
@@ -128,11 +128,11 @@ def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
     file = folder / "endless.py"
     file.write_text("def endless() -> None:\n    while True:\n        pass\n")
     result = run("run-tool", str(file), "--timeout", "0.5")
-    told = json.loads(run("run-tool", str(file), "--timeout", "0.5", "--json").stdout)
+    answer = json.loads(run("run-tool", str(file), "--timeout", "0.5", "--json").stdout)
 
     assert 1 == result.exit_code
     assert "SandboxTimeoutError: " in result.stderr
-    assert "SandboxTimeoutError" == told["error"]["type"]
+    assert "SandboxTimeoutError" == answer["error"]["type"]
 
 
 def test_a_stored_session_keeps_what_changes(
@@ -290,12 +290,12 @@ def test_code_steers_no_terminal(folder: Path) -> None:
     )
     for arguments in ({"fail": True}, {"fail": False}):
         line = ["run-tool", str(folder / "steer.py"), "--args", json.dumps(arguments)]
-        shown, told = run(*line), run(*line, "--json")
-        text = shown.output + told.output
+        shown, as_json = run(*line), run(*line, "--json")
+        text = shown.output + as_json.output
 
         assert not any(each in text for each in ("\x1b", "\x9b", "\r", "\u202e"))
         assert r"\x1b[2J\x9b1m" in shown.output
-        assert json.loads(told.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
+        assert json.loads(as_json.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
 
 
 def test_without_an_environment_it_says_how_to_install_it(

@@ -262,12 +262,12 @@ def ended(app: Path, ces_environment: Path) -> Result:
 
 
 @pytest.fixture(scope="module")
-def told(ended: Result) -> dict[str, dict[str, Any]]:
+def outcomes(ended: Result) -> dict[str, dict[str, Any]]:
     """What became of each test, by its name."""
     return {each["name"]: each for each in json.loads(ended.stdout) if each["name"] != "the file"}
 
 
-def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, Any]]) -> None:
+def test_every_test_ends_as_it_should(ended: Result, outcomes: dict[str, dict[str, Any]]) -> None:
     """And one that failed ends the command with 1."""
     assert 1 == ended.exit_code
     assert {
@@ -297,36 +297,37 @@ def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, A
         "test_what_is_no_argument_is_said": "passed",
         "test_that_imports_late": "passed",
         "test_the_second_wish_hands_over": "passed",
-    } == {name: each["status"] for name, each in told.items()}
+    } == {name: each["status"] for name, each in outcomes.items()}
 
 
 def test_a_failed_expectation_says_where_and_what_there_was(
-    app: Path, told: dict[str, dict[str, Any]]
+    app: Path, outcomes: dict[str, dict[str, Any]]
 ) -> None:
     """With what the tool printed."""
     path = f"{app}/evals/tool_tests/half.yaml"
 
-    assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == told["wrong"]["says"]
-    assert ("halving 4\n", path, 9) == tuple(told["wrong"][name] for name in ("stdout", "path", "line"))
-    assert f'{app}/tools/half/python_function/python_code.py", line 6' in told["raises"]["says"][1]
+    assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == outcomes["wrong"]["says"]
+    assert ("halving 4\n", path, 9) == tuple(outcomes["wrong"][name] for name in ("stdout", "path", "line"))
+    assert f'{app}/tools/half/python_function/python_code.py", line 6' in outcomes["raises"]["says"][1]
     assert (
-        "the tool raised an exception that the test does not expect" == told["raises unexpectedly"]["says"][0]
+        "the tool raised an exception that the test does not expect"
+        == outcomes["raises unexpectedly"]["says"][0]
     )
-    assert "ZeroDivisionError: division by zero" in told["raises unexpectedly"]["says"][1]
-    assert ["unknown tool double; known: half, slow, web_search"] == told["nobody"]["says"]
-    assert ["the app declares no variable other with a default"] == told["undeclared"]["says"]
+    assert "ZeroDivisionError: division by zero" in outcomes["raises unexpectedly"]["says"][1]
+    assert ["unknown tool double; known: half, slow, web_search"] == outcomes["nobody"]["says"]
+    assert ["the app declares no variable other with a default"] == outcomes["undeclared"]["says"]
 
 
-def test_a_failed_test_of_a_callback_says_where(app: Path, told: dict[str, dict[str, Any]]) -> None:
+def test_a_failed_test_of_a_callback_says_where(app: Path, outcomes: dict[str, dict[str, Any]]) -> None:
     """With the lines of the test, or those of the callback in the sandbox, and what was printed."""
-    wrong, raised = told["test_wrong"], told["test_that_raises"]
+    wrong, raised = outcomes["test_wrong"], outcomes["test_that_raises"]
 
     assert ("root/first", "looking\n") == (wrong["subject"], wrong["stdout"])
     assert f"{app}/agents/root/before_model_callbacks/first/test.py" == wrong["path"]
     assert "endswith" in wrong["says"][0]
     assert "thinking\n" in raised["says"][0]
     assert 'first/python_code.py", line 6, in before_model_callback' in raised["says"][0]
-    assert "not yet" in told["test_left_out"]["says"][0]
+    assert "not yet" in outcomes["test_left_out"]["says"][0]
 
 
 def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result) -> None:
@@ -352,13 +353,13 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
 def test_the_report_for_ci_has_every_test(app: Path, ended: Result) -> None:
     """With its status, its place, and what is wrong."""
     (suite,) = ET.parse(app.parent / "junit.xml").getroot()  # noqa: S314  # our own
-    told = json.loads(ended.stdout)
+    reported = json.loads(ended.stdout)
     cases = {case.get("name"): case for case in suite}
     failure = cases["wrong"].find("failure")
 
-    assert len(told) == len(suite) == int(suite.get("tests", "0"))
+    assert len(reported) == len(suite) == int(suite.get("tests", "0"))
     for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        assert str(sum(each["status"] == status for each in told)) == suite.get(name)
+        assert str(sum(each["status"] == status for each in reported)) == suite.get(name)
     assert failure is not None
     assert "$.result.half equals 3: it is 2.5" in (failure.get("message") or "")
     assert ("half", "9", "halving 4\n") == (

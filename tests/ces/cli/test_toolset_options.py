@@ -1,4 +1,4 @@
-"""The commands call toolsets where they are told, with credentials that nothing shows."""
+"""The commands call toolsets where an option says, with credentials that nothing shows."""
 
 import json
 from pathlib import Path

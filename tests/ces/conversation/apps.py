@@ -33,8 +33,8 @@ def write_app(
     files: dict[str, Any] = {
         "app.json": {"displayName": "Test", "rootAgent": root, "variableDeclarations": declared}
     }
-    for name, told in agents.items():
-        config = {"displayName": name, **told}
+    for name, fields in agents.items():
+        config = {"displayName": name, **fields}
         for kind, bodies in config.pop("callbacks", {}).items():
             for number, body in enumerate([bodies] if isinstance(bodies[0], str) else bodies):
                 place = f"agents/{name}/{kind}_callbacks/{number:02}/python_code.py"

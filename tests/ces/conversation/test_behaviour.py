@@ -126,19 +126,19 @@ async def test_a_tool_may_take_as_long_as_it_says(tmp_path: Path, converse: Conv
 
 def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:
     """What an app says is bounded."""
-    told = [
+    events = [
         PythonTool(name="a", code=""),
         PythonTool(name="b", code="", execution="ASYNCHRONOUS"),
         PythonTool(name="c", code="", timeout_s=1e9),
     ]
 
-    assert [timeout_of(each) for each in told] == [30, 60, 300]
+    assert [timeout_of(each) for each in events] == [30, 60, 300]
 
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
     tmp_path: Path, converse: Converse
 ) -> None:
-    """The error is told beside it."""
+    """The error is reported beside it."""
     write_app(tmp_path, {"root": {}})
     app = with_config(
         tmp_path,

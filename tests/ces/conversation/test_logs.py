@@ -1,4 +1,4 @@
-"""What code prints, warns of and fails with is told as it happens, and kept with the turn in bounds."""
+"""What code prints, warns of and fails with is reported as it happens, and kept with the turn in bounds."""
 
 from pathlib import Path
 
@@ -24,33 +24,33 @@ def calling(name: str, **args: int) -> dict[str, list[dict[str, object]]]:
     return {"calls": [{"name": name, "args": args}]}
 
 
-async def test_each_run_tells_what_it_printed_warned_of_and_failed_with(
+async def test_each_run_reports_what_it_printed_warned_of_and_failed_with(
     tmp_path: Path, converse: Converse
 ) -> None:
-    """A run that has nothing to tell does not."""
+    """A run that printed nothing does not."""
     app = write_app(
         tmp_path,
         {"root": {"tools": ["talk", "quiet"], "callbacks": {"before_model": ["print('asked')"]}}},
         tools={"talk": TALK, "quiet": QUIET},
     )
-    told: list[RunLog] = []
+    noted: list[RunLog] = []
     replies = [calling("quiet"), calling("talk", times=1), "Done."]
-    turn = await first_turn(converse(app, replies, note_run=lambda _, log: told.append(log)), "Go")
+    turn = await first_turn(converse(app, replies, note_run=lambda _, log: noted.append(log)), "Go")
 
-    assert [(each.agent, each.what) for each in told] == [
+    assert [(each.agent, each.what) for each in noted] == [
         *[("root", "before_model")] * 2,
         ("root", "talk"),
         ("root", "before_model"),
     ]
-    assert told[2].printed == "word \n"
-    assert "run with --allow-host api.example.com," in told[2].warnings[0]
-    assert told[2].failure.endswith("ValueError: enough")
-    assert told[0].text == "root: before_model\n  asked"
+    assert noted[2].printed == "word \n"
+    assert "run with --allow-host api.example.com," in noted[2].warnings[0]
+    assert noted[2].failure.endswith("ValueError: enough")
+    assert noted[0].text == "root: before_model\n  asked"
     assert turn.logs == ()
     assert not any(event.custom_metadata for event in turn.events)
 
 
-async def test_events_keep_as_much_of_the_logs_of_a_turn_as_they_are_told_to(
+async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(
     tmp_path: Path, converse: Converse, sessions: BaseSessionService
 ) -> None:
     """The traceback is the last that is cut."""
@@ -73,21 +73,21 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_they_are_told_to(
 async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
     tmp_path: Path, converse: Converse, sessions: BaseSessionService
 ) -> None:
-    """It is told once, and marked as late."""
+    """It is reported once, and marked as late."""
     app = write_app(tmp_path, {"root": {"tools": ["talk"]}}, tools={"talk": TALK}, asynchronous=("talk",))
-    told: list[tuple[SessionKey, RunLog]] = []
+    noted: list[tuple[SessionKey, RunLog]] = []
     conversation = converse(
         app,
         [calling("talk", times=1), "Soon."],
         settings=RuntimeSettings(stored_log_characters=2_000),
-        note_run=lambda key, log: told.append((key, log)),
+        note_run=lambda key, log: noted.append((key, log)),
     )
     key = await conversation.begin()
 
     await conversation.send("Go", key)
     await conversation.close()
 
-    (only,) = told
+    (only,) = noted
     assert (only[0], only[1].what, only[1].late) == (key, "talk", True)
     found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
     assert found is not None

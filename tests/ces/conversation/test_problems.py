@@ -111,9 +111,9 @@ async def test_an_app_with_problems_runs_where_the_caller_allows_it(
 def test_what_is_disabled_by_a_text_is_not_disabled(tmp_path: Path) -> None:
     """A guard is left out for ``true`` alone."""
     folder = sound(tmp_path)
-    told = {"pythonCode": WORDS, "disabled": "false"}
-    guards({"beforeAgentCallback": told})(folder)
-    change(folder / "agents/root/root.json", beforeAgentCallbacks=[told])
+    fields = {"pythonCode": WORDS, "disabled": "false"}
+    guards({"beforeAgentCallback": fields})(folder)
+    change(folder / "agents/root/root.json", beforeAgentCallbacks=[fields])
 
     assert [False, False] == [each.disabled for each in read_app(folder).callbacks]
 

@@ -61,7 +61,7 @@ async def test_a_model_hands_over_to_a_child_and_back(tmp_path: Path, converse: 
 async def test_another_process_goes_on_with_the_agent_that_spoke_last(
     tmp_path: Path, converse: Converse
 ) -> None:
-    """The session's events tell who that is."""
+    """The session's events show who that is."""
     app = family(tmp_path)
     one = converse(app, [TO_BILLING, "Billing here."])
     key = await one.begin()
@@ -122,7 +122,7 @@ async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_no
 async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(
     tmp_path: Path, converse: Converse
 ) -> None:
-    """Its response tells which agents there are."""
+    """Its response lists the agents."""
     wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
     turn = await first_turn(converse(family(tmp_path), [wrong, "Sorry."]), "Hi")
 

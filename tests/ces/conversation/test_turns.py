@@ -41,7 +41,7 @@ async def stored(sessions: BaseSessionService, key: SessionKey) -> Session:
     return found
 
 
-def told(events: list[Event]) -> list[Any]:
+def said(events: list[Event]) -> list[Any]:
     """Return the author of each event, and what its parts are."""
     return [
         (
@@ -81,7 +81,7 @@ async def test_callbacks_models_and_tools_are_called_in_order(
     ]
     session = await stored(sessions, key)
     assert session.state["trace"] == turn.variables["trace"]
-    assert told(session.events) == [
+    assert said(session.events) == [
         ("user", "I am Ada."),
         ("root", "call greet"),
         ("root", {"result": {"said": "Hello Ada"}}),
@@ -153,7 +153,7 @@ async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(
 
     await conversation.send("Hi", key)
 
-    assert told((await stored(sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
+    assert said((await stored(sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
 
 
 async def test_callbacks_change_requests_and_responses_in_place(tmp_path: Path, converse: Converse) -> None:
@@ -248,7 +248,7 @@ async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
 async def test_a_callback_that_fails_ends_the_turn_and_the_session_goes_on(
     tmp_path: Path, converse: Converse, statement: str, code: str
 ) -> None:
-    """The last event of the turn tells why."""
+    """The last event of the turn says why."""
     callbacks = {"after_model": [f"if 'fail' in llm_response.content.parts[0].text: {statement}"]}
     conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["fail", "fine"])
     key = await conversation.begin()
@@ -330,7 +330,7 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(
 
     assert (first.text, second.text) == ("It is running.", "It is 42.")
     assert [use.response for use in first.calls] == [{"result": "pending"}]
-    last = told((await stored(sessions, key)).events)
+    last = said((await stored(sessions, key)).events)
     assert last[4:] == [("user", {"result": 42}), ("user", "And?"), ("root", "It is 42.")]
     texts = [part.text for content in model.requests[2].contents for part in content.parts or ()]
     assert '<tool_response name="work">{"result": 42}</tool_response>' in texts
@@ -361,7 +361,7 @@ async def test_adks_runner_runs_an_exported_app(tmp_path: Path, sessions: BaseSe
     events = [event async for event in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
     await agent.close()
 
-    assert told(events) == [("root", "Hello")]
+    assert said(events) == [("root", "Hello")]
     assert (await stored(sessions, SessionKey("shop", "ada", "s1"))).state == {"name": "Ada"}
 
 
@@ -413,7 +413,7 @@ async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, c
         await conversation.close()
 
         session = await stored(store.sessions, key)
-        assert told(session.events)[-1] == ("user", {"result": None})
+        assert said(session.events)[-1] == ("user", {"result": None})
         assert session.state["n"] == 42
 
 
@@ -451,8 +451,8 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
 
     turn = await conversation.send("Work", key)
 
-    assert told(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
-    assert told((await stored(sessions, key)).events)[1:] == told(list(turn.events))
+    assert said(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
+    assert said((await stored(sessions, key)).events)[1:] == said(list(turn.events))
 
 
 async def test_a_session_that_is_missing_or_of_another_app_is_refused(

@@ -147,7 +147,7 @@ def test_an_exported_scenario_is_none(tmp_path: Path) -> None:
     assert read(tmp_path, json.dumps({"displayName": "x", "scenario": {"task": "buy"}}), "e.json") == []
 
 
-def test_a_history_on_the_platform_is_told(tmp_path: Path) -> None:
+def test_a_history_on_the_platform_is_reported(tmp_path: Path) -> None:
     """The evaluation is not run."""
     text = "tests:\n- {name: a, user: b, agent: c, historical_contexts: {session_id: s}}\n"
 

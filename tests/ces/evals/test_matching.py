@@ -98,7 +98,7 @@ def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> N
         ({"a": {"$matchType": "regexp", "$matchValue": "("}}, "regular expression '(' is not valid"),
     ],
 )
-def test_a_match_type_that_is_none_is_told(expected: dict[str, Any], says: str) -> None:
+def test_a_match_type_that_is_none_is_reported(expected: dict[str, Any], says: str) -> None:
     """Before anything runs."""
     assert says in str(match_type_fault(expected))
     assert match_type_fault({"a": {"$matchType": "ignore"}}) is None

@@ -90,12 +90,12 @@ def test_the_global_context_is_the_callbacks_own() -> None:
     """Tool callbacks know the call; the others are about no tool."""
     known = "getattr(context, 'function_call_id', '-')"
     same = f"print(context is callback_context, type(context).__name__, {known})"
-    told = {
+    answer = {
         kind: of_callbacks(kind, callback(kind, same), **given, context={"functionCallId": "f"})["stdout"]
         for kind, given in GIVEN.items()
     }
 
-    assert told == {
+    assert answer == {
         kind: "True ToolContext f\n" if kind.endswith("_tool") else "True CallbackContext -\n"
         for kind in GIVEN
     }
@@ -152,7 +152,7 @@ READS = """def after_tool_callback(tool, input, callback_context, tool_response)
 """
 
 
-def test_a_callback_that_reads_a_raw_response_is_told_of_its_result() -> None:
+def test_a_callback_that_reads_a_raw_response_gets_its_result() -> None:
     """What it changes in place is beside that."""
     answer = of_callbacks("after_tool", READS, **TOOL, tool_response={"result": {"status": "open"}})
 

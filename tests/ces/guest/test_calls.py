@@ -36,7 +36,7 @@ def test_keywords_are_taken_with_a_warning() -> None:
 
 @pytest.mark.parametrize("expression", ["tools.nope", "async_tools.nope", "ces_public.tools.nope"])
 def test_an_unknown_tool_is_an_error_before_the_code_runs(expression: str) -> None:
-    """No except clause catches it, for nothing was run; the line is told."""
+    """No except clause catches it, for nothing was run; the line is named."""
     source = f"""
         print("ran")
         def tool():

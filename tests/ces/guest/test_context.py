@@ -123,7 +123,7 @@ def test_the_delta_is_what_changed() -> None:
     assert any("'nested' was changed inside" in text for text in answer["warnings"])
 
 
-def test_changed_actions_are_told() -> None:
+def test_changed_actions_are_reported() -> None:
     """What follows of them is the host's to decide."""
     changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")
     unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
@@ -152,8 +152,8 @@ def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
     )
 
 
-def test_a_variable_that_was_too_large_before_is_told() -> None:
-    """The platform ends such a turn; what is small, or removed, is not told."""
+def test_a_variable_that_was_too_large_before_is_reported() -> None:
+    """The platform ends such a turn; what is small, or removed, is not reported."""
     state = {"large": "x" * 262_143, "small": "x" * 262_142}
     answer = of_tool("def tool():\n    return 1\n", context={"state": state})
 

@@ -209,7 +209,7 @@ def test_code_without_a_function_to_call_is_an_error(source: str, given: dict[st
 
 
 @pytest.mark.parametrize(
-    "told",
+    "shown",
     [
         "def __str__(self): raise SystemExit",
         "def __repr__(self): raise SystemExit",
@@ -221,12 +221,12 @@ def test_code_without_a_function_to_call_is_an_error(source: str, given: dict[st
     ],
 )
 @pytest.mark.parametrize("base", ["AttributeError", "SystemExit", "KeyError"])
-def test_an_exception_that_cannot_be_shown_is_an_answer(told: str, base: str) -> None:
+def test_an_exception_that_cannot_be_shown_is_an_answer(shown: str, base: str) -> None:
     """What it says of itself is the code's too."""
     source = f"""
         class Odd({base}):
             name, obj = "x", property(lambda self: self)
-            {told}
+            {shown}
 
         def tool():
             raise Odd(Odd())

@@ -15,7 +15,7 @@ MakeRuntime = Callable[..., PythonRuntime]
 
 
 class Gate:
-    """A tool, or a sandbox, that tells when it is called, and answers once it is opened."""
+    """A tool, or a sandbox, that signals when it is called, and answers once it is opened."""
 
     def __init__(self, answer: Any = 1) -> None:
         self.begun, self.opened = asyncio.Event(), asyncio.Event()

@@ -229,8 +229,8 @@ async def test_a_redirect_is_checked_again(status: int, target: str, why: str, w
     """Its address, its host and its scheme, whatever allowed host it comes from."""
     allow = ["127.0.0.1:*"] if "localhost" in target else ["*:*"]
     policy = HttpPolicy(allow=allow, allow_loopback=True)
-    told = {"to": target.format(port=web.port), "status": str(status)}
-    url = httpx.URL(f"{web.url}/redirect", params=told)
+    query = {"to": target.format(port=web.port), "status": str(status)}
+    url = httpx.URL(f"{web.url}/redirect", params=query)
 
     assert_refused(await fetched(str(url), policy), why.format(port=web.port))
 

@@ -67,8 +67,8 @@ def test_a_process_counts_the_processors_that_it_may_use() -> None:
         "from gcp_adk_store.ces.host.admission import Machine\n"
         "here = Machine.here(); print(here.cpus, here.memory_bytes)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    cpus, memory = map(int, told.split())
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    cpus, memory = map(int, printed.split())
 
     assert 1 == cpus
     assert 0 < memory <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -321,13 +321,13 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
     stopped = Clock.stopped
 
     @contextmanager
-    def told(clock: Clock) -> Iterator[None]:
+    def notified(clock: Clock) -> Iterator[None]:
         with stopped(clock):
             waits.set()
             yield
             waits.clear()
 
-    monkeypatch.setattr(Clock, "stopped", told)
+    monkeypatch.setattr(Clock, "stopped", notified)
     sessions, sandbox = await two_sessions(), Counting(bubblewrap)
     few: dict[str, Any] = {"sandboxes_at_once": 3, "max_depth": 1, "sandboxes_per_session": 3}
     gate = Gate()
@@ -353,7 +353,7 @@ async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
         assert (await holding).ok
 
 
-async def test_a_run_that_no_sandbox_is_free_for_is_told_so(bubblewrap: BubblewrapSandbox) -> None:
+async def test_a_run_that_no_sandbox_is_free_for_is_refused(bubblewrap: BubblewrapSandbox) -> None:
     """Its caller, or the code that calls it, which may go on; no code of it is run."""
     gate = Gate()
     few = RuntimeSettings(sandboxes_at_once=3, max_depth=1, sandboxes_per_session=3, longest_wait_s=0.1)

@@ -223,7 +223,7 @@ async def test_an_answer_has_a_largest_size(path: str, web: Web) -> None:
 
 
 async def test_what_was_packed_in_parts_is_unpacked_to_its_end(web: Web) -> None:
-    """And an end that is missing is told, not taken for one."""
+    """And an end that is missing is reported, not taken for one."""
     parts = await fetched("GET", f"{web.url}/packed?bytes=10&times=3")
     assert parts.text == "x" * 30
 
@@ -232,7 +232,7 @@ async def test_what_was_packed_in_parts_is_unpacked_to_its_end(web: Web) -> None
     assert (await fetched("HEAD", f"{web.url}/packed?bytes=10")).status_code == 200
 
 
-async def test_an_answer_that_nobody_can_unpack_is_told(web: Web) -> None:
+async def test_an_answer_that_nobody_can_unpack_is_reported(web: Web) -> None:
     """Nobody asked for it."""
     found = await fetched("GET", f"{web.url}/brotli")
 

@@ -9,7 +9,7 @@ from tests.ces.host.web import Web
 
 
 async def test_headers_that_say_how_a_request_travels_are_the_hosts(web: Web) -> None:
-    """What is left out is told."""
+    """What is left out is reported."""
     headers = {
         "X-Key": "k",
         "Host": "inside.test",
@@ -44,7 +44,7 @@ async def test_of_one_name_the_last_is_sent(web: Web) -> None:
     ],
 )
 async def test_what_is_no_header_is_not_sent(headers: dict[str, str], web: Web) -> None:
-    """Its author is told the name alone: the value may be a secret, of a tool that code may not see."""
+    """Its author gets the name alone: the value may be a secret, of a tool that code may not see."""
     before = len(web.asked)
 
     found = await fetched("GET", web.url, headers=headers)

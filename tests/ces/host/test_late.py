@@ -155,7 +155,7 @@ async def test_closing_waits_for_what_other_event_loops_have(
     other.join()
 
 
-def test_an_event_loop_that_ends_first_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_loop_that_ends_first_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     """Its late response is not stored."""
 
     async def begin() -> None:

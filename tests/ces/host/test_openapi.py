@@ -258,7 +258,7 @@ def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "value", "sent"),
+    ("fields", "value", "sent"),
     [
         ({"in": "query"}, {"a": 1, "b": "c"}, [("a", "1"), ("b", "c")]),
         ({"in": "query", "explode": False}, {"a": 1, "b": "c"}, [("p", "a,1,b,c")]),
@@ -276,9 +276,9 @@ def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
         ({"in": "cookie"}, "a;b=c", "p=a%3Bb%3Dc"),
     ],
 )
-def test_a_parameter_is_spelt_in_its_style(told: dict[str, Any], value: Any, sent: Any) -> None:
+def test_a_parameter_is_spelt_in_its_style(fields: dict[str, Any], value: Any, sent: Any) -> None:
     """Of lists and objects too."""
-    operation = one_operation({"name": "p", **told})
+    operation = one_operation({"name": "p", **fields})
 
     outgoing = operation.request({"p": value}, {})
     found = {
@@ -286,17 +286,17 @@ def test_a_parameter_is_spelt_in_its_style(told: dict[str, Any], value: Any, sen
         "header": outgoing.headers.get("p"),
         "cookie": outgoing.headers.get("Cookie"),
     }
-    assert found[told["in"]] == sent
+    assert found[fields["in"]] == sent
 
 
 @pytest.mark.parametrize(
-    ("told", "value"),
+    ("fields", "value"),
     [({"in": "path", "style": "matrix"}, "a"), ({"in": "query", "style": "new"}, "a"), ({"in": "path"}, [])],
 )
-def test_a_parameter_that_cannot_be_spelt_is_an_error(told: dict[str, Any], value: Any) -> None:
+def test_a_parameter_that_cannot_be_spelt_is_an_error(fields: dict[str, Any], value: Any) -> None:
     """Of the call, not of the document, whose other operations can be called."""
     with pytest.raises(ArgumentsError, match="the argument p"):
-        one_operation({"name": "p", **told}).request({"p": value}, {})
+        one_operation({"name": "p", **fields}).request({"p": value}, {})
 
 
 def test_a_part_of_a_path_is_always_needed() -> None:

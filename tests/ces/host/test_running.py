@@ -237,7 +237,7 @@ async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionSer
 async def test_a_history_that_is_too_long_lacks_its_oldest_events(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
-    """So a session that goes on for months still runs code, which is told of what is missing."""
+    """So a session that goes on for months still runs code, with a warning of what is missing."""
     for number in range(5):
         await said(sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
 

@@ -118,7 +118,7 @@ async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService,
 async def test_a_session_that_is_deleted_under_a_run_stays_deleted(
     service: BaseSessionService, make: MakeRuntime
 ) -> None:
-    """The caller is told; in memory, older releases of ADK drop the event and say so in their log alone."""
+    """The caller gets an error; in memory, older releases of ADK drop the event and only log that."""
 
     async def delete(args: Any) -> dict[str, Any]:
         await service.delete_session(app_name="shop", user_id="ada", session_id="s1")

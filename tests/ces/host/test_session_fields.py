@@ -24,12 +24,12 @@ def operation(
     components: dict[str, Any] | None = None,
 ) -> Operation:
     """Return an operation with that body."""
-    told: dict[str, Any] = {"operationId": "pay", "parameters": list(parameters)}
+    fields: dict[str, Any] = {"operationId": "pay", "parameters": list(parameters)}
     if schema is not None:
-        told["requestBody"] = {"content": {media_type: {"schema": schema}}}
+        fields["requestBody"] = {"content": {media_type: {"schema": schema}}}
     document = {
         "info": {"title": "Bank"},
-        "paths": {"/pay": {"post": told}},
+        "paths": {"/pay": {"post": fields}},
         "components": {"schemas": components or {}},
     }
     return OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]

@@ -122,7 +122,7 @@ async def test_a_called_tool_whose_process_ends_is_an_error_for_its_caller(key: 
 async def test_a_writer_between_read_and_append_is_a_conflict(
     key: str, start: Started, make_sessions: Callable[..., SessionService]
 ) -> None:
-    """Of which the caller is told, that a setting lets run again, or that a merging service settles."""
+    """Which the caller gets as an error, that a setting lets run again, or that a merging service settles."""
     others = start()
 
     async def interfere(args: Any) -> dict[str, Any]:

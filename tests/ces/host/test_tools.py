@@ -91,7 +91,7 @@ def test_tools_that_do_not_fit_together_are_refused(tools: Any, make: MakeRuntim
         make(tools=tools)
 
 
-async def test_a_mock_tool_answers_as_it_is_told(make: MakeRuntime) -> None:
+async def test_a_mock_tool_answers_as_given(make: MakeRuntime) -> None:
     """With a value, or with what a function makes of the arguments."""
 
     async def later(args: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +137,7 @@ async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime, sessions: Bas
 
 
 async def test_a_model_cannot_call_what_is_not_there(make: MakeRuntime) -> None:
-    """The names that there are, are told."""
+    """The error has the names that there are."""
     with pytest.raises(InvalidInputError, match="double"):
         await make(tools=[DOUBLE]).call_tool("treble", {}, KEY)
 

@@ -136,7 +136,7 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
 
 
 async def test_what_is_shown_is_what_is_stored(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """What the process says that it changed, of variables that it has not to tell."""
+    """What the process says that it changed, of variables that are not its own."""
     forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
 
     run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
@@ -196,7 +196,7 @@ async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
 
 
 @pytest.mark.parametrize("forged", [True, False])
-async def test_code_that_lived_to_tell_that_memory_ran_out_is_out_of_memory(
+async def test_code_that_reports_that_memory_ran_out_is_out_of_memory(
     make: MakeRuntime, sessions: BaseSessionService, *, forged: bool
 ) -> None:
     """As where its process was killed for it; its author sees the line, and what was printed."""

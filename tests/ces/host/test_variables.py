@@ -103,7 +103,7 @@ def test_shared_variables_are_names_of_users_and_apps(shared: Any) -> None:
 async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
-    """Its author is told."""
+    """Its author gets a warning."""
     run = await ran(make(), 'set_variable("temp:draft", 1); return get_variable("temp:draft")')
 
     assert (run.result, run.event_id) == (1, None)

@@ -96,21 +96,21 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _made(asked: Asked) -> tuple[int, dict[str, str], bytes]:  # noqa: PLR0911  # one for each path
-    told = dict(asked.query)
+    wanted = dict(asked.query)
     match asked.path:
         case "/redirect":
-            return int(told.get("status", 302)), {"location": told["to"]}, b"elsewhere"
+            return int(wanted.get("status", 302)), {"location": wanted["to"]}, b"elsewhere"
         case "/status":
-            return int(told["code"]), {}, b"said"
+            return int(wanted["code"]), {}, b"said"
         case "/large":
-            return 200, {}, b"x" * int(told["bytes"])
+            return 200, {}, b"x" * int(wanted["bytes"])
         case "/packed":
-            packed = gzip.compress(b"x" * int(told["bytes"])) * int(told.get("times", 1))
-            return 200, {"content-encoding": "gzip"}, packed[: len(packed) - int(told.get("cut", 0))]
+            packed = gzip.compress(b"x" * int(wanted["bytes"])) * int(wanted.get("times", 1))
+            return 200, {"content-encoding": "gzip"}, packed[: len(packed) - int(wanted.get("cut", 0))]
         case "/brotli":
             return 200, {"content-encoding": "br"}, b"unreadable"
         case "/charset":
-            return 200, {"content-type": f"text/plain; charset={told['is']}"}, bytes.fromhex(told["hex"])
+            return 200, {"content-type": f"text/plain; charset={wanted['is']}"}, bytes.fromhex(wanted["hex"])
         case "/cookie":
             return 200, {"set-cookie": "seen=1; Path=/"}, b"{}"
         case _:

@@ -196,7 +196,7 @@ def codes(source: str, callback: Callback) -> list[str]:
     return [each.code for each in check_callback(parsed, callback)]
 
 
-def test_code_that_python_cannot_hold_is_told_by_the_error_it_raises() -> None:
+def test_code_that_python_cannot_hold_is_reported_by_the_error_it_raises() -> None:
     """Some of them have no message."""
     found = Parsed.of("-" * 500_000 + "1", "code.py")
 

@@ -115,7 +115,7 @@ def test_values_of_the_session_are_sent_and_not_shown_to_models(tmp_path: Path) 
     assert found.request({}, SESSION).json == {"tier": 3}
 
 
-def test_a_value_that_the_session_does_not_have_is_told(tmp_path: Path) -> None:
+def test_a_value_that_the_session_does_not_have_is_reported(tmp_path: Path) -> None:
     """If it is needed."""
     found = operation(write(tmp_path), servers={"Bank": "https://bank.test"})
 

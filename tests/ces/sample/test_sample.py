@@ -131,7 +131,7 @@ def test_the_documented_conversation_is_held(monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.mark.usefixtures("ces_environment")
 def test_the_server_is_reached_only_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the option the tool is told that nobody answers, though the server does."""
+    """Without the option the tool gets the error that nobody answers, though the server does."""
     monkeypatch.chdir(ROOT)
     (line,) = (each for each in OURS if "--allow-host" in each)
     answers = []
@@ -147,7 +147,7 @@ def test_the_server_is_reached_only_where_it_is_allowed(monkeypatch: pytest.Monk
 
 
 def test_the_server_runs_by_its_command() -> None:
-    """On the port that it is told."""
+    """On the port that it is given."""
     command_line = [sys.executable, "-m", "examples.ces.api", "0"]
     with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
         assert server.stdout is not None

@@ -47,8 +47,8 @@ def mounted(folder: Path, place: Path) -> Path:
     mount(base, place / "python", _BIND)
     for name in ("site", "code"):
         mount(folder / name, place / "ces" / name, _BIND)
-    told = (folder / "interpreter.json").read_text()
-    (place / "ces" / "interpreter.json").write_text(told.replace(f'"{base}/', f'"{place}/python/'))
+    text = (folder / "interpreter.json").read_text()
+    (place / "ces" / "interpreter.json").write_text(text.replace(f'"{base}/', f'"{place}/python/'))
     return place / "ces"
 
 

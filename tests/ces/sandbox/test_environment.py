@@ -1,4 +1,4 @@
-"""Find the interpreter for user code, and tell an environment that cannot be used."""
+"""Find the interpreter for user code, and report an environment that cannot be used."""
 
 import json
 import shutil
@@ -24,13 +24,13 @@ NOWHERE = {"PATH": "/nowhere", "HOME": "/nowhere"}
 def says(path: Path, version: str, implementation: str = "cpython") -> Path:
     """Make a program that says what an interpreter would."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    told = {
+    described = {
         "executable": str(path),
         "version": [int(each) for each in version.split(".")],
         "implementation": implementation,
         "library": [],
     }
-    path.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+    path.write_text(f"#!/bin/sh\necho '{json.dumps(described)}'\n")
     path.chmod(0o755)
     return path
 
@@ -99,14 +99,14 @@ def test_the_command_says_why_it_cannot_install(tmp_path: Path) -> None:
     assert [] == list(tmp_path.iterdir())
 
 
-def test_an_environment_that_does_not_fit_is_told(environment_folder: Path, tmp_path: Path) -> None:
+def test_an_environment_that_does_not_fit_is_reported(environment_folder: Path, tmp_path: Path) -> None:
     """One of another release, one that was damaged, one whose interpreter is gone."""
     description = tmp_path / "interpreter.json"
-    told = json.loads((environment_folder / "interpreter.json").read_text())
+    described = json.loads((environment_folder / "interpreter.json").read_text())
     for wrong, says_so in (
         ("{", "cannot be read"),
-        (json.dumps({**told, "packages": ["numpy==1"]}), "another release"),
-        (json.dumps({**told, "libraries": ["/nowhere/lib.so"]}), "/nowhere/lib.so is gone"),
+        (json.dumps({**described, "packages": ["numpy==1"]}), "another release"),
+        (json.dumps({**described, "libraries": ["/nowhere/lib.so"]}), "/nowhere/lib.so is gone"),
     ):
         description.write_text(wrong)
         with pytest.raises(SandboxUnavailableError, match=f"{says_so}.*\n  gcp-adk-store ces install"):

@@ -41,11 +41,11 @@ result = outcome(follow)
 
 async def test_what_is_there_is_the_interpreter_and_its_libraries(run: Run, environment_folder: Path) -> None:
     """Every file that a walk finds is one of them, a time zone, a device or the library's own part."""
-    told = json.loads((environment_folder / "interpreter.json").read_text())
+    described = json.loads((environment_folder / "interpreter.json").read_text())
     allowed = (
-        *told["interpreter"]["library"],
-        told["interpreter"]["executable"],
-        *told["libraries"],
+        *described["interpreter"]["library"],
+        described["interpreter"]["executable"],
+        *described["libraries"],
         "/sandbox/site/",
         "/sandbox/code/",
         "/usr/share/zoneinfo/",

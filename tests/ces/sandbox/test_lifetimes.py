@@ -38,7 +38,7 @@ ENDS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 class Called:
-    """A host that never answers, and tells when it is called."""
+    """A host that never answers, and signals when it is called."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -62,7 +62,7 @@ def descriptors() -> list[int]:
 
 
 def ends(number: int) -> bool:
-    """Tell whether a process has ended, or ends now, as a keeper does after its run."""
+    """Return whether a process has ended, or ends now, as a keeper does after its run."""
     try:
         handle = os.pidfd_open(number)
     except ProcessLookupError:
@@ -252,13 +252,13 @@ async def test_hundreds_of_runs_can_be_asked_for_at_once(environment_folder: Pat
 
 
 async def test_a_sandbox_that_was_ended_or_closed_starts_again(environment_folder: Path) -> None:
-    """A run that was under way is told; closing twice, and before a start, is nothing."""
+    """A run that was under way gets an error; closing twice, and before a start, is nothing."""
     box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
     await box.close()
     before = zygotes()
     try:
         running = await begun(box)
-        # Not the run's own: its keeper would tell of that, if it was faster.
+        # Not the run's own: its keeper would report that, if it was faster.
         for number in sorted(zygotes() - before - processes_of_runs()):
             with contextlib.suppress(ProcessLookupError):  # ended with another of them
                 os.kill(number, signal.SIGKILL)

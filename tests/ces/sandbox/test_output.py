@@ -40,11 +40,13 @@ def request(code: str, **settings: Any) -> dict[str, Any]:
 
 
 async def ended(box: Sandbox, code: str, **limits: Any) -> SandboxError:
-    """Return what ended a tool that printed before it went too far; *on_output* is told the same."""
-    told: list[str] = []
+    """Return what ended a tool that printed before it went too far; *on_output* gets the same."""
+    outputs: list[str] = []
     with pytest.raises(SandboxError) as caught:
-        await box.run(request(f"{PRINTS}    {code}"), no_host, limits=Limits(**limits), on_output=told.append)
-    assert [caught.value.output] == told
+        await box.run(
+            request(f"{PRINTS}    {code}"), no_host, limits=Limits(**limits), on_output=outputs.append
+        )
+    assert [caught.value.output] == outputs
     return caught.value
 
 
@@ -91,44 +93,44 @@ async def test_what_a_tool_printed_is_shown_when_the_host_kills_it(guest: Bubble
     assert [PRINTED] * 2 == [killed.value.output, closed.value.output]
 
 
-async def test_what_a_tool_printed_is_told_when_its_host_fails(guest: BubblewrapSandbox) -> None:
+async def test_what_a_tool_printed_is_reported_when_its_host_fails(guest: BubblewrapSandbox) -> None:
     """With an error of the sandbox, which has none of its own yet, and with any other."""
     asks = {**request(f"{PRINTS}    tools.other({{}})"), "tools": ["other"]}
-    told: list[str] = []
+    outputs: list[str] = []
 
     async def refuses(_call: dict[str, Any]) -> dict[str, Any]:
         raise SandboxProtocolError("no question")
 
     with pytest.raises(SandboxProtocolError) as caught:
-        await guest.run(asks, refuses, on_output=told.append)
+        await guest.run(asks, refuses, on_output=outputs.append)
     with pytest.raises(AssertionError, match="the host was called"):
-        await guest.run(asks, no_host, on_output=told.append)
+        await guest.run(asks, no_host, on_output=outputs.append)
 
     assert PRINTED == caught.value.output
-    assert [PRINTED] * 2 == told
+    assert [PRINTED] * 2 == outputs
 
 
 async def test_a_flood_of_a_tool_is_cut_and_the_tool_goes_on(guest: BubblewrapSandbox) -> None:
     """At its own limit, whatever its characters take; past it, the run is ended."""
-    told: list[str] = []
+    outputs: list[str] = []
     flood = "def tool():\n    for _ in range(400): print('\\U0001f600' * 1000, end='')\n    return 7"
-    answer = await guest.run(request(flood), no_host, on_output=told.append)
+    answer = await guest.run(request(flood), no_host, on_output=outputs.append)
     native = await ended(guest, "while True: os.write(2, b'x' * 4096)", output_bytes=10_000)
     cut = await ended(guest, "print('x' * 300_000)\n    while True: pass", wall_s=2)
 
     assert 7 == answer["result"]
-    assert ["\U0001f600" * 262_144 + "\n[output was cut here]\n"] == told
+    assert ["\U0001f600" * 262_144 + "\n[output was cut here]\n"] == outputs
     assert (SandboxOutputError, 10_000) == (type(native), len(native.output))
     assert cut.output.endswith("xxx\n[output was cut here]\n")
 
 
 async def test_small_writes_are_shown_as_large_ones_are(guest: BubblewrapSandbox) -> None:
     """All of them, in order."""
-    told: list[str] = []
+    outputs: list[str] = []
     code = "def tool():\n    for number in range(20_000): print(number, end=' ')"
-    await guest.run(request(code), no_host, on_output=told.append)
+    await guest.run(request(code), no_host, on_output=outputs.append)
 
-    assert [" ".join(map(str, range(20_000))) + " "] == told
+    assert [" ".join(map(str, range(20_000))) + " "] == outputs
 
 
 @pytest.mark.parametrize(
@@ -140,18 +142,20 @@ async def test_small_writes_are_shown_as_large_ones_are(guest: BubblewrapSandbox
         ("result = {1}", {}, SandboxError),
     ],
 )
-async def test_without_a_sandbox_what_was_shown_is_told_as_well(
+async def test_without_a_sandbox_what_was_shown_is_reported_as_well(
     code: str, limits: dict[str, Any], kind: type[SandboxError]
 ) -> None:
     """What an entry shows; what is printed past it, this process prints."""
     with pytest.warns(UnsafeSandboxWarning):
         box = InProcessSandbox(entry="tests.ces.sandbox.entry.code:run")
-    told: list[str] = []
+    outputs: list[str] = []
     with pytest.raises(kind) as caught:
-        await box.run({"code": f"show('a')\n{code}"}, no_host, limits=Limits(**limits), on_output=told.append)
-    await box.run({"code": "show('b')"}, no_host, on_output=told.append)
+        await box.run(
+            {"code": f"show('a')\n{code}"}, no_host, limits=Limits(**limits), on_output=outputs.append
+        )
+    await box.run({"code": "show('b')"}, no_host, on_output=outputs.append)
 
-    assert ["a", "a", "b"] == [caught.value.output, *told]
+    assert ["a", "a", "b"] == [caught.value.output, *outputs]
 
 
 async def test_runs_within_a_run_have_their_own_output_without_a_sandbox() -> None:

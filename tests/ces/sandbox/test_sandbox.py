@@ -157,13 +157,13 @@ def test_a_user_without_rights_has_the_same_sandbox(environment_folder: Path) ->
             check=False,
         )
     assert "" == done.stderr
-    told = json.loads(done.stdout)
+    answer = json.loads(done.stdout)
 
-    assert told["uid"] != 0
-    assert [1, [], False, True, {"a": 1}] == told["found"]
-    assert "PermissionError: [Errno 1] Operation not permitted" == told["killed"]
+    assert answer["uid"] != 0
+    assert [1, [], False, True, {"a": 1}] == answer["found"]
+    assert "PermissionError: [Errno 1] Operation not permitted" == answer["killed"]
     # Another run is refused while there is no room for its process; the one under way ends well.
-    assert "Resource temporarily unavailable" in told["crowded"]["refused"]
+    assert "Resource temporarily unavailable" in answer["crowded"]["refused"]
 
 
 async def test_what_is_missing_is_named_with_the_command_that_installs_it(
@@ -190,7 +190,7 @@ async def test_what_is_missing_is_named_with_the_command_that_installs_it(
         ("bwrap: Unknown option --clearenv", False),
     ],
 )
-async def test_why_bubblewrap_does_not_start_is_told(
+async def test_why_bubblewrap_does_not_start_is_reported(
     environment_folder: Path, tmp_path: Path, said: str, *, is_of_rights: bool
 ) -> None:
     """As it said it; and how namespaces are allowed, where it is they that are not."""

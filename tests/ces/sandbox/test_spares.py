@@ -57,7 +57,7 @@ def parent(number: int) -> int:
 async def appears(before: set[int]) -> set[int]:
     """Return the processes of runs beside those of *before*, once there is one."""
     async with asyncio.timeout(30):
-        while not (found := processes_of_runs() - before):  # noqa: ASYNC110  # /proc tells nobody
+        while not (found := processes_of_runs() - before):  # noqa: ASYNC110  # /proc notifies nobody
             await asyncio.sleep(0.01)
     return found
 
@@ -98,8 +98,8 @@ os.write(writes, b"ready")
 code = os.fork()
 if code == 0:
     signal.pause()
-if {tells!r}:
-    ours.send({tells!r})
+if {message!r}:
+    ours.send({message!r})
 else:
     ours.shutdown(socket.SHUT_WR)
 ended = keeping._watch(code, theirs.fileno(), reads)
@@ -107,11 +107,11 @@ print(ended["status"])
 """
 
 
-@pytest.mark.parametrize("tells", [b"0.3", b""])
-def test_a_keeper_ends_its_process_when_its_time_is_over_or_the_host_says_so(tells: bytes) -> None:
+@pytest.mark.parametrize("message", [b"0.3", b""])
+def test_a_keeper_ends_its_process_when_its_time_is_over_or_the_host_says_so(message: bytes) -> None:
     """A process that would never end; a host that blocks does not matter."""
     done = subprocess.run(
-        [sys.executable, "-c", WATCH.format(tells=tells)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WATCH.format(message=message)], capture_output=True, text=True, check=False
     )
 
     assert signal.SIGKILL == int(done.stdout)

@@ -137,7 +137,7 @@ def test_a_resumable_upload_is_checked_again_when_it_finishes(bucket: storage.Bu
     assert b"winner" == bucket.blob("o").download_as_bytes()
 
 
-def test_copy_rewrite_compose_and_move_do_not_overwrite_when_told_so(
+def test_copy_rewrite_compose_and_move_do_not_overwrite_when_asked_to(
     bucket: storage.Bucket,
 ) -> None:
     """Every way to create an object from objects honours the destination's condition."""

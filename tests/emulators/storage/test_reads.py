@@ -111,7 +111,7 @@ def test_too_much_custom_metadata_is_refused(bucket: storage.Bucket) -> None:
     assert not bucket.blob("other").exists()
 
 
-def test_a_download_tells_about_the_object(bucket: storage.Bucket, call: Call) -> None:
+def test_a_download_describes_the_object(bucket: storage.Bucket, call: Call) -> None:
     """The headers carry versions, hashes, sizes and the metadata a header can hold."""
     blob = bucket.blob("o")
     blob.metadata = UNICODE | {"bad key": "x", "line": "a\nb"}
@@ -181,7 +181,7 @@ def test_a_range_is_served_exactly(
 def test_a_range_without_bytes_is_refused(
     bucket: storage.Bucket, call: Call, content: bytes, asked: str
 ) -> None:
-    """A range past the end answers 416 and tells the size."""
+    """A range past the end answers 416 and reports the size."""
     bucket.blob("o").upload_from_string(content)
     answer = call("GET", media(bucket), Range=asked)
 

@@ -237,7 +237,7 @@ def test_bad_json_is_refused(call: Call) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_program_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
+def test_the_program_serves_until_it_is_asked_to_stop(number: signal.Signals) -> None:
     """It announces its address, has the buckets asked for, and ends with status 0."""
     with start("--port", "0", "--bucket", "first-bucket", "--bucket", "second-bucket") as program:
         assert program.stdout is not None

@@ -181,7 +181,7 @@ def test_a_large_stream_is_uploaded_in_chunks(bucket: storage.Bucket) -> None:
 
 
 def state(answer: Answer) -> tuple[int, str | None]:
-    """Return what a resumable upload tells about itself."""
+    """Return what a resumable upload reports about itself."""
     return answer.status, answer.headers.get("Range")
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def test_headers_describe_the_object(bucket: storage.Bucket, call: Call) -> None:
-    """Standard and custom headers of a PUT become its metadata, and of a GET tell it."""
+    """Standard and custom headers of a PUT become its metadata, and a GET returns it as headers."""
     target = f"/{bucket.name}/dir/o%20x"
     headers = {
         "Cache_Control": "no-store",

@@ -174,16 +174,16 @@ class TestObjects:
     async def test_an_upload_in_pieces_is_one_object(self, kept: Kept) -> None:
         data = os.urandom(1000) * (20 * 1024 * 1024 // 1000 + 1)
         asked: list[tuple[int, int]] = []
-        told: list[int] = []
+        reported: list[int] = []
 
         async def read_at(start: int, size: int) -> bytes:
             asked.append((start, size))
             return data[start : start + size]
 
-        await kept.uploads.create("a", FIELDS, size=len(data), read_at=read_at, on_progress=told.append)
+        await kept.uploads.create("a", FIELDS, size=len(data), read_at=read_at, on_progress=reported.append)
         rest = len(data) - 2 * CHUNK_BYTES
         assert [(0, CHUNK_BYTES), (CHUNK_BYTES, CHUNK_BYTES), (2 * CHUNK_BYTES, rest)] == asked
-        assert [CHUNK_BYTES, 2 * CHUNK_BYTES] == told
+        assert [CHUNK_BYTES, 2 * CHUNK_BYTES] == reported
         read = await kept.objects.read("a", generation=None)
         assert read is not None
         assert data == read[0]

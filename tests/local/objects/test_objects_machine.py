@@ -109,15 +109,15 @@ class ObjectsMachine(RuleBasedStateMachine):
     def both(self, call: Callable[[Side, int], Coroutine[Any, Any, T]]) -> list[T] | None:
         """Return what *call* returns for each side and its number; ``None`` if both refuse it alike."""
         results: list[T] = []
-        told: list[tuple[type | None, Any]] = []
+        outcomes: list[tuple[type | None, Any]] = []
         for number, side in enumerate(self.sides):
             try:
                 results.append(self.runner.run(call(side, number)))
             except (StoreError, RefusedError) as exc:
-                told.append((type(exc), getattr(exc, "maybe_applied", None)))
+                outcomes.append((type(exc), getattr(exc, "maybe_applied", None)))
             else:
-                told.append((None, shown(results[-1])))
-        cloud, local = told
+                outcomes.append((None, shown(results[-1])))
+        cloud, local = outcomes
         assert cloud == local
         return results or None
 
@@ -146,7 +146,7 @@ class ObjectsMachine(RuleBasedStateMachine):
         )
         self.look(name)
 
-    # Of two reasons to refuse a copy, the order says which is told.
+    # Of two reasons to refuse a copy, the order says which is raised.
     @rule(which=CHOICE, name=ACCEPTED, fields=FIELDS.filter(lambda fields: fields.metadata != TooLarge()))
     def copy(self, which: int, name: str, fields: ObjectFields) -> None:
         if self.stored:

@@ -1,1 +1,1 @@
-"""An agent whose model does what a test tells it to."""
+"""An agent whose model does what a test asks of it."""

@@ -18,9 +18,9 @@ def test_it_greets_at_the_start() -> None:
     response = before_model_callback(context, LlmRequest())
 
     assert context.state["greeted"]
-    told = json.loads(response.content.parts[0].inline_data.raw_data)
-    assert "Welcome" in told["content"]
-    assert told["disableBargeIn"]
+    said = json.loads(response.content.parts[0].inline_data.raw_data)
+    assert "Welcome" in said["content"]
+    assert said["disableBargeIn"]
 
 
 def test_it_greets_once() -> None:

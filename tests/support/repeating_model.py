@@ -8,10 +8,10 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 
-class Told(BaseLlm):
-    """A model that says what it was told."""
+class RepeatingModel(BaseLlm):
+    """A model that answers with its instruction."""
 
-    model: str = "told"
+    model: str = "repeating"
 
     async def generate_content_async(
         self,
@@ -20,5 +20,5 @@ class Told(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         """Repeat the instruction."""
         assert stream in (True, False)
-        told = str(llm_request.config.system_instruction)
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=told)]))
+        instruction = str(llm_request.config.system_instruction)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=instruction)]))
