@@ -6,7 +6,6 @@ was lost may have happened.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import grpc
 import requests
 import urllib3
+from google.adk.platform import time as platform_time
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
@@ -272,6 +272,8 @@ def _retry_after(response: Any) -> float | None:
     if asked.isdecimal():
         return float(asked)
     try:
-        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()) if asked else None
+        return (
+            max(0.0, parsedate_to_datetime(asked).timestamp() - platform_time.get_time()) if asked else None
+        )
     except (TypeError, ValueError):
         return None

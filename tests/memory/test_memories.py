@@ -350,12 +350,12 @@ async def test_a_memory_is_changed_in_its_place(store: Store, memory: MemoryServ
 async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: MemoryService) -> None:
     """It counts from the event's time, so an event that is over is not remembered again."""
     now = time.time()
-    old, young = said("old tea", at=now - 100), said("young tea", at=now)
-    await memory.add_events_to_memory(events=[old, young], custom_metadata={"ttl_seconds": 50}, **USER)
+    old, young = said("old tea", at=now - 100_000), said("young tea", at=now)
+    await memory.add_events_to_memory(events=[old, young], custom_metadata={"ttl_seconds": 50_000}, **USER)
     await memory.add_events_to_memory(events=[said("lasting tea")], **USER)
 
     assert {"young tea", "lasting tea"} == set(await search(another(store), "tea"))
-    service = MemoryService(store.sessions.storage, default_ttl_seconds=50)
+    service = MemoryService(store.sessions.storage, default_ttl_seconds=50_000)
     await service.add_events_to_memory(events=[old], **USER)
     assert {"young tea", "lasting tea"} == set(await listed(memory))
 
@@ -367,13 +367,13 @@ async def test_memories_that_all_ended_make_way(
     """Even if their documents are still there; the documents have a time at which Firestore removes them."""
     now = time.time()
     ending = [said(f"tea {number} {'x' * 300}", at=now) for number in range(300)]
-    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 50_000}, **USER)
     documents = store.sessions.storage.documents
     for path in await stored_documents(store):
         (document,) = await documents.get([path])
         assert document is not None
         assert "expire_at" in document.fields
-    monkeypatch.setattr(type(documents.clock), "now", lambda _: now + 200)
+    monkeypatch.setattr(type(documents.clock), "now", lambda _: now + 100_000)
     assert [] == await listed(another(store))
     await memory.add_events_to_memory(events=[said("coffee")], **USER)
 
@@ -470,7 +470,7 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
     await memory.add_events_to_memory(events=[lasting], **USER)
     await memory.delete_memory(memory_id=lasting.id, **USER)
     ending = [said(f"note {number} {'x' * 300}", at=time.time()) for number in range(300)]
-    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 50_000}, **USER)
     with in_days(1):
         assert [] == await listed(memory)
         other = another(adk_store_local)

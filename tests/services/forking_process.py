@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
@@ -24,8 +23,6 @@ from gcp_adk_store import Store, StoreError
 from gcp_adk_store.cloud import forked_grpc
 
 LONGEST_S = 120.0
-ENDS_LATE_S = 0.5
-"""Longer than gRPC waits for its thread at once."""
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
@@ -136,17 +133,29 @@ def in_a_child(work: Callable[[], object], *, through_multiprocessing: bool) -> 
     return {**json.loads(answer or b"{}"), "status": status}
 
 
-def end_late(frame: FrameType, what: str, _: object) -> None:
-    """Let a thread's ``run`` return late, as a thread does that waits for the processor."""
-    if what == "return" and frame.f_code is threading.Thread.run.__code__:
-        time.sleep(ENDS_LATE_S)
+def end_late() -> None:
+    """Let gRPC's threads end once somebody waits for one, as threads do that wait for the processor."""
+    join, is_awaited = threading.Thread.join, threading.Event()
+
+    def noted(thread: threading.Thread, timeout: float | None = None) -> None:
+        if forked_grpc._POLLS in thread.name:
+            is_awaited.set()
+        join(thread, timeout)
+
+    def held(frame: FrameType, what: str, _: object) -> None:
+        is_run = what == "return" and frame.f_code is threading.Thread.run.__code__
+        if is_run and forked_grpc._POLLS in threading.current_thread().name:
+            is_awaited.wait(LONGEST_S)
+
+    threading.Thread.join = noted  # type: ignore[assignment,method-assign]
+    threading.setprofile(held)
 
 
 def main(*flags: str) -> None:
     """Fork."""
     if "slow-threads" in flags:
         forked_grpc._LATE_S = LONGEST_S  # type: ignore[misc]  # here a thread has all the time
-        threading.setprofile(end_late)
+        end_late()
     store = connect(*flags)
     kept = asyncio.new_event_loop()
     for used, prefix in ((store, ""), (connect(*flags), "other-")):

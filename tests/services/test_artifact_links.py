@@ -15,6 +15,7 @@ import requests
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from google.adk.platform import time as platform_time
 from google.auth import credentials as auth_credentials
 from google.auth.transport import Request as Transport
 from google.genai import types
@@ -340,8 +341,13 @@ def put(url: str, headers: Mapping[str, str], data: bytes) -> int:
     return requests.put(url, headers=dict(headers), data=data, timeout=60).status_code
 
 
-async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: ArtifactService) -> None:
+async def test_a_browser_puts_a_file_that_becomes_a_version(
+    with_key: ArtifactService, request: pytest.FixtureRequest
+) -> None:
     """The bytes never pass through the agent, and what waited for it is gone."""
+    now = datetime.now(UTC)
+    request.addfinalizer(platform_time.reset_time_provider)
+    platform_time.set_time_provider(now.timestamp)
     await with_key.save_artifact(**REPORT, artifact=text("before"))
     upload = await with_key.create_upload(**REPORT, mime_type="text/csv", max_bytes=100)
     verify(upload.url, method="PUT", headers=upload.headers)
@@ -360,7 +366,7 @@ async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: ArtifactSe
     assert described is not None
     assert {"rows": 1} == described.custom_metadata
     assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None)
-    assert timedelta(minutes=59) < upload.expires_at - datetime.now(UTC) <= timedelta(hours=1)
+    assert now + timedelta(hours=1) == upload.expires_at
 
 
 async def test_finalizing_again_gives_the_same_version(artifacts: ArtifactService) -> None:

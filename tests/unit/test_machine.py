@@ -12,6 +12,7 @@ PACKAGE = Path(gcp_adk_store.__file__).parent
 # The tools of people and of tests, and what runs user code: no simulation has them.
 REAL = {"bulk", "ces", "cli", "doctor", "inspector", "testing"}
 SOURCES = {
+    "datetime.now",
     "os.urandom",
     "random",
     "secrets.token_bytes",

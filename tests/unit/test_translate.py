@@ -11,6 +11,7 @@ import grpc
 import pytest
 import requests
 import urllib3
+from google.adk.platform import time as platform_time
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.cloud.storage import exceptions as storage_exceptions
@@ -253,13 +254,16 @@ def test_a_storage_error_knows_how_long_to_wait(
     assert asked_s == error.retry_after_s
 
 
-def test_a_date_to_wait_for_is_reported_in_seconds() -> None:
+def test_a_date_to_wait_for_is_reported_in_seconds(request: pytest.FixtureRequest) -> None:
     """It is counted from now."""
-    header = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    now = datetime(2027, 1, 1, tzinfo=UTC)
+    request.addfinalizer(platform_time.reset_time_provider)
+    platform_time.set_time_provider(now.timestamp)
+    header = format_datetime(now + timedelta(hours=1), usegmt=True)
     error = storage_read_error(api.from_http_response(answered({"Retry-After": header})), "w", "b", "p")
 
     assert isinstance(error, StoreError)
-    assert error.retry_after_s == pytest.approx(3600, abs=60)
+    assert 3600 == error.retry_after_s
 
 
 def test_an_answer_that_the_client_does_not_sort_is_sorted_by_its_status() -> None:

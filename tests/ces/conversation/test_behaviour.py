@@ -109,19 +109,15 @@ async def test_a_missing_fake_is_a_problem_of_the_app(tmp_path: Path) -> None:
 
 async def test_a_tool_may_take_as_long_as_it_says(tmp_path: Path, converse: Converse) -> None:
     """The model gets the error; limits that the host gives go first."""
-    waits = (
-        'def look_up() -> str:\n    """Look it up."""\n    import time\n    time.sleep(0.3)\n    return "x"\n'
-    )
+    waits = 'def look_up():\n    """Look it up."""\n    import threading\n    threading.Event().wait()\n'
     write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": waits})
     app = with_config(tmp_path, "tools/look_up/look_up.json", timeout="0.05s")
-    short = converse(app, [CALL, "Done."])
-    long = converse(app, [CALL, "Done."], settings=RuntimeSettings(limits=Limits(wall_s=60)))
+    limited = RuntimeSettings(limits=Limits(wall_s=0.07))
+    for longest_s, options in ((0.05, {}), (0.07, {"settings": limited})):
+        conversation = converse(app, [CALL, "Done."], **options)
+        turn = await conversation.send("Go", await conversation.begin())
 
-    hurried = await short.send("Go", await short.begin())
-    patient = await long.send("Go", await long.begin())
-
-    assert "longer than the 0.05 s" in hurried.calls[0].response["result"]["error"]  # type: ignore[index]
-    assert patient.calls[0].response == {"result": "x"}
+        assert f"longer than the {longest_s} s" in turn.calls[0].response["result"]["error"]  # type: ignore[index]
 
 
 def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:

@@ -142,12 +142,27 @@ async def test_a_run_that_is_cancelled_changes_nothing(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+    gate.begun.clear()
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.01):
-            await ran(runtime, "pass")
+        await ran_until_it_waits(runtime, gate)
 
     assert (await stored(service)).events == []
     assert await result_of(make(sessions=service), "return context.state") == {"name": "Ada"}
+
+
+async def ran_until_it_waits(runtime: PythonRuntime, gate: Gate) -> None:
+    """Run a tool for a caller whose time ends once the run waits at *gate*."""
+    async with asyncio.timeout(None) as limit:
+
+        async def expire() -> None:
+            await gate.begun.wait()
+            limit.reschedule(0)
+
+        expiring = asyncio.create_task(expire())
+        try:
+            await ran(runtime, "pass")
+        finally:
+            await expiring
 
 
 async def waits(_: Any, answer: Any, **__: Any) -> dict[str, Any]:

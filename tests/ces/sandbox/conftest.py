@@ -19,6 +19,7 @@ from gcp_adk_store.ces.sandbox import (
     bubblewrap,
     seccomp,
 )
+from tests.support.clock import PassingTime
 
 ENTRY = "tests.ces.sandbox.entry.code:run"
 _DEPTH_OF_ZYGOTES = 2
@@ -83,6 +84,17 @@ async def run_in(box: Sandbox, code: str, **limits: Any) -> Any:
     found = await box.run({"code": code}, no_host, limits=Limits(**limits))
     assert "error" not in found, found["error"]
     return found["result"]
+
+
+def too_late(passing: PassingTime) -> Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]:
+    """Return a host that answers after every limit of a run."""
+
+    async def answer(_: dict[str, Any]) -> dict[str, Any]:
+        passing.after(3600)
+        await asyncio.Event().wait()
+        raise AssertionError("it was woken")
+
+    return answer
 
 
 @pytest.fixture

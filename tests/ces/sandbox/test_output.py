@@ -20,7 +20,8 @@ from gcp_adk_store.ces.sandbox import (
     SandboxTimeoutError,
     UnsafeSandboxWarning,
 )
-from tests.ces.sandbox.conftest import no_host, processes_of_runs
+from tests.ces.sandbox.conftest import no_host, processes_of_runs, too_late
+from tests.support.clock import PassingTime
 
 PRINTS = """
 import os, sys
@@ -134,25 +135,23 @@ async def test_small_writes_are_shown_as_large_ones_are(guest: BubblewrapSandbox
 
 
 @pytest.mark.parametrize(
-    ("code", "limits", "kind"),
+    ("code", "kind"),
     [
-        ("import time; time.sleep(1)", {"wall_s": 0.3}, SandboxTimeoutError),
-        ("import sys; sys.exit(1)", {}, SandboxCrashError),
-        ("raise MemoryError", {}, SandboxMemoryError),
-        ("result = {1}", {}, SandboxError),
+        ("call_host({})", SandboxTimeoutError),
+        ("import sys; sys.exit(1)", SandboxCrashError),
+        ("raise MemoryError", SandboxMemoryError),
+        ("result = {1}", SandboxError),
     ],
 )
 async def test_without_a_sandbox_what_was_shown_is_reported_as_well(
-    code: str, limits: dict[str, Any], kind: type[SandboxError]
+    code: str, kind: type[SandboxError], passing: PassingTime
 ) -> None:
     """What an entry shows; what is printed past it, this process prints."""
     with pytest.warns(UnsafeSandboxWarning):
         box = InProcessSandbox(entry="tests.ces.sandbox.entry.code:run")
     outputs: list[str] = []
     with pytest.raises(kind) as caught:
-        await box.run(
-            {"code": f"show('a')\n{code}"}, no_host, limits=Limits(**limits), on_output=outputs.append
-        )
+        await box.run({"code": f"show('a')\n{code}"}, too_late(passing), on_output=outputs.append)
     await box.run({"code": "show('b')"}, no_host, on_output=outputs.append)
 
     assert ["a", "a", "b"] == [caught.value.output, *outputs]

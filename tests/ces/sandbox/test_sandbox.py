@@ -23,7 +23,8 @@ from gcp_adk_store.ces.sandbox import (
     UnsafeSandboxWarning,
 )
 from gcp_adk_store.errors import InvalidInputError
-from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in
+from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in, too_late
+from tests.support.clock import PassingTime
 
 THREADS = """
 import threading
@@ -205,7 +206,7 @@ async def test_why_bubblewrap_does_not_start_is_reported(
     assert is_of_rights == ("user namespaces" in str(caught.value))
 
 
-async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
+async def test_without_a_sandbox_code_is_warned_of_and_does_the_same(passing: PassingTime) -> None:
     """In this process: results, host calls, failures; and the host's files."""
     with pytest.warns(UnsafeSandboxWarning, match="only for debugging"):
         box = InProcessSandbox(entry=ENTRY)
@@ -222,7 +223,7 @@ async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
     with pytest.raises(SandboxMemoryError):
         await run_in(box, "raise MemoryError")
     with pytest.raises(SandboxTimeoutError):
-        await run_in(box, "import time; time.sleep(0.5)", wall_s=0.01)
+        await box.run({"code": "call_host({})"}, too_late(passing))
     with pytest.raises(InvalidInputError):
         await box.run({"code": object()}, answer)
     await box.close()

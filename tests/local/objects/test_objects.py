@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -63,8 +63,11 @@ def _unlink(path: Path) -> None:
 class TestObjects:
     """Of a folder and of memory."""
 
-    async def test_a_created_object_is_read_with_its_properties(self, kept: Kept) -> None:
-        before = datetime.now(UTC).timestamp()
+    async def test_a_created_object_is_read_with_its_properties(
+        self, kept: Kept, request: pytest.FixtureRequest
+    ) -> None:
+        request.addfinalizer(platform_time.reset_time_provider)
+        platform_time.set_time_provider(lambda: 1_800_000_000.5)
         await put(kept, "a", data=b"123456789")
         found = await kept.objects.info("a")
         assert found is not None
@@ -76,7 +79,7 @@ class TestObjects:
             found.content_encoding,
         )
         assert ("4waSgw==", "JfnnlDI7RTiF9RgfG2JNCw==") == (found.crc32c, found.md5)
-        assert before - 0.001 <= found.create_time <= datetime.now(UTC).timestamp()
+        assert 1_800_000_000.5 == found.create_time
         assert (b"123456789", found.generation) == await kept.objects.read("a", generation=None)
         assert (b"123456789", found.generation) == await kept.objects.read("a", generation=found.generation)
         assert await kept.objects.read("a", generation=found.generation + 1) is None
