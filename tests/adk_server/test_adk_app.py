@@ -17,8 +17,8 @@ from google.adk.cli.service_registry import ServiceRegistry
 from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import errors
-from gcp_adk_store.adk_server.app import answer_errors
-from gcp_adk_store.testing.faults.plans import Refuse, from_nth, only
+from gcp_adk_store.adk_server import answer_errors
+from gcp_adk_store.testing.faults import Refuse, from_nth, only
 from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.adk_server.conftest import AGENTS, ROOT
 

@@ -9,7 +9,7 @@ import sys
 import httpx
 import pytest
 
-from gcp_adk_store.settings import StoreSettings
+from gcp_adk_store import StoreSettings
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, commands
 from tests.support.ready_programs import ready_programs
 

@@ -16,8 +16,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError, Point, Store
-from gcp_adk_store.adk_server.app import answer_errors
-from gcp_adk_store.adk_server.following import Followers, follow_sessions
+from gcp_adk_store.adk_server import answer_errors, follow_sessions
+from gcp_adk_store.adk_server.following import Followers
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import Server
 from tests.support.ready_programs import ready_programs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import Store
-from gcp_adk_store.adk_server.services import missing_bucket
+from gcp_adk_store.adk_server import missing_bucket
 from tests.adk_server.conftest import AGENTS
 from tests.adk_server.process import Server
 from tests.adk_server.story import NOTES, SESSION, Api, begin, go_on, texts

@@ -28,13 +28,8 @@ from gcp_adk_store import (
     MemoryService,
     SessionService,
 )
-from gcp_adk_store.adk_server.app import lifespan
-from gcp_adk_store.adk_server.services import (
-    artifact_service,
-    close_services,
-    memory_service,
-    session_service,
-)
+from gcp_adk_store.adk_server import artifact_service, lifespan, memory_service, session_service
+from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.cli.command import command
 from tests.support.documents import blocks
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator, create_bucket
+from gcp_adk_store.testing.faults import Hold, no_faults, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Hold, no_faults, only
 from tests.adk_server.chromium import shown_on
 from tests.adk_server.process import READY_S, Server
 from tests.adk_server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store import HistoryChange, Point, StoredDataError
+from gcp_adk_store import HistoryChange, HistoryProof, Point, StoredDataError
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of
-from gcp_adk_store.sessions.verify.decide import HistoryProof
 from tests.attack.threats import KEYLESS, KEYS, THREATS, Threat
 from tests.attack.world import (
     ADA,

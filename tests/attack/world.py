@@ -9,10 +9,9 @@ from typing import Any
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Write
-from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.history import digests_of, fold, genesis
 
 LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=200, segment_cache_bytes=0)

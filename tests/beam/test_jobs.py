@@ -11,7 +11,7 @@ import apache_beam as beam
 import pyarrow.parquet as pq
 import pytest
 
-from gcp_adk_store import InvalidInputError, PruneReport, Store, StoreError, StoreSettings
+from gcp_adk_store import InvalidInputError, PruneReport, SessionInfo, Store, StoreError, StoreSettings
 from gcp_adk_store.bulk import (
     BulkStore,
     EraseUsers,
@@ -28,7 +28,6 @@ from gcp_adk_store.bulk.transforms import _Erase, _ListSessions, _Prune, _ReadRo
 from gcp_adk_store.codec.writes import EVERY_NAME, Write
 from gcp_adk_store.erasure.pruning import Retention
 from gcp_adk_store.moving import export_parquet, records_of
-from gcp_adk_store.sessions.describe.decide import SessionInfo
 from gcp_adk_store.testing.conformance.running import event
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill

@@ -12,7 +12,8 @@ from typing import Any
 from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
-from gcp_adk_store.adk_server.services import artifact_service, close_services, session_service
+from gcp_adk_store.adk_server import artifact_service, session_service
+from gcp_adk_store.adk_server.services import close_services
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

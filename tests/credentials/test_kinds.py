@@ -19,10 +19,10 @@ from gcp_adk_store import (
     InvalidInputError,
     Store,
     StoreCredentials,
+    StoreSettings,
 )
 from gcp_adk_store.cloud.auth.credentials import STORE_SCOPES
 from gcp_adk_store.cloud.storage import signing
-from gcp_adk_store.settings import StoreSettings
 from tests.credentials.conftest import EMAIL, POOL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor.access import PERMISSIONS
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Facts, Finding, Status
 from gcp_adk_store.doctor.report import CHECKS_OF_ANCHORS, findings_of
-from gcp_adk_store.settings import StoreSettings
 from tests.doctor.conftest import PLACE, Look
 from tests.doctor.google_apis import BUCKET, DATABASE, FORBIDDEN, MISSING, PROJECT, GoogleApis
 

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import Store, StoreCredentials
+from gcp_adk_store import Store, StoreCredentials, StoreSettings
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Finding, Place, Status
 from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_ANCHORS, CHECKS_OF_KEYS, findings_of
-from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 

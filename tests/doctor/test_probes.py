@@ -9,17 +9,16 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import Client
 from google.cloud.storage import Client as StorageClient
 
-from gcp_adk_store import Store
+from gcp_adk_store import ArtifactLimits, SessionLimits, Store
 from gcp_adk_store.cloud.firestore.channels import Channels
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor.examination import object_calls
 from gcp_adk_store.doctor.probes import probe_document, probe_object
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 
 LIMITS = SessionLimits(deadline_s=10)

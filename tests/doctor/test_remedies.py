@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import InvalidInputError
+from gcp_adk_store import InvalidInputError, StoreSettings
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Probe, Status
-from gcp_adk_store.settings import StoreSettings
 from tests.doctor.conftest import IDENTITY, Look
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled
 from tests.doctor.wrong import (

@@ -35,7 +35,7 @@ from gcp_adk_store.encryption.sealing import (
 )
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.keys import ArtifactKey
-from gcp_adk_store.moving.copying import copy
+from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from gcp_adk_store.testing.emulators import Emulator

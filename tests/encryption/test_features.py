@@ -18,7 +18,7 @@ from gcp_adk_store.encryption.artifacts import SealedArtifactObjects
 from gcp_adk_store.encryption.documents import SealedDocuments, SealedReads
 from gcp_adk_store.encryption.objects import SealedPayloadObjects
 from gcp_adk_store.kernel.ports import Documents, Objects, Reads
-from gcp_adk_store.moving.copying import copy
+from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
 from gcp_adk_store.testing.conformance.tasks import TaskStoreConformance

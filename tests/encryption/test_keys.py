@@ -16,6 +16,7 @@ from gcp_adk_store import (
     KmsEnvelope,
     LocalKeyWrapper,
     OutcomeUnknownError,
+    SessionLimits,
     Store,
     StoredDataError,
     StoreError,
@@ -27,7 +28,6 @@ from gcp_adk_store.encryption.keyring import Keyring
 from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys
-from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.envelope import Wrapped
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said

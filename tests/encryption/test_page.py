@@ -8,13 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store import InvalidInputError, Store
-from gcp_adk_store.adk_server.services import (
-    artifact_service,
-    close_services,
-    memory_service,
-    session_service,
-    task_store,
-)
+from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
+from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.encryption.documents import SealedDocuments
 from tests.erasure.conftest import said

@@ -13,11 +13,10 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, SessionInfo, Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.erasure.pruning import DAY_S, Retention
-from gcp_adk_store.sessions.describe.decide import SessionInfo
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import in_days
 

@@ -11,7 +11,7 @@ import pytest
 
 from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
 from gcp_adk_store.local import database
-from gcp_adk_store.moving.session_files import records_of
+from gcp_adk_store.moving import records_of
 from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, fill, said
 from tests.support.traces import in_folder, traces
 

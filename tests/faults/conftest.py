@@ -13,7 +13,7 @@ import requests
 from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.plans import Call, Fault, Plan
+from gcp_adk_store.testing.faults import Call, Fault, Plan
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
 from tests.support.clock import PassingTime

@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
-from gcp_adk_store.testing.faults.plans import (
+from gcp_adk_store.testing.faults import (
     Cut,
     Delay,
     Fault,

@@ -20,11 +20,10 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import ErasureReceipt, GarbageKind, OutcomeUnknownError, SessionLimits, Store
+from gcp_adk_store import Erased, ErasureReceipt, GarbageKind, OutcomeUnknownError, SessionLimits, Store
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.objects import LocalObjects
-from gcp_adk_store.model.erasures import Erased
 from tests.faults.folder_world import STEPS, Kill, Step, watch
 from tests.support.folder import files_without_object
 from tests.support.lengths import at_length

@@ -17,8 +17,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import (
+from gcp_adk_store.testing.faults import (
     Call,
     Cut,
     Delay,
@@ -33,6 +32,7 @@ from gcp_adk_store.testing.faults.plans import (
     nth,
     only,
 )
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
 from tests.faults.conftest import SESSION_PATH, WHO, GivesUp, observing
 from tests.support.clock import PassingTime

@@ -17,7 +17,7 @@ from gcp_adk_store import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.testing.faults.plans import Fault, Garble, Plan, Refuse, from_nth, no_faults, nth, only
+from gcp_adk_store.testing.faults import Fault, Garble, Plan, Refuse, from_nth, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 

@@ -16,8 +16,8 @@ from gcp_adk_store import (
     SessionService,
 )
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, GivesUp
 from tests.support.clock import PassingTime

@@ -12,8 +12,8 @@ from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits, SessionService
 from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from tests.faults.conftest import WHO
 from tests.support.clock import in_days
 

@@ -17,7 +17,7 @@ from gcp_adk_store import (
     SessionLimits,
     StoredDataError,
 )
-from gcp_adk_store.testing.faults.plans import Garble, only
+from gcp_adk_store.testing.faults import Garble, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 

@@ -13,8 +13,8 @@ from gcp_adk_store import (
     SessionLimits,
     StoreError,
 )
+from gcp_adk_store.testing.faults import Lose, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Lose, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 from tests.support.clock import in_days

@@ -5,8 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gcp_adk_store.testing.faults.plans import (
-    COMMON_FAULTS,
+from gcp_adk_store.testing.faults import (
     Call,
     Cut,
     Delay,
@@ -24,6 +23,7 @@ from gcp_adk_store.testing.faults.plans import (
     nth,
     only,
 )
+from gcp_adk_store.testing.faults.plans import COMMON_FAULTS
 
 
 def calls(*methods: str, owner: str = "project") -> list[Call]:

@@ -21,8 +21,8 @@ from gcp_adk_store import (
     SessionService,
     StoreError,
 )
+from gcp_adk_store.testing.faults import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 from tests.support.clock import Clock, in_days

@@ -15,7 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.emulators import Emulator, create_bucket
-from gcp_adk_store.testing.faults.plans import (
+from gcp_adk_store.testing.faults import (
     Cut,
     Delay,
     Fault,

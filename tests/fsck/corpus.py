@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import Point, SessionLimits, SessionService
+from gcp_adk_store import ArtifactLimits, Fault, Point, SessionLimits, SessionService
 from gcp_adk_store.codec.documents import Deletion, Layout
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
@@ -16,12 +16,10 @@ from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import runs_of
-from gcp_adk_store.sessions.fsck.faults import Fault
 from gcp_adk_store.sessions.lifecycle.format import note_write
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import pack_artifacts, restores_collection
-from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.turns.service import HeldTurns
 
 WHO: Final[dict[str, Any]] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
+from gcp_adk_store import StoredDataError
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
 
 Fields = dict[str, Any]
 Change = dict[str, Fields | None]

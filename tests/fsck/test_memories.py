@@ -10,10 +10,8 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import FunctionEmbedder, Store
+from gcp_adk_store import Fault, FunctionEmbedder, MemoryService, Store
 from gcp_adk_store.codec.writes import Delete, Document, Write
-from gcp_adk_store.memory.service import MemoryService
-from gcp_adk_store.sessions.fsck.faults import Fault
 from tests.fsck.corpus import Stored
 from tests.support.clock import in_days
 

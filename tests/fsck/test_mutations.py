@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import pytest
 
+from gcp_adk_store import Fault
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.sessions.fsck.faults import CODES, Fault
+from gcp_adk_store.sessions.fsck.faults import CODES
 from tests.fsck.corpus import CORPUS
 from tests.fsck.mutations import mutations
 from tests.support.clock import in_days

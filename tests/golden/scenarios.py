@@ -10,8 +10,7 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store import ArtifactService, Point, SessionLimits, SessionService
-from gcp_adk_store.errors import OutcomeUnknownError
+from gcp_adk_store import ArtifactService, OutcomeUnknownError, Point, SessionLimits, SessionService
 
 Connect = Callable[..., SessionService]
 

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store import InvalidInputError, StoredDataError
+from gcp_adk_store import ArtifactLimits, InvalidInputError, SessionLimits, StoredDataError
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write, Written
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper, sweep_documents
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 
 MIB = 1024 * 1024
 ONE = "apps/one"

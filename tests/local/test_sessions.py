@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 
-from gcp_adk_store import SessionMissingError, SessionService, Store
+from gcp_adk_store import SessionLimits, SessionMissingError, SessionService, Store
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.session_objects import mark, marker_of
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.settings import SessionLimits
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

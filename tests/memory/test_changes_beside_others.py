@@ -9,12 +9,11 @@ import pytest
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import MemoryLimits, PayloadMissingError, Store
+from gcp_adk_store import MemoryLimits, MemoryService, PayloadMissingError, Store
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.memory.searches import iter_entries
-from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.faults import Hold
 

@@ -11,10 +11,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, Store, StoredDataError
+from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemoryService, Store, StoredDataError
 from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.memory.service import MemoryService
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.support.clock import in_days

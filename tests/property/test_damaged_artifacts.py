@@ -14,9 +14,14 @@ from google.genai import types
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import ArtifactService, GcsArtifactService
-from gcp_adk_store.artifacts.versions import StoredArtifactVersion
-from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
+from gcp_adk_store import (
+    ArtifactService,
+    GcsArtifactService,
+    InvalidInputError,
+    StoredArtifactVersion,
+    StoredDataError,
+    StoreError,
+)
 from tests.support.damage import BROKEN_JSON, HUSH, JSON
 from tests.support.lengths import at_length
 

@@ -19,15 +19,17 @@ from google.genai import types
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionService
-from gcp_adk_store.codec.values import Foreign
-from gcp_adk_store.errors import (
+from gcp_adk_store import (
+    FirestoreSessionService,
     PayloadMissingError,
     SessionConflictError,
+    SessionLimits,
     SessionMissingError,
+    SessionService,
     StoredDataError,
     StoreError,
 )
+from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.testing.emulators import Emulator
 from tests.golden.raw import Documents, Objects, take_documents, take_objects
 from tests.support import damage

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store import StoreError
+from gcp_adk_store import SessionLimits, StoreError
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
 from gcp_adk_store.kernel.ports import Documents, RefusedError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.settings import SessionLimits
 from tests.support.lengths import at_length
 
 PATHS: Final = ("c/1", "c/2", "c/10", "c/1/c/1", "c/1/d/2/c/é", "c/1!/c/x", "c/\uffff", "c/\U0001f600", "d/1")

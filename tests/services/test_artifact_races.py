@@ -10,7 +10,7 @@ from google.cloud.storage import Client
 
 from gcp_adk_store import ArtifactService, GcsArtifactService, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
+from gcp_adk_store.testing.faults import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
 from tests.support.clock import PassingTime

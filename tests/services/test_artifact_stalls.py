@@ -15,7 +15,7 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults.plans import Hang, Hold, from_nth, no_faults
+from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
 from tests.support.clock import PassingTime

@@ -15,8 +15,8 @@ from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Call, Fault, Hold
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, event, text, texts
 from tests.support.clock import PassingTime

@@ -4,8 +4,7 @@ import pytest
 from google.adk.sessions import Session
 from google.cloud.firestore import AsyncClient
 
-from gcp_adk_store import SessionLimits, SessionService
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store import SessionLimits, SessionService, StoredDataError
 from gcp_adk_store.sessions.read import reader
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 

@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from gcp_adk_store.store import Store
+from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import KilledError, Process, Service, World
 from tests.simulation.journal import Journal
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store import OutcomeUnknownError, StoreError
 from gcp_adk_store.testing.simulation import KilledError, World
 
 T = TypeVar("T")

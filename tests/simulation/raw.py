@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from gcp_adk_store import PayloadMissingError, StoredDataError
 from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.testing.simulation import Service
 from tests.simulation.journal import Journal
 

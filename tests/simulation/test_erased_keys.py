@@ -6,8 +6,7 @@ from typing import Any, Final
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import ErasureReceipt, KmsEnvelope, LocalKeyWrapper, Store
-from gcp_adk_store.errors import KeyDestroyedError
+from gcp_adk_store import ErasureReceipt, KeyDestroyedError, KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome

@@ -9,10 +9,7 @@ from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import ErasureReceipt, KmsEnvelope, Store
-from gcp_adk_store.encryption.wrapping import LocalKeyWrapper
-from gcp_adk_store.errors import KeyDestroyedError
-from gcp_adk_store.model.erasures import Erased
+from gcp_adk_store import Erased, ErasureReceipt, KeyDestroyedError, KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome

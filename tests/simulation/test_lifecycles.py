@@ -11,8 +11,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import KmsEnvelope, Store
-from gcp_adk_store.encryption.wrapping import LocalKeyWrapper
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Journal, Outcome

@@ -8,8 +8,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import KmsEnvelope, Store
-from gcp_adk_store.encryption.wrapping import LocalKeyWrapper
+from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, Store
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Final
 
-from gcp_adk_store.ces.host.results import Answer, Delta, RunFailure
+from gcp_adk_store.ces import RunFailure, RuntimeSettings
+from gcp_adk_store.ces.host.results import Answer, Delta
 from gcp_adk_store.ces.host.session_runs import Opened, SessionRuns
-from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.host.toolbox import Invocation, Ran
 from gcp_adk_store.testing.simulation import Faults, Service, World, simulate
 from tests.simulation import journal

@@ -12,8 +12,8 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import Point, Store
-from gcp_adk_store.model.payloads import Garbage, GarbageKind, PayloadPlace
+from gcp_adk_store import Garbage, GarbageKind, Point, Store
+from gcp_adk_store.model.payloads import PayloadPlace
 
 _INTERNAL: Final = frozenset(
     {

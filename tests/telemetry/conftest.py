@@ -6,8 +6,8 @@ import pytest
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import no_faults
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.support.clock import firestores_time
 from tests.telemetry.watched import Watched

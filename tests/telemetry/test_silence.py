@@ -20,8 +20,9 @@ from gcp_adk_store import (
     SessionService,
     StoreError,
 )
+from gcp_adk_store.testing.faults import Delay, RandomFaults, Refuse, no_faults
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import COMMON_FAULTS, Delay, RandomFaults, Refuse, no_faults
+from gcp_adk_store.testing.faults.plans import COMMON_FAULTS
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.support.damage import HUSH
 from tests.telemetry.watched import Watched

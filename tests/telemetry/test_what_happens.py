@@ -30,8 +30,8 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
+from gcp_adk_store.testing.faults import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.faults.plans import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy, is_bucket_look
 from tests.support.repeating_model import RepeatingModel
 from tests.telemetry.watched import Watched, attributes_of, own

@@ -15,11 +15,15 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.templates.inputs import resolve_template
+from gcp_adk_store import (
+    InvalidInputError,
+    TemplateKeyError,
+    TemplateSettings,
+    inject_session_state,
+    resolve_template,
+)
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.parsing import parse_state_template
-from gcp_adk_store.templates.state import TemplateSettings, inject_session_state
 from tests.support.hanging import ends
 from tests.support.lengths import at_length
 from tests.support.loop_work import counted_work

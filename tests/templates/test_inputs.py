@@ -13,8 +13,14 @@ from google.adk.agents.readonly_context import ReadonlyContext
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.errors import PromptTemplateError, StoreError
-from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
+from gcp_adk_store import (
+    PromptTask,
+    PromptTemplateError,
+    StoreError,
+    resolve_agent,
+    resolve_tasks,
+    resolve_template,
+)
 
 RANDOM = settings(deadline=None, print_blob=True)
 LOGGER = "gcp_adk_store.templates.inputs"

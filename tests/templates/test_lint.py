@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gcp_adk_store import TemplateSettings
 from gcp_adk_store.templates.lint import Finding, lint_template
 from gcp_adk_store.templates.parsing import lines_and_columns
-from gcp_adk_store.templates.state import TemplateSettings
 from tests.support.hanging import ends
 from tests.support.loop_work import counted_work
 

@@ -12,8 +12,14 @@ from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
 from google.adk.sessions import InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.errors import InvalidInputError, StoreError, TemplateKeyError
-from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
+from gcp_adk_store import (
+    InvalidInputError,
+    StoreError,
+    TemplateKeyError,
+    TemplateSettings,
+    inject_session_state,
+    session_instruction,
+)
 
 EXTENDED = TemplateSettings(extended=True)
 ORDER = {"items": [{"name": "tea", "price": 3}], "total": None, "tags": ("x", "y")}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.model.artifacts import (
     ArtifactReference,
     require_storage_class,

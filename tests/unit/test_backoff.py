@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store import UnavailableError
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError
 from gcp_adk_store.kernel.transact import ConflictBackoff, jitter

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.codec.cursors import (
     decode_event_cursor,
     decode_place_in,
     encode_cursor,
     encode_place_in,
 )
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.sessions import EventPlace
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

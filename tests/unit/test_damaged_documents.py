@@ -14,13 +14,13 @@ from google.genai import types
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.concurrency import Pauses
 from gcp_adk_store.model.json_values import is_unicode
 from gcp_adk_store.model.keys import SessionKey

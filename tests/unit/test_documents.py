@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.stored import (
@@ -21,7 +22,6 @@ from gcp_adk_store.codec.stored import (
 )
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry, Turn, Turns

@@ -10,8 +10,7 @@ from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
 import gcp_adk_store
-from gcp_adk_store import errors
-from gcp_adk_store.errors import (
+from gcp_adk_store import (
     InvalidInputError,
     OutcomeUnknownError,
     SessionConflictError,
@@ -19,6 +18,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     StoreError,
     UnavailableError,
+    errors,
 )
 
 ALL = sorted(

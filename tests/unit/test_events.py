@@ -12,6 +12,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, SessionLimits, StoredDataError
 from gcp_adk_store.codec.events import (
     EncodedEvent,
     complete_event,
@@ -19,9 +20,7 @@ from gcp_adk_store.codec.events import (
     encode_event,
     event_timestamp,
 )
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
-from gcp_adk_store.settings import SessionLimits
 
 ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 

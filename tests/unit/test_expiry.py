@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.model.session_fields import MAX_TTL_S, PARTS_GRACE_S, Expiry
 
 TIMES = st.floats(0, 4e9)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store import UnavailableError
 from gcp_adk_store.kernel.concurrency import gather
 
 HANGS_S = 60.0

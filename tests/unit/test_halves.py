@@ -14,16 +14,15 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, SessionLimits
 from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_artifact
 from gcp_adk_store.codec.spilling import spill_state, unpack_value
 from gcp_adk_store.codec.values import decode_state, encode_state
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.json_values import decode_surrogates, encode_surrogates, joins
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
-from gcp_adk_store.settings import SessionLimits
 
 ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 HALF, PAIR, EMOJI = "\ud83d", "\ud83d\ude00", "\U0001f600"

@@ -11,6 +11,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import SessionLimits
 from gcp_adk_store.codec.events import WHOLE, decode_event, encode_event, references
 from gcp_adk_store.model.internal_metadata import (
     RESTORED,
@@ -23,7 +24,6 @@ from gcp_adk_store.model.internal_metadata import (
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.sessions.append.content_hooks import map_content
 from gcp_adk_store.sessions.fork.format import payload_elsewhere, public_text, text_elsewhere
-from gcp_adk_store.settings import SessionLimits
 
 STAMP = "v1:" + "0123456789abcdef" * 4
 KEYS = st.sampled_from(["", "mine", '\u00e9"\\', "custom_metadata", STAMPS, RESTORED, "__adk_internal_other"])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey, UserKey
 
 BAD_SEGMENTS = [

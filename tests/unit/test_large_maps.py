@@ -10,10 +10,10 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
+from gcp_adk_store import SessionLimits
 from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
 from gcp_adk_store.codec.texts import LargeMaps
 from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.settings import SessionLimits
 
 LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**8, max_payload_bytes=10**8, max_values=10**6)
 MANY = [*range(60_000), 2**80, 0.1, -0.0, math.pi * 1e300, None, True, "Grüße", {"a": [[]], "": {}}]

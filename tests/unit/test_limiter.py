@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.errors import OverloadedError, UnavailableError
+from gcp_adk_store import OverloadedError, UnavailableError
 from gcp_adk_store.kernel.concurrency import Limiter, Permit
 from gcp_adk_store.kernel.operation import part_of
 from tests.support.quick_time import QuickTime

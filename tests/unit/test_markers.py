@@ -7,12 +7,11 @@ import pytest
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import StoredDataError
+from gcp_adk_store import SessionLimits, StoredDataError
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import require_marker
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.sessions.redact.format import marker_of
-from gcp_adk_store.settings import SessionLimits
 
 
 def marker() -> str:

@@ -5,9 +5,8 @@ import sys
 
 import pytest
 
-from gcp_adk_store import MemoryService, Store
+from gcp_adk_store import GenaiEmbedder, MemoryService, Store
 from gcp_adk_store.memory import contents
-from gcp_adk_store.memory.embedding import GenaiEmbedder
 from gcp_adk_store.memory.ranking import Ranking, is_part, terms_of
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.codec.names import escape_name, escape_segment, unescape_name, unescape_segment
-from gcp_adk_store.errors import InvalidInputError
 
 # Dense in what is escaped and in what escapes look like, so that collisions would be found.
 TRICKY = st.text(st.sampled_from("%/.`\\_25EF0a\x00\n\x7f\x80ü"), max_size=8)

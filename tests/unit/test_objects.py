@@ -9,6 +9,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.names import (
     UPLOADS,
     filenames,
@@ -26,7 +27,6 @@ from gcp_adk_store.codec.objects import (
     encode_artifact,
     encode_file,
 )
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import ArtifactKey
 
 # Ids and names that could meet in one object name if any separator were not kept apart.

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey

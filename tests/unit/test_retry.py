@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.retry import RetryPolicy
-from gcp_adk_store.errors import (
+from gcp_adk_store import (
     AccessDeniedError,
     InvalidInputError,
     OutcomeUnknownError,
@@ -17,6 +15,8 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.retry import RetryPolicy
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError
 

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import ArtifactLimits, InvalidInputError, MemoryLimits, SessionLimits, StoreSettings
 from gcp_adk_store.adk_server.uris import (
     artifact_service_arguments,
     memory_service_arguments,
     session_service_arguments,
 )
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
 
 PROJECTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}", fullmatch=True)
 DATABASES = st.just("(default)") | st.from_regex(r"[a-z][a-z0-9-]{2,61}[a-z0-9]", fullmatch=True)

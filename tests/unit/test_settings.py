@@ -4,9 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gcp_adk_store import settings
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store import InvalidInputError, SessionLimits, StoreSettings, settings
 
 FIRESTORE_DOCUMENT_BYTES = 1_048_576
 

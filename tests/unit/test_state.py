@@ -7,11 +7,10 @@ import pytest
 from google.adk.events import Event
 from pydantic import BaseModel
 
+from gcp_adk_store import InvalidInputError, SessionLimits
 from gcp_adk_store.codec.events import encode_event
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
-from gcp_adk_store.settings import SessionLimits
 
 
 class Order(BaseModel):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store import StoredDataError
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.tasks.format import TaskLayout, read_config, unpack_task
 
 BODY = b"a task"

@@ -23,6 +23,16 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc.aio import Metadata
 
+from gcp_adk_store import (
+    AccessDeniedError,
+    ArtifactLimits,
+    CredentialsError,
+    InvalidInputError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
 from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
     firestore_read_error,
@@ -33,22 +43,12 @@ from gcp_adk_store.cloud.errors import (
     storage_write_error,
 )
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
-from gcp_adk_store.errors import (
-    AccessDeniedError,
-    CredentialsError,
-    InvalidInputError,
-    NotProvisionedError,
-    OutcomeUnknownError,
-    StoreError,
-    UnavailableError,
-)
 from gcp_adk_store.kernel.ports import (
     ConditionFailedError,
     RefusedError,
     TargetExistsError,
     TargetMissingError,
 )
-from gcp_adk_store.settings import ArtifactLimits
 
 Code = grpc.StatusCode
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
+from gcp_adk_store import InvalidInputError, SessionInboxFullError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSession, settle

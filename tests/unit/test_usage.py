@@ -8,7 +8,8 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.sessions.listing.usage import ModelUsage, SessionUsage, TokenUsage, UsageCounter
+from gcp_adk_store import ModelUsage, SessionUsage, TokenUsage
+from gcp_adk_store.sessions.listing.usage import UsageCounter
 
 Reported = types.GenerateContentResponseUsageMetadata
 

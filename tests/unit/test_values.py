@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.values import FieldValue, decode_state, decode_value, encode_state, encode_value
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 
 # Text includes lone surrogates, which JSON can hold; numbers include what no 64 bits can.
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)

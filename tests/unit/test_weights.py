@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from gcp_adk_store import InvalidInputError, SessionLimits
 from gcp_adk_store.codec.events import bounds_of, encode_event
 from gcp_adk_store.codec.objects import encode_artifact
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.json_values import Bounds, weigh
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
-from gcp_adk_store.settings import SessionLimits
 
 LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**5, max_payload_bytes=10**8, max_values=10**6)
 

@@ -11,7 +11,7 @@ from google.adk.cli import service_registry
 from google.adk.cli.service_registry import get_service_registry
 
 import gcp_adk_store
-from gcp_adk_store.adk_server.services import register
+from gcp_adk_store import register
 from gcp_adk_store.moving import places
 from gcp_adk_store.settings.names import OF_THE_PROJECT, VARIABLES
 from tests.project.test_commands import made

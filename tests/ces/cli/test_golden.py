@@ -11,7 +11,8 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.ces.host.logs import LOG, RunLog, with_logs
+from gcp_adk_store.ces import RunLog
+from gcp_adk_store.ces.host.logs import LOG, with_logs
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.inspector import conversation as inspected

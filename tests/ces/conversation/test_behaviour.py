@@ -12,10 +12,9 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai.errors import ServerError
 from typing_extensions import override
 
-from gcp_adk_store.ces import AgentApp, RuntimeSettings, read_app
+from gcp_adk_store.ces import AgentApp, PythonTool, RuntimeSettings, read_app
 from gcp_adk_store.ces.host.toolbox import timeout_of
 from gcp_adk_store.ces.sandbox import Limits
-from gcp_adk_store.ces.tools.declarations import PythonTool
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 

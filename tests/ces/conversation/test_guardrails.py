@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AgentApp, ScriptedModel, lint_app, read_app
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel
 from gcp_adk_store.ces.conversation.models import as_model
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from google.genai import types
 
-from gcp_adk_store.ces import AgentApp, MockConfig, ScriptedModel
-from gcp_adk_store.ces.tools.declarations import MockedCall
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store import InvalidInputError
+from gcp_adk_store.ces import AgentApp, MockConfig, MockedCall, ScriptedModel
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.conversation.test_guardrails import guarded

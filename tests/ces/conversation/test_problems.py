@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import AppAgent, read_app
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from google.genai import types
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
 from gcp_adk_store.ces.conversation.decisions import Condition
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 

@@ -15,10 +15,9 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, Session
 from google.genai import types
 
-from gcp_adk_store import Store
+from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn

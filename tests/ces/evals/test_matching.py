@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces.testing.matching import (
     SIMILAR,
     _pattern_fault,
@@ -12,7 +13,6 @@ from gcp_adk_store.ces.testing.matching import (
     match_type_fault,
     similarity,
 )
-from gcp_adk_store.errors import InvalidInputError
 
 
 @pytest.mark.parametrize(

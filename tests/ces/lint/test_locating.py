@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces.apps.files import app_folder
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.conversation.apps import write_app, write_files
 
 BAD = "def greet(name):\n    return 1\n"

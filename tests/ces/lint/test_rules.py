@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from gcp_adk_store.ces.apps.findings import Finding, Parsed
+from gcp_adk_store.ces import Finding
+from gcp_adk_store.ces.apps.findings import Parsed
 from gcp_adk_store.ces.apps.lint import check_callback, check_tool, check_tool_names
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback, parameters_of
 

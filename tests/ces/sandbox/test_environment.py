@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gcp_adk_store.ces.sandbox import InterpreterWarning, SandboxUnavailableError, open_environment
-from gcp_adk_store.ces.sandbox.environment import (
-    PACKAGES,
-    carried_code,
+from gcp_adk_store.ces.sandbox import (
+    InterpreterWarning,
+    SandboxUnavailableError,
     default_folder,
-    find_interpreter,
-    installed_folder,
+    open_environment,
 )
+from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, find_interpreter, installed_folder
 from gcp_adk_store.cli.command import command
 
 NOWHERE = {"PATH": "/nowhere", "HOME": "/nowhere"}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gcp_adk_store.ces.sandbox import Limits, SandboxError, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, encoded
-from gcp_adk_store.ces.sandbox.interface import Limits, SandboxError, SandboxOutputError, SandboxProtocolError
 
 LIMITS = Limits(
     sent_frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500

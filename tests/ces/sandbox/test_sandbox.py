@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces.sandbox import (
     BubblewrapSandbox,
     InProcessSandbox,
@@ -22,7 +23,6 @@ from gcp_adk_store.ces.sandbox import (
     SandboxUnavailableError,
     UnsafeSandboxWarning,
 )
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in, too_late
 from tests.support.clock import PassingTime
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store import ArtifactLimits
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads
-from gcp_adk_store.settings import ArtifactLimits
 from tests.support.temporary import temporary_folder
 
 

@@ -6,8 +6,8 @@ import resource
 from pathlib import Path
 from typing import Final
 
+from gcp_adk_store import ForkedProcessError, UnavailableError
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import ForkedProcessError, UnavailableError
 from tests.local.objects.conftest import kept_at
 
 FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store import ArtifactLimits, InvalidInputError, OutcomeUnknownError
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError
 from gcp_adk_store.local.contents import Contents, FileContents
 from gcp_adk_store.local.object_rows import Content
-from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept, kept_at
 
 

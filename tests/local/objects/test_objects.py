@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
 from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept, kept_at

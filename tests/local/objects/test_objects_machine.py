@@ -12,13 +12,12 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
+from gcp_adk_store import ArtifactLimits, StoreError
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
-from gcp_adk_store.errors import StoreError
 from gcp_adk_store.kernel.ports import Objects, RefusedError, Uploads
-from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import kept_at
 from tests.support.lengths import at_length
 

@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import ArtifactLimits, UnavailableError
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.object_rows import Content
 from gcp_adk_store.local.objects import LocalObjects
 from gcp_adk_store.local.sweep import Sweeper, sweep_objects
-from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept
 from tests.support.logs import of_ours
 
