@@ -29,9 +29,9 @@ from gcp_adk_store import (
     SessionService,
 )
 from gcp_adk_store.adk_server import artifact_service, lifespan, memory_service, session_service
-from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.cli.command import command
 from tests.support.documents import blocks
+from tests.support.server_end import close_services
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

@@ -19,8 +19,8 @@ from google.adk.cli.service_registry import ServiceRegistry
 
 from gcp_adk_store import Store
 from gcp_adk_store.adk_server import one_turn_at_a_time, register, services
-from gcp_adk_store.adk_server.services import close_services
 from tests.adk_server.conftest import AGENTS
+from tests.support.server_end import close_services
 from tests.support.watching import once
 
 SCRIPTS = Path(__file__).parent / "agents"

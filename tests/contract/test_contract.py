@@ -11,9 +11,9 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store
-from gcp_adk_store.adk_server.services import close_services
 from tests.contract import flows, http, turns
 from tests.contract.stage import Scenario, Stage, comparable
+from tests.support.server_end import close_services
 
 SCENARIOS: tuple[Scenario, ...] = (*turns.SCENARIOS, *flows.SCENARIOS, *http.SCENARIOS)
 

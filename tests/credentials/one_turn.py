@@ -13,7 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import ArtifactService, SessionLimits, SessionService, Store
 from gcp_adk_store.adk_server import artifact_service, session_service
-from gcp_adk_store.adk_server.services import close_services
+from tests.support.server_end import close_services
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.cloud.auth.credentials import STORE_SCOPES
 from tests.credentials.cloud import Cloud
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints
@@ -91,7 +90,8 @@ def test_the_service_account_that_is_attached_serves_without_a_file(
     tokens = {sent["authorization"] for sent in (*cloud.firestore, *cloud.storage)}
 
     assert {"Bearer token-1"} == tokens
-    assert [set(STORE_SCOPES)] == [set(asked.fields["scopes"].split(",")) for asked in endpoints.asked]
+    scopes = {f"https://www.googleapis.com/auth/{name}" for name in ("datastore", "devstorage.read_write")}
+    assert [scopes] == [set(asked.fields["scopes"].split(",")) for asked in endpoints.asked]
     assert cloud.firestore
     assert cloud.storage
 

@@ -9,11 +9,11 @@ from click.testing import CliRunner
 
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
-from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.encryption.documents import SealedDocuments
 from tests.erasure.conftest import said
 from tests.support.documents import blocks, commands
+from tests.support.server_end import close_services
 
 THERE: Any = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
 

@@ -17,7 +17,6 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import UPLOADS
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.kernel.ports import Backend
@@ -26,10 +25,9 @@ from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from gcp_adk_store.local.sweep import sweep_objects
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import files_without_object, read_documents, read_objects
+from tests.support.stores import sessions_over
 
 T = TypeVar("T")
 
@@ -88,10 +86,9 @@ class FolderWorld(World):
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
     ) -> SessionService:
         del acting
-        backend, layout = self._backend(limits), Layout("adk")
-        documents: Any = backend.documents
-        payloads = Payloads(documents, backend.objects if bucket else None, layout)
-        return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)
+        backend = self._backend(limits)
+        objects = backend.objects if bucket else None
+        return sessions_over(backend.documents, objects, limits=limits, **options)
 
     def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
         del acting

@@ -10,16 +10,14 @@ from typing import Any, Final
 import pytest
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService, Store
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.names import UPLOADS
 from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.testing.simulation import Fate, Faults, Service, simulate
 from gcp_adk_store.testing.simulation import World as Schedule
 from gcp_adk_store.testing.simulation.faults import Way
 from tests.faults.world import NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import DOCUMENTS, documents_in
+from tests.support.stores import sessions_over
 
 _WAY_S: Final = 0.01
 """Of each message, in one direction."""
@@ -95,9 +93,8 @@ class SimulatedWorld(World):
         self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
     ) -> SessionService:
         store = self._store(acting=acting, session_limits=limits)
-        documents, layout = store.sessions.storage.documents, Layout("adk")
-        payloads = Payloads(documents, store.artifacts.objects if bucket else None, layout)
-        return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)
+        objects = store.artifacts.objects if bucket else None
+        return sessions_over(store.sessions.storage.documents, objects, limits=limits, **options)
 
     def _open_artifacts(self, limits: ArtifactLimits, *, acting: bool) -> ArtifactService:
         return self._store(acting=acting, artifact_limits=limits).artifacts

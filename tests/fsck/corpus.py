@@ -8,7 +8,7 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, Fault, Point, SessionLimits, SessionService
-from gcp_adk_store.codec.documents import Deletion, Layout
+from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.codec.writes import Delete, Document, Write
@@ -17,10 +17,10 @@ from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import runs_of
 from gcp_adk_store.sessions.lifecycle.format import note_write
-from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import pack_artifacts, restores_collection
 from gcp_adk_store.turns.service import HeldTurns
+from tests.support.stores import sessions_over
 
 WHO: Final[dict[str, Any]] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
 SEALING: Final = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0)
@@ -40,10 +40,8 @@ class Stored:
     ) -> "Stored":
         """Return an empty store, with payloads in chunks or in a *bucket*."""
         backend = open_backend(path, limits, ArtifactLimits())
-        layout = Layout("adk")
-        objects = backend.objects if bucket else None
-        storage = SessionStorage(backend.documents, Payloads(backend.documents, objects, layout), layout)
-        return cls(storage, SessionService(storage, limits=limits))
+        service = sessions_over(backend.documents, backend.objects if bucket else None, limits=limits)
+        return cls(service.storage, service)
 
     def other(self, **options: Any) -> SessionService:
         """Return another service on the same storage, as another process has it."""

@@ -19,7 +19,6 @@ from gcp_adk_store import (
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.sessions.fsck.faults import CODES
-from gcp_adk_store.sessions.fsck.run import Checked
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreMeter
@@ -78,10 +77,7 @@ async def test_a_check_reports_how_far_it_is() -> None:
     stored = await CORPUS["sealed"]()
     counts: list[tuple[int, int]] = []
 
-    def on_progress(checked: Checked) -> None:
-        counts.append((checked.sessions, checked.events))
-
-    await stored.faults(on_progress=on_progress)
+    await stored.faults(on_progress=lambda checked: counts.append((checked.sessions, checked.events)))
 
     assert (1, 10) == counts[-1]
 

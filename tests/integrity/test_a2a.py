@@ -14,8 +14,8 @@ from google.adk.cli.service_registry import ServiceRegistry
 
 import gcp_adk_store
 from gcp_adk_store import Store
-from gcp_adk_store.adk_server.services import close_services
 from tests.adk_server.conftest import registry  # noqa: F401  # a fixture
+from tests.support.server_end import close_services
 from tests.support.traces import in_folder, traces
 
 AGENT = """

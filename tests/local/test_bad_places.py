@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.local.opening import FORMAT
 from tests.local.outcomes import OF, outcomes
 from tests.local.refused_process import as_nobody, on_a_full_disk
 from tests.support.logs import of_ours
@@ -76,10 +75,11 @@ async def test_a_file_that_is_no_store_is_refused_by_every_call(
 async def test_a_newer_format_is_refused_by_every_call(made: Path) -> None:
     """With both formats, and the release to install."""
     with closing(sqlite3.connect(made / "store.sqlite3")) as sql:
-        sql.execute(f"PRAGMA user_version = {FORMAT + 1}")
+        (own,) = sql.execute("PRAGMA user_version").fetchone()
+        sql.execute(f"PRAGMA user_version = {own + 1}")
     for kind, text in await outcomes(made):
         assert "StoredDataError" == kind
-        assert f"{made}/store.sqlite3 has format {FORMAT + 1}, and this release reads format {FORMAT}" in text
+        assert f"{made}/store.sqlite3 has format {own + 1}, and this release reads format {own}" in text
         assert "install the release" in text
 
 

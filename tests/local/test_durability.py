@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -19,9 +19,9 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.sessions.append.queue import MOST_BEHIND
 from gcp_adk_store.settings import MEMORY
+from tests.support.local_commits import before_commits, events_in
 from tools.benchmarks.stub_agent import runner, take_turn
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -35,18 +35,14 @@ class Commits:
         self.fails: Callable[[int], bool] = lambda _: False
         self.may_go = asyncio.Event()
         self.may_go.set()
-        commit = LocalDocuments.commit
+        before_commits(monkeypatch, self._see)
 
-        async def watched(documents: LocalDocuments, writes: Any, **options: Any) -> Any:
-            tails = [write.union["tail"] for write in writes if getattr(write, "union", {}).get("tail")]
-            await self.may_go.wait()
-            if tails:
-                self.events.append(len(tails[0]))
-                if self.fails(len(self.events)):
-                    raise UnavailableError("refused for now; nothing was written")
-            return await commit(documents, writes, **options)
-
-        monkeypatch.setattr(LocalDocuments, "commit", watched)
+    async def _see(self, writes: Sequence[Any]) -> None:
+        await self.may_go.wait()
+        if found := events_in(writes):
+            self.events.append(found[0])
+            if self.fails(len(self.events)):
+                raise UnavailableError("refused for now; nothing was written")
 
 
 @pytest.fixture

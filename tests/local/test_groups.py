@@ -1,6 +1,7 @@
 """Appends of one process that wait for each other go in one commit, and each has its own outcome."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
@@ -18,8 +19,8 @@ from gcp_adk_store import (
     Store,
     StoreError,
 )
-from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.settings import MEMORY
+from tests.support.local_commits import before_commits, events_in
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -28,13 +29,11 @@ WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "sess
 def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of events in each commit to a session, as they are sent."""
     seen: list[int] = []
-    commit = LocalDocuments.commit
 
-    async def counted(self: LocalDocuments, writes: Any, **options: Any) -> Any:
-        seen.extend(len(write.union["tail"]) for write in writes if getattr(write, "union", {}).get("tail"))
-        return await commit(self, writes, **options)
+    async def count(writes: Sequence[Any]) -> None:
+        seen.extend(events_in(writes))
 
-    monkeypatch.setattr(LocalDocuments, "commit", counted)
+    before_commits(monkeypatch, count)
     return seen
 
 
@@ -172,14 +171,12 @@ async def test_a_call_that_is_cancelled_while_it_waits_stores_nothing(
     service = adk_store_local.sessions
     session = await service.create_session(**WHO)
     begun, go_on = asyncio.Event(), asyncio.Event()
-    commit = LocalDocuments.commit
 
-    async def held(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+    async def hold(_: Sequence[Any]) -> None:
         begun.set()
         await go_on.wait()
-        return await commit(self, writes, **options)
 
-    monkeypatch.setattr(LocalDocuments, "commit", held)
+    before_commits(monkeypatch, hold)
     calls = [asyncio.ensure_future(service.append_event(session, said(0)))]
     await begun.wait()
     calls += [asyncio.ensure_future(service.append_event(session, said(number))) for number in range(1, 5)]

@@ -1,6 +1,7 @@
 """Take a long session back: the writes do not grow with its events."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +9,8 @@ from google.adk.events import Event, EventActions
 
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.local.documents import LocalDocuments
 from tests.support.lengths import at_length
+from tests.support.local_commits import before_commits
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 EVENTS = at_length(800, 10_000)
@@ -32,13 +33,11 @@ async def test_a_restore_of_a_long_session_takes_at_most_3_writes(
             *(sessions.append_event(session, event(number)) for number in range(first, first + AT_ONCE))
         )
     written: list[str] = []
-    commit = LocalDocuments.commit
 
-    async def counted(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+    async def count(writes: Sequence[Any]) -> None:
         written.extend(write.path for write in writes if isinstance(write, Write))
-        return await commit(self, writes, **options)
 
-    monkeypatch.setattr(LocalDocuments, "commit", counted)
+    before_commits(monkeypatch, count)
     restored = await sessions.restore_session(**WHO, at=Point.position(EVENTS // 2))
 
     assert EVENTS // 2 == len(restored.events)

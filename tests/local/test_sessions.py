@@ -6,27 +6,16 @@ from typing import Any
 import pytest
 from google.adk.events import Event
 
-from gcp_adk_store import SessionLimits, SessionMissingError, SessionService, Store
-from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.sessions.read.payloads import Payloads
+from gcp_adk_store import SessionMissingError, Store
 from gcp_adk_store.sessions.read.session_objects import mark, marker_of
-from gcp_adk_store.sessions.read.storage import SessionStorage
+from tests.support.stores import sessions_in
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
-def service_over(path: Path | None) -> SessionService:
-    """Return the session service over a database."""
-    documents: Any = LocalDocuments(Database(path), SessionLimits())
-    layout = Layout("adk")
-    return SessionService(SessionStorage(documents, Payloads(documents, None, layout), layout))
-
-
-async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:
+async def test_a_later_service_goes_on_with_the_session(tmp_path: Path) -> None:
     """With all its events, sealed ones too, and its state."""
-    first = service_over(path)
+    first = sessions_in(tmp_path / "store")
     session = await first.create_session(**WHO, state={"k": 1.0, "user:k": [1, None]})
     for number in range(100):
         await first.append_event(
@@ -34,7 +23,7 @@ async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:
         )
     await first.close()
 
-    second = service_over(path)
+    second = sessions_in(tmp_path / "store")
     found = await second.get_session(**WHO)
     assert session == found
     assert found is not None

@@ -21,7 +21,7 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.local.documents import LocalDocuments
+from tests.support.local_commits import before_commits
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
@@ -114,15 +114,13 @@ async def test_an_append_succeeds_when_it_cannot_be_remembered(
     """It is logged, and the next append of the session catches up."""
     async with Store.local(":memory:", index_on_append=True) as store:
         held = await store.sessions.create_session(session_id="s", **USER)
-        commit = LocalDocuments.commit
 
-        async def refuse(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+        async def refuse(writes: Sequence[Any]) -> None:
             if any("memories" in write.path for write in writes):
                 raise UnavailableError("down")
-            return await commit(self, writes, **options)
 
         with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-            patch.setattr(LocalDocuments, "commit", refuse)
+            before_commits(patch, refuse)
             await store.sessions.append_event(held, said("first"))
             await store.sessions.append_event(held, said("second"))
             await store.sessions.flush()

@@ -9,15 +9,13 @@ from google.adk.artifacts import InMemoryArtifactService
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, SessionService, Store
-from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, Store
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.moving import copy
 from gcp_adk_store.sessions.fork import format as forks
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
+from tests.support.stores import sessions_over
 
 _LIMITS: Final = SessionLimits(seal_tail_bytes=2000)
 _WRITES: Final = {
@@ -80,11 +78,9 @@ class Mortal:
 
 def opened(folder: Path, life: Life) -> Store:
     """Return a store in a folder, with a bucket, in a process of this life."""
-    backend, layout = open_backend(f"{folder}", _LIMITS, ArtifactLimits()), Layout("adk")
-    documents: Any = Mortal(backend.documents, life)
+    backend = open_backend(f"{folder}", _LIMITS, ArtifactLimits())
     objects: Any = Mortal(backend.objects, life)
-    storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
-    sessions = SessionService(storage, limits=_LIMITS)
+    sessions = sessions_over(Mortal(backend.documents, life), objects, limits=_LIMITS)
     artifacts = ArtifactService(objects, backend.uploads, backend.signer, ArtifactLimits())
     return Store(sessions=sessions, artifacts=artifacts)
 

@@ -33,7 +33,6 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Write
-from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import SessionKey
 from tests.services.conftest import APP, SESSION, USER, WHO
 
@@ -201,7 +200,7 @@ async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_pat
         assert (await store.verify_session(**WHO)).broken is None
 
 
-async def kept(store: Store, documents: Documents | None = None) -> dict[str, bytes]:
+async def kept(store: Store, documents: Any = None) -> dict[str, bytes]:
     """Return the windows that segments keep, by the paths of these, oldest first."""
     storage = store.sessions.storage
     found = await (documents or storage.documents).query(

@@ -35,10 +35,18 @@ def sessions_in(
     **options: Any,
 ) -> SessionService:
     """Return a service on *folder*, which keeps large content in files if it is given a *bucket*."""
-    backend, layout = open_backend(f"{folder}", limits or SessionLimits(), ArtifactLimits()), Layout(prefix)
-    documents: Any = backend.documents
-    payloads = Payloads(documents, backend.objects if bucket else None, layout)
-    return SessionService(SessionStorage(documents, payloads, layout), limits=limits, **options)
+    backend = open_backend(f"{folder}", limits or SessionLimits(), ArtifactLimits())
+    objects = backend.objects if bucket else None
+    return sessions_over(backend.documents, objects, limits=limits, prefix=prefix, **options)
+
+
+def sessions_over(
+    documents: Any, objects: Any, *, limits: SessionLimits | None = None, prefix: str = "adk", **options: Any
+) -> SessionService:
+    """Return a service over *documents*, which keeps large content in *objects* if these are not None."""
+    layout = Layout(prefix)
+    storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
+    return SessionService(storage, limits=limits, **options)
 
 
 async def remove_payloads(store: Store) -> None:

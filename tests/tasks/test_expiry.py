@@ -9,7 +9,6 @@ from a2a.types import ListTasksRequest, TaskPushNotificationConfig
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, Store
-from gcp_adk_store.local.sweep import EVERY_S
 from tests.support.clock import Clock
 from tests.tasks.conftest import ANN, task
 
@@ -68,7 +67,7 @@ async def test_the_sweep_of_a_local_store_removes_ended_tasks_with_their_pieces(
         await store.push_notification_configs.set_info(
             "t1", TaskPushNotificationConfig(url="https://a.example"), ANN
         )
-    time.now += 61 + EVERY_S
+    time.now += 61 + 3600  # a store sweeps once an hour
     async with Store.local(tmp_path) as store:
         await store.tasks.save(task("other"), ANN)
         documents = store.sessions.storage.documents

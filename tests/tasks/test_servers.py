@@ -28,10 +28,10 @@ from google.adk.cli.service_registry import ServiceRegistry, load_services_modul
 import gcp_adk_store
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.adk_server import task_store
-from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.tasks import FirestoreTaskStore, TaskStore
 from tests.adk_server.conftest import AGENTS, registry  # noqa: F401  # a fixture
 from tests.support.documents import blocks
+from tests.support.server_end import close_services
 from tests.tasks.agent_server import Notes
 from tests.tasks.conftest import ANN, task
 

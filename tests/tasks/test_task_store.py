@@ -12,7 +12,6 @@ from a2a.utils.errors import InvalidParamsError
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.tasks.format import MAX_PACKED_BYTES
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -202,7 +201,7 @@ async def pieces(store: Store) -> int:
 
 async def test_a_task_that_no_commit_takes_is_refused_with_its_size(opened: Open) -> None:
     """Before anything is sent."""
-    with pytest.raises(InvalidInputError, match=rf"takes \d+ bytes after .* limit is {MAX_PACKED_BYTES}"):
+    with pytest.raises(InvalidInputError, match=rf"takes \d+ bytes after .* limit is {9 * 1024 * 1024}"):
         await opened().tasks.save(large(9 * 1024 + 1), ANN)
     with pytest.raises(InvalidInputError, match="context_id takes 1501 bytes, the limit is 1500"):
         await opened().tasks.save(task(context_id="c" * 1501), ANN)

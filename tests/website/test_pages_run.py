@@ -22,7 +22,6 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionConflictError, Store, UploadMissingError
 from gcp_adk_store.cli.command import command as gcp_adk_store
-from gcp_adk_store.cli.servers import inspect
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks
@@ -138,7 +137,10 @@ def test_the_tutorial_runs(reader: Reader, tmp_path: Path) -> None:
         block.text for block in all_blocks("docs/tutorial/4-adk-web.md") if block.language == "bash"
     ]
     assert ["notes.txt"] == seen_in(web, tmp_path)
-    assert isinstance(inspect.make_context("inspect", shlex.split(inspected)[2:]), click.Context)
+    _, name, *options = shlex.split(inspected)
+    inspect = gcp_adk_store.get_command(click.Context(gcp_adk_store), name)
+    assert inspect is not None
+    assert isinstance(inspect.make_context(name, options), click.Context)
 
     (two,) = blocks("docs/tutorial/5-one-turn-at-a-time.md", "python")
     reader.writes("two_at_once.py", two)

@@ -6,7 +6,6 @@ import pytest
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel
-from gcp_adk_store.ces.conversation.models import as_model
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse
 
@@ -39,7 +38,8 @@ def test_a_malformed_script_is_refused(tmp_path: Path, text: str, says: str) -> 
         ScriptedModel.from_file(tmp_path / "script.yaml")
 
 
-def test_a_model_that_adk_does_not_know_is_refused() -> None:
+async def test_a_model_that_adk_does_not_know_is_refused(tmp_path: Path, converse: Converse) -> None:
     """By its name."""
+    app = write_app(tmp_path, {"root": {}})
     with pytest.raises(InvalidInputError, match="ADK has no model 'nothing'"):
-        as_model("nothing")
+        converse(app, model="nothing")

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store import ArtifactLimits
+from gcp_adk_store import ArtifactLimits, ArtifactService
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.objects import LocalObjects, LocalUploads
+from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from tests.support.temporary import temporary_folder
 
 
@@ -23,6 +23,10 @@ class Kept:
     contents: Contents
     objects: LocalObjects
     uploads: LocalUploads
+
+    def service(self) -> ArtifactService:
+        """Return the service over them."""
+        return ArtifactService(self.objects, self.uploads, local_signer(), ArtifactLimits())
 
 
 def kept_at(path: Path | None) -> Kept:

@@ -10,8 +10,7 @@ from urllib.parse import quote
 import pytest
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, ArtifactService, InvalidInputError, StoredDataError
-from gcp_adk_store.local.objects import local_signer
+from gcp_adk_store import ArtifactService, InvalidInputError, StoredDataError
 from tests.local.objects.conftest import Kept
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
@@ -20,7 +19,7 @@ WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id"
 @pytest.fixture
 async def artifact_service(kept: Kept) -> AsyncIterator[ArtifactService]:
     """The service over a new store of each kind."""
-    service = ArtifactService(kept.objects, kept.uploads, local_signer(), ArtifactLimits())
+    service = kept.service()
     yield service
     await service.close()
 
@@ -40,7 +39,7 @@ class TestFilesOfArtifacts:
     async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
         self, on_disk: Kept, folder: Path
     ) -> None:
-        service = ArtifactService(on_disk.objects, on_disk.uploads, local_signer(), ArtifactLimits())
+        service = on_disk.service()
         await service.save_artifact_file(**WHO, source=io.BytesIO(bytes(20 * 1024 * 1024)))
         (path,) = [path for path in (folder / "objects").rglob("*") if path.is_file()]
         with path.open("r+b") as file:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.kernel.ports import CHUNK_BYTES
 from tests.local.objects.conftest import Kept
 from tests.local.objects.object_process import (
     FIELDS,
@@ -59,14 +58,15 @@ class TestProcesses:
             del start
             return bytes(size)
 
-        size = 8 * CHUNK_BYTES
+        piece = 8 * 1024 * 1024
+        size = 8 * piece
         tracemalloc.start()
         try:
             await on_disk.uploads.create("a", FIELDS, size=size, read_at=read_at, on_progress=lambda _: None)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-        assert peak < 2.5 * CHUNK_BYTES
+        assert peak < 2.5 * piece
         found = await on_disk.objects.info("a")
         assert found is not None
         assert size == found.size

@@ -11,13 +11,11 @@ from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper
-from gcp_adk_store.sessions.read.payloads import Payloads
-from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.testing.conformance import SessionServiceConformance
 from tests.local.objects.conftest import Kept
+from tests.support.stores import sessions_over
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 DATA: Final = os.urandom(1024 * 1024)
@@ -25,11 +23,7 @@ DATA: Final = os.urandom(1024 * 1024)
 
 def over(kept: Kept, **options: Any) -> SessionService:
     """Return sessions over a local store's documents and objects."""
-    documents: Any = LocalDocuments(kept.database, SessionLimits())
-    objects: Any = kept.objects
-    layout = Layout("adk")
-    storage = SessionStorage(documents, Payloads(documents, objects, layout), layout)
-    return SessionService(storage, **options)
+    return sessions_over(LocalDocuments(kept.database, SessionLimits()), kept.objects, **options)
 
 
 def picture() -> Event:
