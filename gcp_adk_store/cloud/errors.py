@@ -58,7 +58,7 @@ _WRITE: Final[Mapping[Code, type[StoreError | RefusedError]]] = {
     **dict.fromkeys(_LOST, OutcomeUnknownError),
     Code.ALREADY_EXISTS: TargetExistsError,
     Code.FAILED_PRECONDITION: ConditionFailedError,
-    # A missing database answers the same: the read that settles a refused write distinguishes them.
+    # A missing database answers the same: the read after a refused write distinguishes them.
     Code.NOT_FOUND: TargetMissingError,
 }
 

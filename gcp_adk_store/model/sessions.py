@@ -294,7 +294,7 @@ class Append:
         )
 
 
-class Settlement(enum.Enum):
+class AppendOutcome(enum.Enum):
     """The outcome of an append that was refused or not answered."""
 
     LANDED = "it is stored"
@@ -308,41 +308,41 @@ class Settlement(enum.Enum):
     RESTORED = "it is not stored, and the session was restored to an earlier point"
 
 
-def settle(
+def resolve_outcome(
     append: Append,
     *,
     marker: Marker,
     stored: StoredSession | None,
     newest: Sequence[str],
     turn: tuple[str, int] | None = None,
-) -> Settlement:
+) -> AppendOutcome:
     """Return the outcome of *append*, which required *marker*, from the session as it is *stored* now.
 
     *newest* are its newest events, in append order: all of its tail, and as many as
-    :func:`events_to_settle` says. A session that does not exist is ``None``. *turn* is the epoch and the
+    :func:`events_to_resolve` says. A session that does not exist is ``None``. *turn* is the epoch and the
     fence of the turn that the append is part of, if any.
     """
     if stored is None or stored.epoch != marker.epoch:
-        return Settlement.MISSING
+        return AppendOutcome.MISSING
     is_lost = turn is not None and turn != (stored.epoch, stored.marker.fence)
     count = len(append.texts)
     held = [holds(newest, text) for text in append.texts]
     if stored.restores != marker.restores:  # revisions before and after it do not compare
         # One commit stores all of them or none; the restore may have cut off the later ones.
-        outcome = Settlement.OVERTAKEN if held[0] else Settlement.RESTORED
+        outcome = AppendOutcome.OVERTAKEN if held[0] else AppendOutcome.RESTORED
     elif stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
-        outcome = Settlement.LANDED
+        outcome = AppendOutcome.LANDED
     elif all(held):
-        outcome = Settlement.HELD if stored.revision == marker.revision else Settlement.OVERTAKEN
+        outcome = AppendOutcome.HELD if stored.revision == marker.revision else AppendOutcome.OVERTAKEN
     elif any(held):
-        outcome = Settlement.PARTLY
+        outcome = AppendOutcome.PARTLY
     else:  # of the same revision, another process only sealed the tail
-        outcome = Settlement.RETRY if stored.revision == marker.revision else Settlement.STALE
-    has_landed = outcome in (Settlement.LANDED, Settlement.OVERTAKEN, Settlement.HELD)
-    return Settlement.LOST if is_lost and not has_landed else outcome
+        outcome = AppendOutcome.RETRY if stored.revision == marker.revision else AppendOutcome.STALE
+    has_landed = outcome in (AppendOutcome.LANDED, AppendOutcome.OVERTAKEN, AppendOutcome.HELD)
+    return AppendOutcome.LOST if is_lost and not has_landed else outcome
 
 
-def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
+def events_to_resolve(marker: Marker, stored: StoredSession) -> int | None:
     """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
 
     A restore may have kept it, and others may have appended since. A repair may have lowered a revision that

@@ -385,7 +385,7 @@ class HeldTurns:
         return hold
 
     async def _end(self, hold: TurnLease) -> None:
-        await self._appends.settle(hold.key)
+        await self._appends.drain(hold.key)
         if hold.is_lost or hold.has_ended:
             hold.has_ended = True
             return

@@ -50,7 +50,7 @@ DEFECTS: Final = (
     Defect(
         "a lost answer of an append is taken for a conflict",
         "When requests fail", "model/sessions.py",
-        "        outcome = Settlement.LANDED\n", "        outcome = Settlement.STALE\n",
+        "        outcome = AppendOutcome.LANDED\n", "        outcome = AppendOutcome.STALE\n",
         _SESSIONS,
     ),
     Defect(
@@ -62,7 +62,7 @@ DEFECTS: Final = (
     Defect(
         "a stale writer merges although it must raise",
         "Operation by operation", "sessions/append/commit.py",
-        "    if settlement is Settlement.STALE and not merging:\n", "    if False:\n",
+        "    if outcome is AppendOutcome.STALE and not merging:\n", "    if False:\n",
         ("sessions",),
     ),
     Defect(
@@ -124,7 +124,7 @@ DEFECTS: Final = (
     Defect(
         "a lost turn's fence is not compared",
         "Operation by operation", "model/sessions.py",
-        "    return Settlement.LOST if is_lost and not has_landed else outcome\n", "    return outcome\n",
+        "    return AppendOutcome.LOST if is_lost and not has_landed else outcome\n", "    return outcome\n",
         ("lost-turn", *_TURNS),
     ),
     Defect(

@@ -7,7 +7,7 @@ import pytest
 from gcp_adk_store import InvalidInputError, SessionInboxFullError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
-from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSession, settle
+from gcp_adk_store.model.sessions import Append, AppendOutcome, Marker, StoredSession, resolve_outcome
 from gcp_adk_store.model.state import ScopedState
 
 MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
@@ -32,30 +32,34 @@ SEEN = STORED.marker
 @pytest.mark.parametrize(
     ("stored", "newest", "turn", "expected"),
     [
-        pytest.param(STORED, [], ("e1", 2), Settlement.RETRY, id="mine still"),
-        pytest.param(STORED, [], ("e1", 1), Settlement.LOST, id="nothing appended, another turn"),
-        pytest.param(STORED, [], None, Settlement.RETRY, id="no part of a turn"),
-        pytest.param(STORED, [], ("e0", 2), Settlement.LOST, id="a turn of an earlier session"),
-        pytest.param(replace(STORED, turn=None), [], ("e1", 1), Settlement.LOST, id="never had a turn"),
-        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 1), Settlement.LOST, id="another was first"),
-        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 2), Settlement.STALE, id="from outside"),
-        pytest.param(replace(STORED, revision=5), ["mine"], ("e1", 1), Settlement.LANDED, id="landed before"),
+        pytest.param(STORED, [], ("e1", 2), AppendOutcome.RETRY, id="mine still"),
+        pytest.param(STORED, [], ("e1", 1), AppendOutcome.LOST, id="nothing appended, another turn"),
+        pytest.param(STORED, [], None, AppendOutcome.RETRY, id="no part of a turn"),
+        pytest.param(STORED, [], ("e0", 2), AppendOutcome.LOST, id="a turn of an earlier session"),
+        pytest.param(replace(STORED, turn=None), [], ("e1", 1), AppendOutcome.LOST, id="never had a turn"),
+        pytest.param(
+            replace(STORED, revision=5), ["b"], ("e1", 1), AppendOutcome.LOST, id="another was first"
+        ),
+        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 2), AppendOutcome.STALE, id="from outside"),
+        pytest.param(
+            replace(STORED, revision=5), ["mine"], ("e1", 1), AppendOutcome.LANDED, id="landed before"
+        ),
         pytest.param(
             replace(STORED, revision=6),
             ["mine", "b"],
             ("e1", 1),
-            Settlement.OVERTAKEN,
+            AppendOutcome.OVERTAKEN,
             id="landed, overtaken",
         ),
-        pytest.param(replace(STORED, epoch="e2"), [], ("e1", 2), Settlement.MISSING, id="made anew"),
-        pytest.param(None, [], ("e1", 2), Settlement.MISSING, id="deleted"),
+        pytest.param(replace(STORED, epoch="e2"), [], ("e1", 2), AppendOutcome.MISSING, id="made anew"),
+        pytest.param(None, [], ("e1", 2), AppendOutcome.MISSING, id="deleted"),
     ],
 )
 def test_an_append_of_a_turn_requires_the_fence_unless_it_landed_before(
-    stored: StoredSession | None, newest: list[str], turn: tuple[str, int] | None, expected: Settlement
+    stored: StoredSession | None, newest: list[str], turn: tuple[str, int] | None, expected: AppendOutcome
 ) -> None:
     """Whatever became of the revision."""
-    assert expected is settle(MINE, marker=SEEN, stored=stored, newest=newest, turn=turn)
+    assert expected is resolve_outcome(MINE, marker=SEEN, stored=stored, newest=newest, turn=turn)
 
 
 def test_a_marker_carries_the_fence_as_text() -> None:

@@ -34,11 +34,11 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Expiry, Turn
 from gcp_adk_store.model.sessions import (
     Append,
+    AppendOutcome,
     Marker,
-    Settlement,
     StoredSession,
-    events_to_settle,
-    settle,
+    events_to_resolve,
+    resolve_outcome,
 )
 from gcp_adk_store.sessions.append.turn import TurnLease
 from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
@@ -67,7 +67,7 @@ class Look:
     """A session after a refusal, ``None`` if it is gone, and what became of the append."""
 
     stored: StoredSession | None
-    settlement: Settlement
+    outcome: AppendOutcome
 
 
 class PartlyHeldError(Exception):
@@ -252,18 +252,18 @@ class _Appending:
     async def _look(self) -> Look:
         """Read the session after a refusal, and find what became of the append."""
         base, hold = self.base, self.hold
-        stored, newest = await self.recorder.newest(self.key, lambda stored: events_to_settle(base, stored))
+        stored, newest = await self.recorder.newest(self.key, lambda stored: events_to_resolve(base, stored))
         if hold is not None and stored is not None:
             hold.learn(stored)
         turn = None if hold is None else (hold.epoch, hold.fence)
-        settlement = settle(self.append, marker=base, stored=stored, newest=newest, turn=turn)
-        if settlement is Settlement.STALE:
+        outcome = resolve_outcome(self.append, marker=base, stored=stored, newest=newest, turn=turn)
+        if outcome is AppendOutcome.STALE:
             telemetry.count_conflict()
-        return Look(stored, settlement)
+        return Look(stored, outcome)
 
     def _decide(self, seen: Look | None, attempts: Attempts) -> Decision[Appended]:
         if seen is not None:
-            if seen.settlement is Settlement.LOST and self.hold is not None:
+            if seen.outcome is AppendOutcome.LOST and self.hold is not None:
                 raise self.hold.lose()
             found = resolve(seen, attempts, append=self.append, base=self.base, merging=self.merging)
             if isinstance(found, Appended):
@@ -273,7 +273,7 @@ class _Appending:
                     # The commit that was not answered ended the turn; another holder may have the next one.
                     self.hold.has_ended |= turn is None or turn.holder != self.hold.turn.holder
                 return Done(replace(found, merged=self._merged))
-            self._merged = self._merged or seen.settlement is Settlement.STALE
+            self._merged = self._merged or seen.outcome is AppendOutcome.STALE
             self.base = found
         if not self._suffices(is_read=seen is not None):
             return READ_AGAIN
@@ -326,22 +326,22 @@ def resolve(
         OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
             before that.
     """
-    stored, settlement = seen.stored, seen.settlement
-    if stored is None or settlement is Settlement.MISSING:
+    stored, outcome = seen.stored, seen.outcome
+    if stored is None or outcome is AppendOutcome.MISSING:
         if attempts.maybe_applied and (append.delta.app or append.delta.user):
             # The shared state outlives the session.
             raise OutcomeUnknownError(
                 "sent and not answered, and then the session was gone; read before repeating it"
             )
         raise SessionMissingError(NOT_FOUND)
-    if settlement in (Settlement.LANDED, Settlement.HELD):
-        return Appended(marker=stored.marker, tail_bytes=0, was_held=settlement is Settlement.HELD)
-    if settlement is Settlement.PARTLY:
+    if outcome in (AppendOutcome.LANDED, AppendOutcome.HELD):
+        return Appended(marker=stored.marker, tail_bytes=0, was_held=outcome is AppendOutcome.HELD)
+    if outcome is AppendOutcome.PARTLY:
         raise PartlyHeldError
-    if settlement is Settlement.OVERTAKEN:
+    if outcome is AppendOutcome.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
         return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
-    if settlement is Settlement.RESTORED:
+    if outcome is AppendOutcome.RESTORED:
         if attempts.maybe_applied and (append.delta.app or append.delta.user):
             raise OutcomeUnknownError(
                 "sent and not answered, and then the session was restored to an earlier point; read before "
@@ -351,7 +351,7 @@ def resolve(
             "The session was restored to an earlier point since it was loaded: it lost the events after the "
             "point. Read the session again, and decide again whether to append."
         )
-    if settlement is Settlement.STALE and not merging:
+    if outcome is AppendOutcome.STALE and not merging:
         raise SessionConflictError(
             "The session has been modified in storage since it was loaded. "
             "Reload the session before appending again."

@@ -93,7 +93,7 @@ class Appender:
         await self._behind.stored(lambda other, _: other == key)
         self._behind.require_all(key)
 
-    async def settle(self, key: SessionKey) -> None:
+    async def drain(self, key: SessionKey) -> None:
         """Wait until each append of this event loop to one session is stored or has failed."""
         await self._behind.stored(lambda other, _: other == key)
 

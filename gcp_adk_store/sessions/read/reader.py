@@ -32,7 +32,7 @@ from gcp_adk_store.model.sessions import (
     Marker,
     Segment,
     StoredSession,
-    events_to_settle,
+    events_to_resolve,
     select_events,
     wants_all_events,
     wants_events,
@@ -252,7 +252,7 @@ class SessionReader(CompletingReader):
         stored = await self._noted(document) if document else None
         if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
             return None
-        count = events_to_settle(marker, stored) or 0
+        count = events_to_resolve(marker, stored) or 0
         texts = await self.newest(stored, at_least=count)
         if texts is None:
             return None
