@@ -102,7 +102,7 @@ class SessionService(SessionAdministration, BaseSessionService):
             merging=on_conflict == "merge",
             running=running,
         )
-        self._is_behind = durability == "turn"
+        self._defers = durability == "turn"
         self._bounds = Bounds(
             SessionService,
             system=telemetry.FIRESTORE,
@@ -278,8 +278,8 @@ class SessionService(SessionAdministration, BaseSessionService):
         that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
         payloads, which are written first.
 
-        With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
-        it; the final response of an agent waits until all before it are stored. An event that was not
+        With ``durability="turn"`` it returns when the order of the event is certain, and commits run in the
+        background. The final response of an agent waits until all before it are stored. An event that was not
         stored after its append returned is an error of the next append through *session*, of the end of the
         turn, or of :meth:`flush`; nothing more is stored through *session* then.
 
@@ -307,8 +307,8 @@ class SessionService(SessionAdministration, BaseSessionService):
             hold.require_running()
         event = await self._hooks.of_event(event)
         mine = QueuedAppend(session, event, asyncio.get_running_loop(), hold=hold)
-        if self._is_behind or (hold is not None and hold.defers):
-            return await self._appender.append_behind(key, mine, waits=not self._is_behind)
+        if self._defers or (hold is not None and hold.defers):
+            return await self._appender.append_deferred(key, mine, waits=not self._defers)
         return await self._appender.append(key, mine)
 
     async def flush(self) -> None:

@@ -19,7 +19,7 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.sessions.append.queue import MOST_BEHIND
+from gcp_adk_store.sessions.append.queue import MOST_PENDING
 from gcp_adk_store.settings import MEMORY
 from tests.support.local_commits import before_commits, events_in
 from tools.benchmarks.stub_agent import runner, take_turn
@@ -111,7 +111,7 @@ async def test_a_runners_turn_of_six_events_takes_two_commits(
     turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
     try:
         async with asyncio.timeout(60):
-            while len(service._appender._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
+            while len(service._appender._pending._tasks) < 6:  # noqa: ASYNC110  # the runner makes them in this loop
                 await asyncio.sleep(0)
     finally:
         commits.may_go.set()
@@ -277,9 +277,9 @@ async def test_appends_wait_when_too_many_are_on_their_way(service: SessionServi
     session = await service.create_session(**WHO)
     commits.may_go.clear()
 
-    for number in range(MOST_BEHIND - 1):
+    for number in range(MOST_PENDING - 1):
         await service.append_event(session, step(number))
-    last = asyncio.ensure_future(service.append_event(session, step(MOST_BEHIND)))
+    last = asyncio.ensure_future(service.append_event(session, step(MOST_PENDING)))
     await asyncio.wait([last], timeout=0)
     assert not last.done()
     commits.may_go.set()

@@ -27,8 +27,8 @@ T = TypeVar("T")
 _MOST_LEFT: Final = 1_000
 """Sessions with a failure that nobody has got and no handle any more; the oldest is forgotten."""
 
-MOST_BEHIND: Final = 100
-"""Events of one session that appends may leave behind, with ``event_text_bytes`` together; then they wait."""
+MOST_PENDING: Final = 100
+"""Events of one session that may be pending, with ``event_text_bytes`` together; then they wait."""
 
 IDLE_TURNS: Final = 30
 """Turns of the event loop after which a run is taken to wait for something, such as a model.
@@ -196,7 +196,7 @@ class PendingAppends:
         """Return whether appends to a session should wait for those before them."""
         sizes = [waiting.size for other, waiting in self._tasks.values() if other == key]
         sizes += [waiting.size for waiting in self._deferred.get((asyncio.get_running_loop(), key), ())]
-        return len(sizes) >= MOST_BEHIND or sum(sizes) >= most_bytes
+        return len(sizes) >= MOST_PENDING or sum(sizes) >= most_bytes
 
     def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:
         """Remember that an event of the handle *session* is not stored, or perhaps not."""
@@ -216,7 +216,7 @@ class PendingAppends:
                 self._left.popitem(last=False)
 
     def failure(self, session: Session) -> BaseException | None:
-        """Return the error of an append through the handle *session* that failed, for what runs behind."""
+        """Return the error of an append through the handle *session* that failed, for background work."""
         failure = self._failures.get(id(session))
         return failure.error() if failure is not None and failure.session() is session else None
 

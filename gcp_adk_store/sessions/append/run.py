@@ -69,46 +69,46 @@ class Appender:
         self._delivered = Lru[tuple[SessionKey, str], bool](limits.delivered_events)
         self._held = HeldEvents()
         self._queues = Queues()
-        self._behind = PendingAppends(self._wait)
-        self.ready = self._behind.ready
+        self._pending = PendingAppends(self._wait)
+        self.ready = self._pending.ready
         self._under_way = InFlightAppends(self.permits)
 
     async def append(self, key: SessionKey, mine: QueuedAppend) -> Event:
         """Store the event of *mine* and apply it to its handle; return the event."""
         self._queues.add(key, mine)
-        if self._behind.begin(key):  # as the last of them
+        if self._pending.begin(key):  # as the last of them
             return await asyncio.create_task(self._wait(key, mine))
         return await self._wait(key, mine)
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
-        await self._behind.stored(lambda _, __: True)
+        await self._pending.stored(lambda _, __: True)
         await self._under_way.wait()
         if self.follower is not None:
             await self.follower.flush()
-        self._behind.require_all()
+        self._pending.require_all()
 
     async def flush_session(self, key: SessionKey) -> None:
         """Wait until the appends of this event loop to one session are stored."""
-        await self._behind.stored(lambda other, _: other == key)
-        self._behind.require_all(key)
+        await self._pending.stored(lambda other, _: other == key)
+        self._pending.require_all(key)
 
     async def drain(self, key: SessionKey) -> None:
         """Wait until each append of this event loop to one session is stored or has failed."""
-        await self._behind.stored(lambda other, _: other == key)
+        await self._pending.stored(lambda other, _: other == key)
 
     def begin_deferred(self, key: SessionKey) -> bool:
         """Begin the appends to a session that are deferred; return whether there are any."""
-        return self._behind.begin(key)
+        return self._pending.begin(key)
 
-    async def append_behind(self, key: SessionKey, mine: QueuedAppend, *, waits: bool = False) -> Event:
+    async def append_deferred(self, key: SessionKey, mine: QueuedAppend, *, waits: bool = False) -> Event:
         """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn.
 
         If the caller *waits*, only what the run of an agent defers is not stored then: the event of a message
         that is stored in the inbox, and a final response, which the run itself holds back.
         """
         session, event, hold = mine.session, mine.event, mine.hold
-        self._behind.require_whole(session)
+        self._pending.require_whole(session)
         is_run = hold is not None and hold.defers
         is_message = hold is not None and hold.claims(event)
         # ADK calls a user's message final, too, which begins a turn.
@@ -118,22 +118,22 @@ class Appender:
             apply_temporary(session, event)
             mine.encoded = await self._encoder.of_event(event)
         if mine.encoded is None or self._is_known(key, mine) or self._is_in_tail(mine):
-            await self._behind.stored(lambda other, _: other == key)
-            self._behind.require_whole(session)
+            await self._pending.stored(lambda other, _: other == key)
+            self._pending.require_whole(session)
             self._queues.add(key, mine)
             return await self._wait(key, mine)
         if waits and not defers:
             return await self.append(key, mine)
         # Without an await, so that the order in the handle is that of the queue.
-        self._behind.require_whole(session)
+        self._pending.require_whole(session)
         self._apply(mine, mine.encoded)
         self._queues.add(key, mine)
-        self._behind.defer(key, mine, until_idle=not (is_message or is_final))
+        self._pending.defer(key, mine, until_idle=not (is_message or is_final))
         if not defers:
-            self._behind.begin(key)
-        if (is_final and not is_run) or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
-            await self._behind.stored(lambda other, _: other == key)
-            self._behind.require_whole(session)
+            self._pending.begin(key)
+        if (is_final and not is_run) or self._pending.is_full(key, most_bytes=self._limits.event_text_bytes):
+            await self._pending.stored(lambda other, _: other == key)
+            self._pending.require_whole(session)
         return mine.event
 
     def _is_known(self, key: SessionKey, waiting: QueuedAppend) -> bool:
@@ -210,12 +210,12 @@ class Appender:
         return without_temporary(redelivered.event)
 
     def _require_whole(self, group: Sequence[QueuedAppend]) -> None:
-        """Require that no event of the same handle before one of *group* failed, if it was left behind.
+        """Require that no event of the same handle before one of *group* failed, if it was pending.
 
         Nobody awaits this commit, so the failure stays to be reported.
         """
         for member in group:
-            failure = None if member.held is None else self._behind.failure(member.session)
+            failure = None if member.held is None else self._pending.failure(member.session)
             if failure is not None:
                 raise failure
 
@@ -225,7 +225,7 @@ class Appender:
             if member.hold is not None and not member.is_stored:
                 member.hold.failed([member.event.id])
             if member.held is not None and not member.is_stored:
-                self._behind.fail(key, member.session, failure)
+                self._pending.fail(key, member.session, failure)
 
     async def _gather(self, key: SessionKey, group: list[QueuedAppend]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; encode them."""

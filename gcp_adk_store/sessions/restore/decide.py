@@ -8,7 +8,7 @@ from gcp_adk_store.model.session_fields import Archived, cut_from
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
 
-def behind(session: StoredSession, texts: Sequence[str]) -> StoredSession:
+def followed_by(session: StoredSession, texts: Sequence[str]) -> StoredSession:
     """Return *session* with the events *texts* after its last one."""
     return replace(
         session,

@@ -27,7 +27,7 @@ from gcp_adk_store.sessions.lifecycle.renewal import Lifetimes
 from gcp_adk_store.sessions.read.completion import Past, refs_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.sessions.restore.decide import behind, rewound
+from gcp_adk_store.sessions.restore.decide import followed_by, rewound
 from gcp_adk_store.sessions.restore.format import (
     Restore,
     finish_restore,
@@ -187,7 +187,7 @@ class Restorer:
             lost_audits(past.texts, past.count), time=self._storage.documents.clock.now(), limits=self._limits
         )
         back = await offload(
-            lambda: behind(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
+            lambda: followed_by(rewound(stored, past.segments, past.count), [audit.text for audit in audits]),
             light=False,
         )
         back = replace(
