@@ -431,7 +431,7 @@ async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meaning
     embedder.dimensions = 256
     memory = service(store, embedder)
     ending = [said(f"hound {number} {'x' * 300}", timestamp=time.time()) for number in range(300)]
-    await add(memory, *ending, custom_metadata={"ttl_seconds": 100})
+    await add(memory, *ending, custom_metadata={"ttl_seconds": 50_000})
     gone = [row_key(text) for text in await texts_of(store)]
     documents = store.sessions.storage.documents
     for document in await documents.query("", "adk_vectors", all_descendants=True):
@@ -453,7 +453,7 @@ async def test_a_deletion_takes_along_what_ended(store: Store, embedder: Meaning
     embedder.dimensions = 256
     memory = service(store, embedder)
     ending = [said(f"hound {number} {'x' * 300}", id=f"e{number}") for number in range(200)]
-    await add(memory, *ending, custom_metadata={"ttl_seconds": 100})
+    await add(memory, *ending, custom_metadata={"ttl_seconds": 50_000})
     gone = [row_key(text) for text in await texts_of(store)]
     await add(memory, *(said(f"lasting {number}") for number in range(50)))
     assert 1 == len(await parts_of(store))
