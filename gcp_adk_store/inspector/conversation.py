@@ -271,7 +271,7 @@ class Wanted:
         return {name: value for name, value in given.items() if value}
 
     def is_refused(self, mask: Mask) -> bool:
-        """Return whether it asks for text under a mask, which a search would tell about."""
+        """Return whether it asks for text under a mask, which a search would reveal."""
         return bool(self.text) and not mask.lifted
 
     def fits(self, event: Event) -> bool:

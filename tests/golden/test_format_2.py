@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import reduce
 from typing import Any
 
@@ -12,7 +12,9 @@ import pytest
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import Point, SessionOrigin
+from gcp_adk_store import Point, SessionLimits, SessionOrigin, Store
+from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
@@ -37,13 +39,18 @@ SCENARIOS = {
 
 
 @pytest.fixture
-def fixed(firestore_proxy: FirestoreProxy) -> Iterator[None]:
+def fixed_ids() -> Iterator[None]:
     """The same ids and times in every run."""
     scenarios.fix_ids_and_times()
-    firestore_proxy.clock = lambda _: scenarios.MADE_AT
     yield
     platform_time.reset_time_provider()
     platform_uuid.reset_id_provider()
+
+
+@pytest.fixture
+def fixed(firestore_proxy: FirestoreProxy, fixed_ids: None) -> None:  # noqa: ARG001  # what it does
+    """The emulator's time, too."""
+    firestore_proxy.clock = lambda _: scenarios.MADE_AT
 
 
 def chained(head: bytes, texts: list[str]) -> bytes:
@@ -178,3 +185,96 @@ class TestWriting:
         for path, fields in golden.items():
             kept = {field: written[path][field] for field in fields if field in written[path]}
             assert exact(legible(fields)) == exact(legible(kept))
+
+
+async def archive(store: Store) -> None:
+    """Archive the first segments of a session."""
+    held = await store.sessions.create_session(**WHO)
+    for made in LONG:
+        await store.sessions.append_event(held, made.model_copy(deep=True))
+    await store.sessions.archive_session(**WHO, before=Point.position(5))
+
+
+@pytest.fixture
+async def sealing() -> AsyncIterator[Store]:
+    """A store in memory that seals often."""
+    async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=500)) as store:
+        yield store
+
+
+async def stored(store: Store) -> Documents:
+    """Return the documents of sessions and segments, and under the names of objects their bytes."""
+    documents, objects = store.sessions.storage.documents, store.sessions.storage.payloads.objects
+    found: Documents = {}
+    for collection in ("adk_sessions", "adk_segments"):
+        for document in await documents.query("", collection, all_descendants=True):
+            found[document.path] = dict(document.fields)
+    assert objects is not None
+    for name in await objects.names("", delimiter=None):
+        read = await objects.read(name, generation=None)
+        assert read is not None
+        found[name] = {"data": read[0]}
+    return found
+
+
+async def test_archived_events_are_read(sealing: Store) -> None:
+    """A read of all leaves them out, and an iteration has them."""
+    service, golden = sealing.sessions, read_golden("archived_session", number=2)
+    objects = service.storage.payloads.objects
+    assert objects is not None
+    for name, fields in golden.items():
+        if "data" in fields:
+            upload = ObjectFields(data=fields["data"], content_type="a/b", metadata={})
+            await objects.create(name, upload, marks={})
+    writes = [Write(path=path, fields=fields) for path, fields in golden.items() if "data" not in fields]
+    await service.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    found = await service.get_session(**WHO)
+
+    assert found is not None
+    assert found.events == LONG[5:]
+    assert [each.event async for each in service.iter_events(**WHO)] == LONG
+    assert (await sealing.verify_session(**WHO)).broken is None
+
+
+@pytest.mark.usefixtures("fixed_ids")
+async def test_archived_events_are_written(sealing: Store) -> None:
+    """The same documents with the same number of the format, and objects with the same events.
+
+    ADK decides what the text of an event holds, and so the names of the objects.
+    """
+    await archive(sealing)
+    golden, written = read_golden("archived_session", number=2), await stored(sealing)
+
+    for path, fields in golden.items():
+        if "data" not in fields:
+            kept = {name: value for name, value in fields.items() if name not in OF_TEXTS}
+            there = {name: value for name, value in written[path].items() if name not in OF_TEXTS}
+            assert exact(legible({path: kept})) == exact(legible({path: there}))
+            assert ("archive" in fields, "body" in fields) == (
+                "archive" in written[path],
+                "body" in written[path],
+            )
+    assert archived_ids(golden) == archived_ids(written)
+
+
+OF_TEXTS = {
+    "chain",
+    "chain_sealed",
+    "chain_begin",
+    "chain_end",
+    "digests",
+    "tail",
+    "tail_bytes",
+    "body",
+    "archive",
+}
+
+
+def archived_ids(documents: Documents) -> list[str]:
+    """Return the ids of the events in objects, whose names are the SHA-256 of their bytes."""
+    found = []
+    for name, fields in documents.items():
+        if "data" in fields:
+            assert hashlib.sha256(fields["data"]).hexdigest() == name.rpartition("/")[2]
+            found += [json.loads(line)["id"] for line in fields["data"].splitlines()]
+    return sorted(found)

@@ -117,6 +117,10 @@ RUN = {
         'gcp-adk-store anchor --app support --anchors "$PWD/anchors"',
         'gcp-adk-store verify --app support --user ada --session s1 --anchors "$PWD/anchors"',
     ),
+    "test_the_page_of_long_histories_archives": (
+        "gcp-adk-store sessions archive --app shop --user ada --session s1 --keep 200 --dry-run",
+        "gcp-adk-store prune --app shop --keep-events 200",
+    ),
     "test_the_command_of_the_page_opens_it": ("gcp-adk-store inspect --local support-store",),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
@@ -189,7 +193,7 @@ PYTHON = {
     "docs/how-to/fork-and-restore.md": 1,
     "docs/how-to/handle-conflicts.md": 1,
     "docs/how-to/limit-lifetime.md": 1,
-    "docs/how-to/long-histories.md": 2,
+    "docs/how-to/long-histories.md": 3,
     "docs/how-to/remember-across-sessions.md": 1,
     "docs/how-to/signed-urls.md": 1,
     "docs/how-to/simulate.md": 2,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Write
+from tests.support.documents import blocks, commands
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SMALL = SessionLimits(seal_tail_bytes=2_000, inline_bytes=50)
@@ -327,3 +329,28 @@ def test_the_command_archives_all_but_the_newest_events(tmp_path: Path) -> None:
     assert (25, 25) == (json.loads(done.output)["events"], json.loads(timed.output)["events"])
     assert "give one of --keep and --before" in both.output
     assert ids(25) == asyncio.run(left())
+
+
+def test_the_page_of_long_histories_archives(tmp_path: Path) -> None:
+    """Its code, and its commands, which keep the newest events."""
+    names: dict[str, Any] = {}
+    (code,) = [
+        block for block in blocks("docs/how-to/long-histories.md", "python") if "archive_session" in block
+    ]
+    exec(code, names)  # noqa: S102  # the page's
+    who = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
+
+    async def archived() -> None:
+        async with Store.local(tmp_path, session_limits=SMALL) as store:
+            session = await store.sessions.create_session(**who)
+            for number in range(COUNT):
+                await store.sessions.append_event(session, event(number))
+            await store.sessions.append_event(session, Event(author="user", invocation_id="e-1"))
+            await names["archive"](store)
+
+    asyncio.run(archived())
+    for line in commands("docs/how-to/long-histories.md")[0].splitlines():
+        _, *options = shlex.split(line)
+        ran = CliRunner().invoke(command, options, env={"ADK_STORE_LOCAL": str(tmp_path)})
+        assert ran.exit_code == 0, ran.output
+        assert "0 events of 0 sessions" in ran.output or f"leaves out: {COUNT}" in ran.output

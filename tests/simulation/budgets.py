@@ -202,6 +202,20 @@ async def long_sessions(budgets: Budgets) -> None:
     await new.measure("delete_session with segments", new.store.sessions.delete_session, **WHO)
 
 
+async def archived(budgets: Budgets) -> None:
+    """Such a session, of which the first segments go to the bucket."""
+    plain = budgets.service.beside(session_limits=SEALED)
+    held = await plain.sessions.create_session(**WHO)
+    for number in range(60):
+        await plain.sessions.append_event(held, event(f"{number} " * 20))
+    new, old = budgets.store(session_limits=SEALED), budgets.store(session_limits=SEALED)
+    before = Point.position(22)
+    await new.measure("archive_session", new.store.sessions.archive_session, **WHO, before=before)
+    await old.measure("get_session with archived segments, unknown", old.store.sessions.get_session, **WHO)
+    at = Point.position(5)
+    await old.measure("get_session_at an archived event", old.store.sessions.get_session_at, **WHO, at=at)
+
+
 async def summarized(budgets: Budgets) -> None:
     """The same with a summary of these events, and some after it."""
     plain = budgets.service.beside(session_limits=SEALED)
@@ -290,7 +304,7 @@ async def erasures(budgets: Budgets) -> None:
     await one.measure("erase_user", one.store.erase_user, **USER)
 
 
-SCENARIOS: Final = (sessions, long_sessions, summarized, turns, artifacts, memories, erasures)
+SCENARIOS: Final = (sessions, long_sessions, archived, summarized, turns, artifacts, memories, erasures)
 
 
 def measured() -> dict[str, Figures]:

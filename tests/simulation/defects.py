@@ -854,6 +854,16 @@ DEFECTS: Final = (
         "a redaction looks again if a segment is gone",
     ),
     Defect(
+        "a redaction of a summary leaves what its own segment keeps for it",
+        "Operation by operation", "sessions/redact/run.py",
+        "            start += len(segment.texts)\n            if segment.window and start > first:\n"
+        "                found.append(path)\n",
+        "            if segment.window and start > first:\n                found.append(path)\n"
+        "            start += len(segment.texts)\n",
+        ("summaries",),
+        "a redaction also removes the window of the event's own segment",
+    ),
+    Defect(
         "an archive leaves out a segment more than it moves",
         "Operation by operation", "sessions/archive/decide.py",
         "    below = numbers[-1] + 1 if numbers", "    below = numbers[-1] + 2 if numbers",

@@ -93,7 +93,18 @@ HEADER: dict[str, Any] = {
     "turn": {"fence": 3, "holder": "host-1-x", "until": NEW_YEAR, "abort": True},
 }
 WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "redactions", "turns", "turn")
+OPTIONAL = (
+    "format",
+    "spilled",
+    "ttl_s",
+    "parts_expire_at",
+    "restores",
+    "cut",
+    "redactions",
+    "turns",
+    "turn",
+    "archived",
+)
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -280,13 +291,13 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
     [
         (read_session, WHOLE, "2"),
         (read_state, {"state": {}}, "1"),
-        (read_segment, BODY, "2"),
+        (read_segment, BODY, "2 and 3"),
         (read_chunk, {"body": b""}, "1"),
         (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, "1 and 2"),
     ],
     ids=["session", "state", "segment", "chunk", "deletion"],
 )
-@pytest.mark.parametrize("found", [0, 3, "1", None])
+@pytest.mark.parametrize("found", [0, 4, "1", None])
 def test_another_format_is_refused(
     read: Callable[[Document], object], fields: dict[str, Any], known: str, found: object
 ) -> None:
@@ -295,7 +306,7 @@ def test_another_format_is_refused(
         read(document({**fields, "format": found}))
 
     shown = "str" if found == "1" else found
-    advice = "upgrade gcp-adk-store" if found == 3 else "no release wrote it: restore the document"
+    advice = "upgrade gcp-adk-store" if found == 4 else "no release wrote it: restore the document"
     assert f"{SESSION} has format {shown}, this release reads {known}; {advice}" == str(caught.value)
 
 
