@@ -338,7 +338,7 @@ def test_the_page_of_long_histories_archives(tmp_path: Path) -> None:
         block for block in blocks("docs/how-to/long-histories.md", "python") if "archive_session" in block
     ]
     exec(code, names)  # noqa: S102  # the page's
-    who = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
+    who: dict[str, Any] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
 
     async def archived() -> None:
         async with Store.local(tmp_path, session_limits=SMALL) as store:
