@@ -18,9 +18,17 @@ from gcp_adk_store.inspector import create_app
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from tests.inspector.story import Read, client_of
+from tests.support.lengths import at_length
 from tests.support.loop_work import counted_work
 
-EVENTS = 10_000
+EVENTS: Final = at_length(2_500, 10_000)
+LIMITS: Final = SessionLimits(seal_tail_bytes=at_length(16, 64) * 1024)
+"""As many segments in either form."""
+
+
+def at(place: int) -> int:
+    """Return the place that is as far in the session as *place* is in one of 10,000 events."""
+    return place * EVENTS // 10_000
 
 
 async def said(count: int) -> AsyncIterator[Event]:
@@ -40,7 +48,7 @@ async def said(count: int) -> AsyncIterator[Event]:
 def delta_of(number: int) -> dict[str, Any]:
     """Return what an event changes: one key often, others once, the last of them by the last event."""
     delta: dict[str, Any] = {"often": number} if number % 5 == 0 else {}
-    return delta | ({f"once {number}": "x" * 1000} if number % 1000 == 999 else {})
+    return delta | ({f"once {number}": "x" * 1000} if number % at(1000) == at(1000) - 1 else {})
 
 
 def state_after(count: int) -> dict[str, Any]:
@@ -58,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     async def fill() -> None:
         async with Store.local(folder) as store:
-            imports = SessionImports(store.sessions.storage, SessionLimits())
+            imports = SessionImports(store.sessions.storage, LIMITS)
             many = [("many", f"s{number}", 150) for number in range(18)]
             for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
                 key = SessionKey(app=app, user="ada", session=name)
@@ -131,19 +139,26 @@ PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
     ("matrix", LONG),
     ("matrix", {**LONG, "order": "newest"}),
     ("event", {**LONG, "event": "e10"}),
-    ("event", {**LONG, "event": "e9990"}),
-    ("change", {**LONG, "event": "e4995", "key": "often"}),
+    ("event", {**LONG, "event": f"e{EVENTS - 10}"}),
+    ("change", {**LONG, "event": f"e{at(5000) - 5}", "key": "often"}),
     ("change", {**LONG, "key": "given"}),
     ("state", LONG),
     *(
         ("state", {**LONG, "event": point})
-        for point in (0, 10, 2500, 5000, 7500, 9990, EVENTS, "e10", "e9990")
+        for point in (0, 10, at(2500), at(5000), at(7500), EVENTS - 10, EVENTS, "e10", f"e{EVENTS - 10}")
     ),
-    ("state", {**LONG, "event": "1970-01-01T01:23:20Z"}),
+    ("state", {**LONG, "event": f"{datetime.fromtimestamp(at(5000), UTC):%FT%TZ}"}),
     ("difference", LONG),
     *(
         ("difference", {**LONG, "from": begin, "to": end})
-        for begin, end in ((10, 20), (9990, 20), (2500, 7500), (4000, 6000), (5000, 5001), ("e10", "e9990"))
+        for begin, end in (
+            (10, 20),
+            (EVENTS - 10, 20),
+            (at(2500), at(7500)),
+            (at(4000), at(6000)),
+            (at(5000), at(5000) + 1),
+            ("e10", f"e{EVENTS - 10}"),
+        )
     ),
 ]
 
@@ -173,7 +188,7 @@ async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
     raise AssertionError(f"{says} is not found")
 
 
-@pytest.mark.parametrize("count", [0, 1, 1000, 2345, 5000, 6000, 9999, EVENTS])
+@pytest.mark.parametrize("count", [0, 1, *map(at, (1000, 2345, 5000, 6100)), EVENTS - 1, EVENTS])
 async def test_the_state_at_each_place_is_what_the_events_before_it_made(store: Store, count: int) -> None:
     """Wherever it is; a value that a page does not read, or that was not given yet, is found by its link."""
     app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
@@ -184,7 +199,7 @@ async def test_the_state_at_each_place_is_what_the_events_before_it_made(store: 
         unread = [each["href"] for each in page.all("a") if "back=" in each["href"]]
         missing = {parse_qs(urlsplit(link).query)["key"][0] for link in unread}
         assert not missing & {"often"}
-        assert not missing or 2345 < count < EVENTS
+        assert not missing or at(2345) < count < EVENTS
         for key in set(wanted) - missing:
             assert f"{key} {json.dumps(wanted[key])}" in texts
         for key in set(state_after(EVENTS)) - set(wanted) - missing:
@@ -201,7 +216,10 @@ async def test_the_state_at_each_place_is_what_the_events_before_it_made(store: 
                 assert "The session was created without this key" in found.text
 
 
-@pytest.mark.parametrize(("begin", "end"), [(10, 20), (2400, 2900), (5000, 5100), (6000, 10), (0, EVENTS)])
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [(10, 20), (at(2400), at(2900)), (at(5000), at(5000) + 100), (at(6000), 10), (0, EVENTS)],
+)
 async def test_two_places_of_a_session_are_compared(store: Store, begin: int, end: int) -> None:
     """What events between them changed, in either direction; what a page does not read has a link."""
     app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
@@ -218,7 +236,7 @@ async def test_two_places_of_a_session_are_compared(store: Store, begin: int, en
     for key in differing - unread:
         one, other = (json.dumps(each[key]) if key in each else "no value" for each in (before, after))
         assert f"{key} {one} {other}" in page.text
-    if end - begin in (10, 100, 500):
+    if end - begin in (10, 100, at(500)):
         assert not unread & {"often", "given"}
 
 
@@ -262,7 +280,7 @@ async def test_an_event_is_found_without_its_place(store: Store) -> None:
     assert "10 xxx" in found.text
     assert "- 5 + 10" in change.text
     assert "the session has no event of this id" in gone.text
-    assert len(links) > 500
+    assert len(links) > at(500)
     assert all("at=" in link for link in links if "event=" in link)
 
 
@@ -280,10 +298,12 @@ async def test_the_matrix_of_a_long_session_has_pages(store: Store) -> None:
             asked = next((link for link in links if "cursor=" in link), "")
     wanted = [f"Event {number + 1}" for number in range(EVENTS) for _ in delta_of(number)]
 
+    newest_time = f"{datetime.fromtimestamp(EVENTS - 1, UTC):%F %TZ}"
+
     assert sorted(["Creation", *wanted]) == sorted(marks)
-    assert "of 10,000" in newest.text
+    assert f"of {EVENTS:,}" in newest.text
     assert newest.all(
-        "a", lambda each: each.get("aria-label", "").startswith("Event 10000, agent 1970-01-01 02:46:39Z")
+        "a", lambda each: each.get("aria-label", "").startswith(f"Event {EVENTS}, agent {newest_time}")
     )
 
 

@@ -154,4 +154,4 @@ def workload(**options: Any) -> Any:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_what_is_stored_through_a_handle_is_the_beginning_of_what_was_appended(on_conflict: str) -> None:
     """Nothing follows an event that failed behind its caller, and a turn that ended is stored."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(6, 12)), faults=Faults.all(0.05))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(3, 12)), faults=Faults.all(0.05))

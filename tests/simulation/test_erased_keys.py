@@ -125,4 +125,4 @@ async def scenario(world: World) -> None:
 
 def test_destroyed_and_rotated_keys_take_only_what_was_erased() -> None:
     """Another user reads everything, and the erased one what was written since."""
-    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.03))

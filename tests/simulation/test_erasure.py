@@ -199,15 +199,15 @@ async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[
 
 def test_an_erasure_leaves_nothing_of_the_user_and_all_of_others() -> None:
     """Erasers are killed and go on; the receipt counts what there was, once."""
-    simulate(workload(beside=False), seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    simulate(workload(beside=False), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
 
 
 def test_an_erasure_beside_writers_leaves_nothing_that_was_acknowledged_before() -> None:
     """What was acknowledged before it found nothing is gone; another user's data stays."""
-    simulate(workload(beside=True), seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    simulate(workload(beside=True), seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
 
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_an_erasure_of_an_encrypted_store_leaves_nothing(beside: bool) -> None:  # noqa: FBT001  # pytest's
     """The same, where the user's data key goes first."""
-    simulate(workload(beside=beside, encrypted=True), seeds=range(at_length(3, 5)), faults=Faults.all(0.03))
+    simulate(workload(beside=beside, encrypted=True), seeds=range(at_length(2, 5)), faults=Faults.all(0.03))

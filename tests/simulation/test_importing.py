@@ -160,4 +160,4 @@ async def check_rests(service: Service, plain: Store) -> None:
 
 def test_an_import_replaces_a_session_in_one_step() -> None:
     """Whoever reads finds the old one whole or the new one, whatever is killed and lost."""
-    simulate(scenario, seeds=range(at_length(6, 12)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(3, 12)), faults=Faults.all(0.03))

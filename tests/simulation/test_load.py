@@ -124,4 +124,4 @@ async def scenario(world: World) -> None:
 
 def test_more_calls_than_permits_wait_or_are_refused_at_once() -> None:
     """Each ends at its deadline, and what was given up is stored and in its handle, or neither."""
-    simulate(scenario, seeds=range(at_length(6, 12)), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(3, 12)), faults=Faults.all(0.04))

@@ -245,7 +245,7 @@ def workload(*, has_vectors: bool, pause_s: float = 1.0) -> Any:
 @pytest.mark.parametrize("has_vectors", [False, True])
 def test_memories_are_what_was_added_changed_and_not_deleted(*, has_vectors: bool) -> None:
     """No acknowledged memory or change is lost, and what is deleted does not come back."""
-    simulate(workload(has_vectors=has_vectors), seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
+    simulate(workload(has_vectors=has_vectors), seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
 
 
 async def remember_or_forget(actor: Actor, step: int) -> None:
@@ -291,7 +291,7 @@ async def forgetting(world: World) -> None:
 
 def test_a_session_is_remembered_whole_whoever_forgot_its_user() -> None:
     """Also by a process that knew it to be there."""
-    simulate(forgetting, seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
+    simulate(forgetting, seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
 
 
 def test_an_update_that_others_overtook_without_an_answer_is_not_called_refused() -> None:

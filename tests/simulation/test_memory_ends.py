@@ -91,4 +91,4 @@ async def scenario(world: World) -> None:
 
 def test_memories_end_after_their_time_to_live_and_not_before() -> None:
     """Also those whose end another process set, and beside writers without a time to live."""
-    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.03))

@@ -113,4 +113,4 @@ async def _copy_once(source: Store, target: Store) -> None:
 
 def test_a_copy_that_follows_brings_every_session_over_whole() -> None:
     """At any time the target has a beginning of each session, and at the end all of them."""
-    simulate(scenario, seeds=range(at_length(3, 8)), faults=Faults.all(0.02))
+    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.02))

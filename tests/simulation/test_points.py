@@ -218,11 +218,11 @@ async def check_forks(fleet: Fleet, plain: Store) -> None:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_forks_and_restores_happen_at_one_moment_for_all_readers(on_conflict: str) -> None:
     """One order of appends, restores, forks and reads explains all that anybody saw."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(5, 10)), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(3, 10)), faults=Faults.all(0.03))
 
 
 def test_forks_and_restores_of_encrypted_sessions_happen_at_one_moment() -> None:
     """The same, where each process has data keys of its own in memory."""
     simulate(
-        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(5, 10)), faults=Faults.all(0.03)
+        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(3, 10)), faults=Faults.all(0.03)
     )

@@ -9,6 +9,7 @@ from gcp_adk_store.testing.simulation import Fate, Faults, Service, World, simul
 from tests.simulation.checkers import check_register
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Call, Outcome
+from tests.support.lengths import at_length
 from tests.tasks.conftest import of as context_of
 
 TASKS: Final = ("one", "two")
@@ -123,4 +124,4 @@ async def scenario(world: World) -> None:
 
 def test_push_configs_are_those_that_were_set_last() -> None:
     """What is acknowledged is read, what is deleted is not, and an erasure leaves nothing."""
-    simulate(scenario, seeds=range(10), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(5, 10)), faults=Faults.all(0.03))

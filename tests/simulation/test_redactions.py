@@ -140,11 +140,11 @@ async def check_info(fleet: Fleet, plain: Store) -> None:
 def test_what_was_redacted_is_never_read_again(on_conflict: str) -> None:
     """Nor does it take an event, an order, a title or a label with it."""
     # 96: a redaction asked for again removed content that an append had found stored.
-    simulate(workload(on_conflict=on_conflict), seeds=[*range(at_length(4, 10)), 96], faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=[*range(at_length(2, 10)), 96], faults=Faults.all(0.03))
 
 
 def test_what_was_redacted_in_an_encrypted_store_is_never_read_again() -> None:
     """The same, where each process has data keys of its own in memory."""
     simulate(
-        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(5, 10)), faults=Faults.all(0.03)
+        workload(on_conflict="merge", encrypted=True), seeds=range(at_length(3, 10)), faults=Faults.all(0.03)
     )

@@ -122,7 +122,7 @@ def workload(*, seals: bool) -> Any:
 @pytest.mark.parametrize("seals", [True, False])
 def test_an_event_that_is_delivered_again_is_stored_once(*, seals: bool) -> None:
     """Also by a handle that lacks it, if its process stored it or the tail has it."""
-    simulate(workload(seals=seals), seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
+    simulate(workload(seals=seals), seeds=range(at_length(3, 12)), faults=Faults.all(0.04))
 
 
 async def recognised_by_a_handle(world: World) -> None:

@@ -94,7 +94,7 @@ async def scenario(world: World) -> None:
 
 def test_a_repair_beside_writers_loses_nothing() -> None:
     """Whatever was acknowledged is there in order, and the session is as its events say."""
-    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
 
 
 def test_an_append_before_a_repair_of_the_number_of_events_is_recognised() -> None:

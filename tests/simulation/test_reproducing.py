@@ -52,13 +52,11 @@ def test_a_seed_gives_the_same_run_each_time() -> None:
     assert digests(range(5)) == here
     assert len({*here}) == len(here)
     program = "from tests.simulation.test_reproducing import digests; print(digests(range(5)))"
-    for hash_seed in ("1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        there = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program],
-            env=environment, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert there.stdout.strip() == str(here)
+    there = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert there.stdout.strip() == str(here)
 
 
 async def a_failure_in_step_seven(world: World) -> None:

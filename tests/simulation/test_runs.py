@@ -74,4 +74,4 @@ async def scenario(world: World) -> None:
 
 def test_each_run_of_code_changes_its_session_once() -> None:
     """Under one event id it is stored once, on what was there before it; one that fails changes nothing."""
-    simulate(scenario, seeds=range(at_length(5, 12)), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(3, 12)), faults=Faults.all(0.04))

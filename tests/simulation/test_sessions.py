@@ -163,4 +163,4 @@ def workload(**options: Any) -> Any:
 @pytest.mark.parametrize("on_conflict", ["raise", "merge"])
 def test_a_session_is_one_list_of_events_for_all_processes(on_conflict: str) -> None:
     """What is acknowledged is stored once and in order, what is refused never, whatever happens meanwhile."""
-    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(8, 20)), faults=Faults.all(0.03))
+    simulate(workload(on_conflict=on_conflict), seeds=range(at_length(4, 20)), faults=Faults.all(0.03))

@@ -119,4 +119,4 @@ def _check_scopes(user: str, appends: list[Call], reads: list[Call]) -> None:
 
 def test_no_key_of_the_state_of_apps_and_users_is_lost() -> None:
     """Several sessions change one state at once: each change is there, and the last one counts."""
-    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(4, 20)), faults=Faults.all(0.04))

@@ -177,4 +177,4 @@ async def scenario(world: World) -> None:
 
 def test_no_change_of_a_task_is_lost() -> None:
     """Each acknowledged change is in the task, in order; none that was refused is, and no deleted one."""
-    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(4, 20)), faults=Faults.all(0.04))

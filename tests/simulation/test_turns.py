@@ -58,7 +58,7 @@ async def a_cancelled_wait(world: World) -> None:
 
 def test_a_caller_that_is_cancelled_while_it_waits_takes_no_turn_later() -> None:
     """A turn that nobody waits for would hold up the next message until its lease ends."""
-    simulate(a_cancelled_wait, seeds=range(at_length(50, 100)))
+    simulate(a_cancelled_wait, seeds=range(at_length(20, 100)))
 
 
 def said(text: str) -> types.Content:
@@ -240,7 +240,7 @@ def workload(durability: Durability) -> Any:
 @pytest.mark.parametrize("durability", ["event", "turn"])
 def test_one_turn_at_a_time_and_no_message_is_lost(durability: Durability) -> None:
     """Turns follow each other, a lost one writes nothing, and each message is answered once."""
-    simulate(workload(durability), seeds=range(at_length(8, 12)), faults=Faults.all(0.02))
+    simulate(workload(durability), seeds=range(at_length(4, 12)), faults=Faults.all(0.02))
 
 
 async def take(actor: Actor, step: int) -> None:
@@ -307,9 +307,9 @@ async def leases(world: World) -> None:
 
 def test_a_turn_that_is_refused_was_not_taken() -> None:
     """An error that says that nothing was written is right, whatever got lost before it."""
-    simulate(leases, seeds=[*range(at_length(15, 40)), 429, 430], faults=Faults.all(0.05))
+    simulate(leases, seeds=[*range(at_length(8, 40)), 429, 430], faults=Faults.all(0.05))
 
 
 def test_a_holder_answers_what_waits_before_its_turn_ends() -> None:
     """Also a message that comes between its last look at the inbox and the write that ends its turn."""
-    simulate(left_messages, seeds=range(at_length(10, 40)))
+    simulate(left_messages, seeds=range(at_length(5, 40)))
