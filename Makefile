@@ -6,10 +6,10 @@ SETUP := @$(PYTHON) -m tools.setup
 VENV := .venv
 export ADK_STORE_VENV := $(VENV)
 BIN := $(VENV)/bin
-# Two workers: what a small machine has cores for. Four where tests wait for emulators and processes; three in CI,
-# whose machines have less to spare for tests that measure.
+# Two workers: what a small machine has cores for. Three where tests wait for emulators and processes: each more
+# imports and collects all tests once more.
 WORKERS ?= 2
-WAITING ?= $(if $(CI),3,4)
+WAITING ?= 3
 # What has a longer form: tests/support/lengths.py.
 LONG := $(shell grep -rlE 'lengths import at_length|mark\.(long|sample)\b' tests --include='test_*.py' --exclude-dir=beam)
 PYTEST := -m pytest -q -n $(WORKERS)

@@ -1,5 +1,6 @@
 """Find or install Java and the Firestore emulator."""
 
+import functools
 import importlib
 import importlib.util
 import os
@@ -175,7 +176,8 @@ def start_of(jar: Path) -> list[str]:
     Raises:
         EmulatorError: the file is not a jar.
     """
-    return ["-jar", str(jar)] if _named_main_class(jar) else ["-cp", str(jar), _MAIN_CLASS, "start"]
+    named, _ = _described(jar)
+    return ["-jar", str(jar)] if named else ["-cp", str(jar), _MAIN_CLASS, "start"]
 
 
 def java_needed_by(jar: Path) -> int:
@@ -184,23 +186,32 @@ def java_needed_by(jar: Path) -> int:
     Raises:
         EmulatorError: the file is not a jar.
     """
-    path = f"{(_named_main_class(jar) or _MAIN_CLASS).replace('.', '/')}.class"
-    try:
-        with zipfile.ZipFile(jar) as archive, archive.open(path) as main:
-            magic, _, major = struct.unpack(">IHH", main.read(8))
-    except (KeyError, struct.error, zipfile.BadZipFile):
-        return JAVA_AT_LEAST
-    return max(JAVA_AT_LEAST, major - _CLASS_OF_JAVA_0) if magic == _CLASS_MAGIC else JAVA_AT_LEAST
+    _, needed = _described(jar)
+    return needed
 
 
-def _named_main_class(jar: Path) -> str | None:
+def _described(jar: Path) -> tuple[str | None, int]:
+    """Return the main class that *jar* names, and the oldest Java that can run it."""
     try:
-        with zipfile.ZipFile(jar) as archive:
-            manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
+        return _read(jar, jar.stat().st_mtime_ns)
     except (OSError, KeyError, zipfile.BadZipFile) as exc:
         raise EmulatorError(f"{jar} is not a jar ({type(exc).__name__}).\n{TO_INSTALL}") from exc
-    named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
-    return named[1] if named else None
+
+
+@functools.lru_cache(maxsize=4)
+def _read(jar: Path, changed_ns: int) -> tuple[str | None, int]:  # noqa: ARG001  # a changed file is read again
+    """Read the names in *jar* once for all who ask: the emulator's has 27,000."""
+    with zipfile.ZipFile(jar) as archive:
+        manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
+        named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
+        main = named[1] if named else _MAIN_CLASS
+        try:
+            magic, _, major = struct.unpack(">IHH", archive.read(f"{main.replace('.', '/')}.class")[:8])
+        except (KeyError, struct.error, zipfile.BadZipFile):
+            magic, major = 0, 0
+    known = magic == _CLASS_MAGIC
+    needed = max(JAVA_AT_LEAST, major - _CLASS_OF_JAVA_0) if known else JAVA_AT_LEAST
+    return named[1] if named else None, needed
 
 
 def _cloud_sdks(environ: Mapping[str, str]) -> list[Path]:

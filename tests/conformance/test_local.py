@@ -23,6 +23,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
         asyncio.run(store.close())
 
 
+@pytest.mark.sample(12)
 class TestLocalSessions(SessionServiceConformance):
     """SQLite instead of Firestore."""
 
@@ -31,6 +32,7 @@ class TestLocalSessions(SessionServiceConformance):
         return store.sessions
 
 
+@pytest.mark.sample(12)
 class TestLocalArtifacts(ArtifactServiceConformance):
     """Files instead of Cloud Storage."""
 
@@ -39,6 +41,7 @@ class TestLocalArtifacts(ArtifactServiceConformance):
         return store.artifacts
 
 
+@pytest.mark.sample(12)
 class TestLocalMemories(MemoryServiceConformance):
     """Memories in SQLite."""
 

@@ -17,6 +17,7 @@ from google.cloud.storage import Client
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE
+from tests.support.lengths import at_length
 from tests.support.ready_programs import ready_programs
 
 AGENT: Final = """
@@ -27,12 +28,13 @@ root_agent = LlmAgent(name="support", model="gemini-2.5-flash")
 
 @pytest.fixture(scope="module")
 def variables() -> Iterator[dict[str, str]]:
-    """What the command prints for programs; it runs as long as they do, and ends with 0."""
-    environ = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in (FIRESTORE_VARIABLE, STORAGE_VARIABLE)
-    }
+    """What the command prints for programs; it runs as long as they do, and ends with 0.
+
+    In the short form, the Firestore emulator is one that runs already: test_launch.py starts it.
+    """
+    runs: dict[str, str] = at_length({FIRESTORE_VARIABLE: "127.0.0.1:8080"}, {})
+    started = {FIRESTORE_VARIABLE, STORAGE_VARIABLE}
+    environ = {name: value for name, value in os.environ.items() if name not in started} | runs
     emulators = [sys.executable, "-m", "gcp_adk_store.cli", "emulators", "--json", "--bucket", "my-bucket"]
     with subprocess.Popen(emulators, env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:

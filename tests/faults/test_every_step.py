@@ -2,7 +2,8 @@
 
 The operations run on a simulated service, whose network loses requests below the library's own retry. In
 `make test` one request of each operation goes wrong in each of the tests below, in one way; operations take
-turns over requests and ways. `make long` lets each request go wrong in every way of every test.
+turns over requests and ways, and over being cancelled and killed. `make long` lets each request go wrong in
+every way of every test.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who got the error that nothing was written finds nothing, one who got no error
@@ -23,6 +24,7 @@ from tests.faults.conftest import Ways
 from tests.faults.operations import OPERATIONS, Create, Operation
 from tests.faults.simulated_world import Plan, SimulatedWorld, in_a_world
 from tests.faults.world import World, normal
+from tests.support.lengths import at_length
 
 WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
@@ -38,6 +40,13 @@ OF_READS: Final[Sequence[Fate | tuple[Fate, Fate]]] = [*ONCE, *OUTAGES.values()]
 """What can go wrong with a read: once, or from there on."""
 ENDS: Final = [Fate.REQUEST_LOST, Fate.ANSWER_LOST]
 """What becomes of the request at which a caller ends: it never arrives, or it is done."""
+
+CALLERS: Final = [
+    (how, name)
+    for number, name in enumerate(WRITING)
+    for how in at_length((("cancelled", "killed")[number % 2],), ("cancelled", "killed"))
+]
+"""How callers of each operation end: in turn, or in both ways."""
 
 
 @dataclass(frozen=True)
@@ -194,8 +203,7 @@ def test_a_read_whose_step_fails_returns_the_same_or_an_error(name: str, ways: W
     in_a_world(case)
 
 
-@pytest.mark.parametrize("name", WRITING)
-@pytest.mark.parametrize("how", ["cancelled", "killed"])
+@pytest.mark.parametrize(("how", "name"), CALLERS)
 def test_a_caller_that_ends_at_a_step_leaves_all_or_nothing(how: str, name: str, ways: Ways) -> None:
     """Before the request arrives, or after it was done and before its answer is there."""
     operation = OPERATIONS[name]

@@ -20,6 +20,7 @@ from gcp_adk_store import (
     StoreError,
 )
 from gcp_adk_store.settings import MEMORY
+from tests.support.lengths import at_length
 from tests.support.local_commits import before_commits, events_in
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -214,7 +215,7 @@ def plans(draw: st.DrawFn) -> list[list[tuple[int, str, int]]]:
     return draw(st.lists(st.lists(one, max_size=8), max_size=4))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=at_length(20, 60))
 @given(plans(), st.sampled_from(["raise", "merge"]))
 def test_groups_store_what_single_appends_would(
     plan: list[list[tuple[int, str, int]]], on_conflict: Literal["raise", "merge"]

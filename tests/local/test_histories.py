@@ -28,6 +28,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.model.keys import SessionKey
+from tests.support.lengths import at_length
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**USER, "session_id": "session"}
@@ -317,7 +318,7 @@ async def test_sessions_that_are_deleted_meanwhile_are_left_out(small: SessionSe
 TIMES = st.lists(st.integers(0, 30).map(float), min_size=1, max_size=25)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=at_length(15, 40))
 @given(st.lists(TIMES, max_size=4), st.none() | st.integers(-1, 31), st.integers(1, 9))
 @example([[1.0, 0.0]], 0, 1)
 def test_whatever_the_times_the_right_events_come_in_any_steps(

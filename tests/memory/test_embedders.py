@@ -21,6 +21,7 @@ from gcp_adk_store.memory.contents import Similarity, quantized
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.ranking import VECTORS, fuse
 from tests.memory.test_vectors import add, said, search, service
+from tests.support.lengths import at_length
 
 
 class Models(BaseHTTPRequestHandler):
@@ -156,7 +157,7 @@ async def test_any_function_embeds() -> None:
 numbers = st.floats(-1e6, 1e6, allow_nan=False, width=32)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=at_length(10, 30), deadline=None)
 @given(st.data(), st.integers(1, 12), st.integers(1, 300), st.integers(1, 40))
 def test_the_nearest_are_those_of_floats(
     data: st.DataObject, dimensions: int, count: int, limit: int
@@ -186,7 +187,7 @@ def test_the_nearest_are_those_of_floats(
         assert {n for n in better if cosines[n] > worst + 0.06} <= {number for _, number in found}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=at_length(15, 50), deadline=None)
 @given(st.lists(st.lists(numbers, min_size=3, max_size=3), min_size=1, max_size=5))
 def test_the_length_of_a_vector_does_not_count(vectors: list[list[float]]) -> None:
     """A vector and twice the vector are stored alike, in one byte a number; zeros stay zeros."""

@@ -209,7 +209,7 @@ JSON = st.recursive(
 
 
 @settings(
-    max_examples=at_length(60, 600),
+    max_examples=at_length(20, 600),
     deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),

@@ -86,21 +86,14 @@ def test_the_package_imports_without_any_extra(environ: dict[str, str]) -> None:
     assert not {"ces", "cli", "testing", "costs"} & set(imported)
 
 
-def test_the_first_program_talks_and_its_second_run_remembers(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
-    """What README shows, in two processes, with one installation; the folder that it names is the store."""
+def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[str, str]) -> None:
+    """README, quickstart, tutorial and its tests, memory, the command; servers and inspector are imported.
+
+    The program of README has its second run in another process, which remembers the first.
+    """
     program, _ = blocks("README.md", "python")
     (shown,) = blocks("README.md", "")
     (tmp_path / "hello.py").write_text(program)
-    runs = [python("hello.py", environ=environ, folder=tmp_path) for _ in range(2)]
-
-    assert shown == "".join(runs)
-    assert (tmp_path / "support-store/store.sqlite3").stat().st_size
-
-
-def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[str, str]) -> None:
-    """Quickstart, tutorial with its tests, memory, the command; servers and the inspector are imported."""
     (tmp_path / "quickstart.py").write_text(blocks("docs/quickstart.md", "python")[0])
     agent, talk = blocks("docs/tutorial/1-persist.md", "python")
     for name, code in {
@@ -116,6 +109,7 @@ def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[s
         (tmp_path / name).write_text(code)
     notes = ("--local", "notes-store", "--app", "notes", "--user", "ada")
     commands = [
+        ["python", "hello.py"],
         ["python", "quickstart.py"],
         ["python", "talk.py", "buy milk"],
         ["python", "-m", "unittest", "test_notes"],
@@ -126,8 +120,11 @@ def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[s
     ]
     outputs = json.loads(python("-c", READ, json.dumps(commands), environ=environ, folder=tmp_path))
 
-    assert "So far you said: hello\n" == outputs[0]
-    assert "Noted. 1 in all.\n" == outputs[1]
-    assert "buy milk" in outputs[4]
-    assert "no memories on this page" in outputs[5]
-    assert "sessions" in outputs[6]
+    first, *told = outputs
+    assert shown == first + python("hello.py", environ=environ, folder=tmp_path)
+    assert (tmp_path / "support-store/store.sqlite3").stat().st_size
+    assert "So far you said: hello\n" == told[0]
+    assert "Noted. 1 in all.\n" == told[1]
+    assert "buy milk" in told[4]
+    assert "no memories on this page" in told[5]
+    assert "sessions" in told[6]

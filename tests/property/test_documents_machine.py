@@ -288,7 +288,7 @@ def test_both_backends_answer_alike(backends: Backends) -> None:
     """To commits with conditions, masks and changes of arrays and counters, and to queries."""
 
     @settings(
-        max_examples=at_length(20, 100),
+        max_examples=at_length(10, 100),
         deadline=None,
         derandomize=True,
         print_blob=True,

@@ -23,7 +23,7 @@ from gcp_adk_store import (
 from tests.support.lengths import at_length
 
 BOUNDS = settings(
-    max_examples=at_length(3, 20),
+    max_examples=at_length(2, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -48,7 +48,7 @@ from tests.support.stores import STORES
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=at_length(6, 40),
+    max_examples=at_length(4, 40),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,
@@ -549,6 +549,6 @@ def test_sessions_whose_appends_return_early_are_what_a_simple_model_says(
     service = Store.local(tmp_path / "store", session_limits=limits, durability="turn").sessions
     run_state_machine_as_test(
         lambda: SessionsMachine(service, runner, timing, is_behind=True),  # type: ignore[arg-type]
-        settings=settings(BOUNDS, max_examples=at_length(6, 40)),
+        settings=settings(BOUNDS, max_examples=at_length(4, 40)),
     )
     runner.run(service.close())

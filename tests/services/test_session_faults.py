@@ -28,6 +28,7 @@ from tests.services.conftest import (
     event,
     texts,
 )
+from tests.support.lengths import at_length
 
 pytestmark = pytest.mark.emulators
 
@@ -147,7 +148,7 @@ def test_flushing_is_not_disturbed_by_appends_of_other_threads() -> None:
 
     async def flush() -> None:
         started.wait()
-        for _ in range(20_000):
+        for _ in range(at_length(5_000, 20_000)):
             await service.flush()
 
     def collected(_phase: str, _info: dict[str, int]) -> None:

@@ -196,4 +196,4 @@ async def scenario(world: World) -> None:
 
 def test_each_version_has_its_number_and_its_bytes() -> None:
     """Numbers are taken once and grow, bytes never change, and what is deleted or refused is not there."""
-    simulate(scenario, seeds=range(at_length(4, 20)), faults=Faults.all(0.04))
+    simulate(scenario, seeds=range(at_length(8, 20)), faults=Faults.all(0.04))

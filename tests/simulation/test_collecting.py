@@ -125,4 +125,4 @@ async def scenario(world: World) -> None:
 
 def test_collectors_prunes_and_checks_disturb_no_writer() -> None:
     """What is in use stays, what is idle for long enough may go, and a check of sound data finds nothing."""
-    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))

@@ -14,7 +14,6 @@ from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import objects_of
 from tests.simulation.test_artifacts import LIMITS, SCOPE, text_of
-from tests.support.lengths import at_length
 
 FILENAMES: Final = ("one", "two")
 UPLOADED: Final = 6
@@ -137,4 +136,4 @@ async def scenario(world: World) -> None:
 
 def test_a_copy_or_an_upload_becomes_one_version() -> None:
     """Numbers are taken once, without a gap, and an upload has one number, however often it is finalized."""
-    simulate(scenario, seeds=[*range(at_length(5, 10)), 851595009], faults=Faults.all(0.04))
+    simulate(scenario, seeds=[*range(10), 851595009], faults=Faults.all(0.04))

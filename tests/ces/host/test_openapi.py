@@ -19,6 +19,7 @@ from gcp_adk_store.ces.tools.parameters import ArgumentsError
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of
 from tests.ces.host.web import Web
+from tests.support.lengths import at_length
 
 SERVERS = [{"url": "https://a.test/v1/"}]
 HERE = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
@@ -242,7 +243,9 @@ def places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from places(node[key])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@settings(
+    max_examples=at_length(20, 60), deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
 @given(data=st.data())
 def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
     """Whatever stands in whichever place of one."""

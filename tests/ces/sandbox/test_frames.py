@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.ces.sandbox import Limits, SandboxError, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, encoded
+from tests.support.lengths import at_length
 
 LIMITS = Limits(
     sent_frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500
@@ -41,7 +42,7 @@ def bytes_of(frame: Frame) -> bytes:
     return asyncio.run(encoded(kind, members, Limits()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=at_length(15, 30), deadline=None)
 @given(st.lists(frames, max_size=5), st.integers(1, 50))
 def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) -> None:
     """In whatever pieces they arrive."""
@@ -52,7 +53,7 @@ def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) ->
     assert sent == found
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=at_length(30, 80), deadline=None)
 @given(st.lists(st.binary(max_size=200) | frames.map(bytes_of), max_size=6))
 @example([b"\x00\x00\x00\x00"])
 @example([b"\xff\xff\xff\xff"])
@@ -67,7 +68,7 @@ def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> 
         assert isinstance(exc, SandboxProtocolError | SandboxOutputError)  # noqa: PT017
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=at_length(30, 80), deadline=None)
 @given(st.binary(max_size=300) | values.map(lambda value: json.dumps(value).encode()))
 @example(b"[" * 4000)
 @example(b'{"kind":"result","result":{"a":' + b"[" * 30 + b"]" * 30 + b"}}")
@@ -110,7 +111,7 @@ def test_the_numbers_of_a_frame_have_a_limit() -> None:
         FrameReader(limits).feed(bytes_of(Result({"a": 10**800})))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=at_length(20, 50), deadline=None)
 @given(
     st.text('\\",[{x', max_size=20), st.lists(st.text('\\",[{x', max_size=5), max_size=5), st.integers(1, 7)
 )
