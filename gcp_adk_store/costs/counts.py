@@ -2,7 +2,7 @@
 
 import math
 import operator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -36,11 +36,15 @@ class Operations:
         return self.reads + self.writes + self.deletes
 
     def __add__(self, other: "Operations") -> "Operations":
-        return Operations(*map(operator.add, astuple(self), astuple(other)))
+        return Operations(*map(operator.add, _each(self), _each(other)))
 
     def times(self, factor: float) -> "Operations":
         """Return these operations times *factor*."""
-        return Operations(*(count * factor for count in astuple(self)))
+        return Operations(*(count * factor for count in _each(self)))
+
+
+_each = operator.attrgetter(*(field.name for field in fields(Operations)))
+"""Its numbers, in order."""
 
 
 BOUNDS: Final[dict[str, tuple[float, float]]] = {

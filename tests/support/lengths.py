@@ -25,12 +25,12 @@ def of_long_runs(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
     These are tests with the mark ``long``, and most cases of a test with ``sample(count)``: *count* of its
     cases run always, spread evenly from its first on. Each test of a class with the mark counts by itself.
     """
-    cases: dict[tuple[str, str], list[pytest.Item]] = {}
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("long"):
             yield item
         elif item.get_closest_marker("sample"):
-            cases.setdefault((item.nodeid.partition("[")[0], item.location[0]), []).append(item)
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for of_one in cases.values():
         (count,) = of_one[0].get_closest_marker("sample").args  # type: ignore[union-attr]  # it has one
         kept = {number * len(of_one) // count for number in range(count)}
