@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.journal import Operation, read_journals
 from tests.chaos.worker import Task, work_alone
 
-SEED, OPERATIONS, STEPS = 21, 150, 60
+SEED, OPERATIONS, STEPS = 21, 110, 60
 Written = tuple[Path, list[Operation]]
 
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from tests.credentials.cloud import Cloud
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints
+from tests.support.ready_programs import ready_programs
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +30,7 @@ def take_a_turn(cloud: Cloud) -> Callable[..., None]:
     def run(*arguments: str, **variables: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if "EMULATOR_HOST" not in name}
         ran = subprocess.run(
-            [sys.executable, str(ROOT / "tests/credentials/one_turn.py"), *arguments],
+            [ready_programs() / "python", str(ROOT / "tests/credentials/one_turn.py"), *arguments],
             cwd=ROOT,
             env={
                 **inherited,

@@ -33,6 +33,7 @@ from gcp_adk_store.testing.firestore_jar import (
 )
 from gcp_adk_store.testing.installation import install, missing, require_installed
 from tests.emulators.file_server import FileServer, serving
+from tests.support.lengths import Lengths
 
 ROOT: Final = Path(__file__).parents[2]
 URL: Final = (
@@ -303,9 +304,9 @@ def test_a_package_that_is_not_installed_says_how_to_install_its_extra(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of an environment with pip alone, which no test changes."""
+    """The folder of an environment that no test changes, with pip where a long test installs something."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
-    venv.create(folder, with_pip=True)
+    venv.create(folder, with_pip=Lengths.are_long)
     return folder
 
 
