@@ -120,9 +120,9 @@ def deep(levels: int) -> bytes:
     return b"[" * levels + b"]" * levels
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def uncollected() -> Iterator[None]:
-    """Keep what other tests left: its end has no frame left in the depth of a recursion."""
+    """Keep what tests leave from here on: its end has no frame left in the depth of a recursion."""
     gc.collect()
     gc.disable()
     yield

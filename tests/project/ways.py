@@ -1,6 +1,6 @@
 """Count files and frames from a public method to the port of its backend: ``python -m tests.project.ways``.
 
-With the name of a way, such as ``append``, it lists the files in the order in which the call comes to them.
+With the name of a way, such as ``append``, it lists its files, too, in the order in which the call comes to them.
 
 A file counts if a function of it runs on the way, a frame if it stands above the call of the port, in this
 task or in one that waits for it.
@@ -136,10 +136,10 @@ async def followed() -> dict[str, Way]:
 
 
 def main(name: str | None) -> None:
-    """Print the counts of all ways, or the files of one."""
+    """Print the counts of all ways, and below them the files of one."""
     ways = asyncio.run(followed())
     counts = {each: (len(way.files), way.frames) for each, way in ways.items()}
-    sys.stdout.write(json.dumps(counts) if name is None else "\n".join(ways[name].files))
+    sys.stdout.write("\n".join([json.dumps(counts), *([] if name is None else ways[name].files)]))
 
 
 if __name__ == "__main__":

@@ -311,6 +311,7 @@ def differences(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
     ]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("setup", SETUPS)
 def test_adk_makes_the_same_of_a_window_as_of_all_events(setup: str) -> None:
     """Contents for each agent, branch and scope, the agent that goes on, and the next summary."""
