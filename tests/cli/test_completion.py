@@ -6,12 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.documents import command
 
 COMPLETE = """
-COMP_WORDS=({words})
+COMP_WORDS=({words}) COMPREPLY=()
 COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 _gcp_adk_store_completion gcp-adk-store
 printf '%s\\n' "${{COMPREPLY[@]}}"
@@ -19,29 +17,30 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("gcp-adk-store se", {"sessions"}),
-        ("gcp-adk-store sessions ''", {"delete", "export", "list", "redact", "show", "turn", "usage"}),
-        ("gcp-adk-store sessions turn ''", {"abort", "repair", "status", "withdraw"}),
-        ("gcp-adk-store sessions list --or", {"--order"}),
-        ("gcp-adk-store sessions list --order ''", {"newest", "oldest"}),
-        ("gcp-adk-store artifacts delete --d", {"--database", "--dry-run"}),
-    ],
-)
-def test_bash_completes_with_the_line_of_the_documents(words: str, found: set[str]) -> None:
+COMPLETIONS = {
+    "gcp-adk-store se": {"sessions"},
+    "gcp-adk-store sessions ''": {"delete", "export", "list", "redact", "show", "turn", "usage"},
+    "gcp-adk-store sessions turn ''": {"abort", "repair", "status", "withdraw"},
+    "gcp-adk-store sessions list --or": {"--order"},
+    "gcp-adk-store sessions list --order ''": {"newest", "oldest"},
+    "gcp-adk-store artifacts delete --d": {"--database", "--dry-run"},
+}
+
+
+def test_bash_completes_with_the_line_of_the_documents() -> None:
     """In a shell that took it."""
     line = command("docs/cli.md", "_GCP_ADK_STORE_COMPLETE")
+    asked = [COMPLETE.format(words=words) + "echo .\n" for words in COMPLETIONS]
     run = subprocess.run(
-        ["bash", "-c", line + COMPLETE.format(words=words)],  # noqa: S607  # the reader's shell
+        ["bash", "-c", line + "".join(asked)],  # noqa: S607  # the reader's shell
         env=ENVIRON,
         capture_output=True,
         text=True,
         check=True,
     )
+    *found, _ = run.stdout.split(".\n")
 
-    assert found == set(run.stdout.split()), run.stderr
+    assert list(COMPLETIONS.values()) == [set(each.split()) for each in found], run.stderr
 
 
 def test_a_tab_imports_neither_adk_nor_googles_clients() -> None:

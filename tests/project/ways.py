@@ -1,6 +1,7 @@
 """Count files and frames from a public method to the port of its backend: ``python -m tests.project.ways``.
 
-With the name of a way, such as ``append``, it lists its files, too, in the order in which the call comes to them.
+With the name of a way, such as ``append``, it lists its files, too, in the order in which the call comes to
+them.
 
 A file counts if a function of it runs on the way, a frame if it stands above the call of the port, in this
 task or in one that waits for it.
