@@ -83,4 +83,4 @@ async def scenario(world: World) -> None:
 
 def test_no_part_expires_before_a_session_that_several_processes_keep_alive() -> None:
     """Parts are renewed in time, whoever is killed; at the end all of it expires."""
-    simulate(scenario, seeds=range(at_length(2, 8)), faults=Faults.all(0.03))
+    simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
