@@ -19,7 +19,7 @@ ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.
 
 COMPLETIONS = {
     "gcp-adk-store se": {"sessions"},
-    "gcp-adk-store sessions ''": {"delete", "export", "list", "redact", "show", "turn", "usage"},
+    "gcp-adk-store sessions ''": {"archive", "delete", "export", "list", "redact", "show", "turn", "usage"},
     "gcp-adk-store sessions turn ''": {"abort", "repair", "status", "withdraw"},
     "gcp-adk-store sessions list --or": {"--order"},
     "gcp-adk-store sessions list --order ''": {"newest", "oldest"},

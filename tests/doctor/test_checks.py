@@ -143,6 +143,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "last_text",
                         "turn",
                         "inbox",
+                        "archived",
                     )
                 ),
             ]

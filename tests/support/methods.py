@@ -46,6 +46,7 @@ GOOD: Final[Mapping[str, Any]] = {
     "anchors": "anchors",
     "app_name": "app",
     "artifact": types.Part(text="x"),
+    "before": Point.position(0),
     "at": Point.position(0),
     "context": ServerCallContext(),
     "event": EVENT,

@@ -81,6 +81,8 @@ class Tour:
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO, follow=True, limit=1))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
+        at = Point.position(1)
+        yield "archive_session", lambda: sessions.archive_session(**WHO, before=at)
         yield "verify_session", lambda: sessions.verify_session(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield (
