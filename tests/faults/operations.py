@@ -610,6 +610,23 @@ class Redact(Operation):
         return await held.redact_event(**WHO, event_id="event-1", reason="ticket", state=True)
 
 
+class Archive(Redact):
+    """``archive_session``, of two of four segments."""
+
+    async def act(self, held: Any) -> Any:
+        return await held.archive_session(**WHO, before=Point.position(2))
+
+
+class RedactArchived(Redact):
+    """``redact_event``, of an archived event."""
+
+    async def prepare(self, world: World) -> None:
+        """Archive the events, too."""
+        await super().prepare(world)
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        await service.archive_session(**WHO, before=Point.position(3))
+
+
 class Read(Operation):
     """Any reading of sessions, compared with what it returns undisturbed."""
 
@@ -883,6 +900,8 @@ OPERATIONS: dict[str, Operation] = {
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
     "redact": Redact(bucket=True),
+    "redact an archived event": RedactArchived(bucket=True),
+    "archive": Archive(bucket=True),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),

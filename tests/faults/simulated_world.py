@@ -77,8 +77,12 @@ class SimulatedWorld(World):
     async def holdings(self) -> Holdings:
         read = self._service._database.read
         documents = documents_in(await read(lambda database: database.execute(DOCUMENTS).fetchall()))
+        backend, payloads = self._service.backend.objects, {}
+        for name in await backend.names("adk-payloads/", delimiter=None):
+            found = await backend.read(name, generation=None)
+            payloads[name.rpartition("/")[2]] = found[0] if found else b""
         objects = "SELECT name, md5, content_type, metadata FROM objects"
-        return meaning(documents) | {
+        return meaning(documents, payloads) | {
             name.decode(): {"md5Hash": md5, "contentType": content_type, "metadata": json.loads(metadata)}
             for name, md5, content_type, metadata in await read(
                 lambda database: database.execute(objects).fetchall()

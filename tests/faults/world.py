@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Mapping
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -110,8 +111,11 @@ def _chained(head: bytes, text: str) -> bytes:
     return hashlib.sha256(head + hashed).digest()
 
 
-def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
-    """Return documents without what says nothing of content: where events lie, when parts were written."""
+def meaning(documents: dict[str, dict[str, Any]], payloads: Mapping[str, bytes] | None = None) -> Holdings:
+    """Return documents without what says nothing of content: where events lie, when parts were written.
+
+    *payloads* of the bucket, by their SHA-256, have archived events.
+    """
     # Of erasures: a random key, and what an interrupted one did.
     documents = {path: fields for path, fields in documents.items() if not path.startswith("adk_erasures/")}
     meant = {path: dict(fields) for path, fields in documents.items()}
@@ -125,7 +129,10 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
         for number in sorted({*range(fields["sealed"])} - cut):
             segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
-            texts += json.loads(zlib.decompress(segment["body"]))
+            if "body" in segment:
+                texts += json.loads(zlib.decompress(segment["body"]))
+            else:
+                texts += (payloads or {})[segment["archive"]["sha256"]].decode().splitlines()
             meant[path].update({name: segment[name] for name in _INITIAL if name in segment})
         if "restore_id" in fields:
             meant[path]["restore_id"] = "drawn"
