@@ -129,10 +129,7 @@ def meaning(documents: dict[str, dict[str, Any]], payloads: Mapping[str, bytes] 
         cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
         for number in sorted({*range(fields["sealed"])} - cut):
             segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
-            if "body" in segment:
-                texts += json.loads(zlib.decompress(segment["body"]))
-            else:
-                texts += (payloads or {})[segment["archive"]["sha256"]].decode().splitlines()
+            texts += _texts_of(segment, payloads or {})
             meant[path].update({name: segment[name] for name in _INITIAL if name in segment})
         if "restore_id" in fields:
             meant[path]["restore_id"] = "drawn"
@@ -150,6 +147,13 @@ def meaning(documents: dict[str, dict[str, Any]], payloads: Mapping[str, bytes] 
         if "/adk_segments/" in path or "/adk_chunks/" in path:
             fields.pop("expire_at", None)
     return meant
+
+
+def _texts_of(segment: dict[str, Any], payloads: Mapping[str, bytes]) -> list[str]:
+    if "body" not in segment:
+        return payloads[segment["archive"]["sha256"]].decode().splitlines()
+    texts: list[str] = json.loads(zlib.decompress(segment["body"]))
+    return texts
 
 
 def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[str, Any]]) -> None:
