@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_archive, unpack_segment
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, MAX_UNPACKED_BYTES, unpack_archive, unpack_segment
 from gcp_adk_store.codec.segments import ARCHIVED_FORMAT
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import decode_state, error_of, kind_of, kind_of_content
@@ -304,7 +304,12 @@ def archive_of(document: Document) -> PayloadRef | None:
 def _archive_in(document: Document, fields: _Segment) -> PayloadRef | None:
     if (fields.archive is None) != (document.fields["format"] == FORMAT):
         raise wrong(document.path, "archive")
-    return None if fields.archive is None else _ref(document, fields.archive, "archive")
+    if fields.archive is None:
+        return None
+    ref = _ref(document, fields.archive, "archive")
+    if ref.size > MAX_UNPACKED_BYTES:  # as of a body, with which it shares the reason
+        raise wrong(document.path, "archive")
+    return ref
 
 
 def read_segment(document: Document, archive: bytes | None = None) -> Segment:

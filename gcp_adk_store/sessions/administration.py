@@ -313,10 +313,8 @@ class SessionAdministration(Closing):
     ) -> SessionArchive:
         """Leave a session's events *before* a point out of reads of all, and move them to the bucket.
 
-        :meth:`get_session` then returns the events after the point; the state stays. All else still has the
-        archived events, as docs/how-to/long-histories.md describes. Segments without a later event move; a
-        repetition goes on after an interruption. Reads the segments that are not archived; each 50 that move
-        take 50 requests to the bucket, 50 reads and 1 commit. *dry_run* only reports what would move.
+        :meth:`get_session` then returns the events after the point; the state stays. All else still has them:
+        docs/how-to/long-histories.md. A repetition goes on; *dry_run* only reports what would move.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.

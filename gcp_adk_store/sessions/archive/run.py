@@ -96,6 +96,8 @@ class _Run:
         stored = await self._reader.living(self._key)
         as_of = (stored.epoch, stored.restores, stored.archived.segments)
         if as_of != self._as_of:
+            if self._as_of is not None and as_of[:2] != self._as_of[:2]:
+                self.moved.clear()  # others restored the session, or made it anew
             if not await self._find_point(stored):
                 return _Look(stored)
             self._as_of = as_of
