@@ -141,8 +141,8 @@ class UserErasure:
             async with aclosing(run.erase(quiet_s)) as steps:
                 async for step in steps:
                     yield step
-        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
-            if not run.has_removed:
+        except (UnavailableError, AccessDeniedError, NotProvisionedError, OutcomeUnknownError) as exc:
+            if not run.has_removed and not isinstance(exc, OutcomeUnknownError):
                 raise
             raise OutcomeUnknownError.since(
                 exc, f"some of the user's data may be removed, and not all are; call it again: {exc}"

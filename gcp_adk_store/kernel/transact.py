@@ -244,22 +244,24 @@ async def commit_once(documents: Documents, writes: Writes) -> Sequence[Written]
 
 @contextmanager
 def resolving(maybe_applied: bool, advice: str = READ_FIRST) -> Iterator[None]:  # noqa: FBT001  # of a write
-    """Report an unknown outcome if the block fails and an earlier write may have been applied.
+    """Report an unknown outcome, of the block or of an earlier write that may have been applied.
 
-    The block's own error would say that nothing was written.
+    The block's own error would say that nothing was written, or to read first.
 
     Raises:
-        OutcomeUnknownError: *maybe_applied* is true, and the block raised a StoreError; the message ends with
-            *advice*.
+        OutcomeUnknownError: the block raised it, or *maybe_applied* is true and it raised a StoreError; the
+            message ends with *advice*.
     """
     try:
         yield
     except StoreError as exc:
-        if not maybe_applied:
+        if maybe_applied:
+            what = "sent and not answered, and what became of it could not be read"
+        elif isinstance(exc, OutcomeUnknownError) and advice != READ_FIRST:
+            what = "sent and not answered"
+        else:
             raise
-        raise OutcomeUnknownError.since(
-            exc, f"sent and not answered, and what became of it could not be read; {advice}"
-        ) from exc
+        raise OutcomeUnknownError.since(exc, f"{what}; {advice}") from exc
 
 
 async def create_next(

@@ -21,7 +21,7 @@ import pytest
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.testing.simulation import Fate
 from tests.faults.conftest import Ways
-from tests.faults.operations import OPERATIONS, Create, Operation
+from tests.faults.operations import OPERATIONS, Create, Delete, EraseUser, Operation
 from tests.faults.simulated_world import Plan, SimulatedWorld, in_a_world
 from tests.faults.world import World, normal
 from tests.support.lengths import at_length
@@ -168,6 +168,8 @@ def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(name: str, ways: 
             if error is not None:
                 assert error.operation
                 assert error.attempts
+            if isinstance(error, OutcomeUnknownError) and isinstance(operation, Delete | EraseUser):
+                assert "again" in str(error), "a deletion is called again, and nothing is read before"
             await operation.check(world, held, before, error)
             await has_recovered(operation, world, undisturbed(name), error)
 

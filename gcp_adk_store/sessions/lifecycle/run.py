@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, offload
-from gcp_adk_store.kernel.transact import Attempts, Commit, Decision, Done, commit_all, transact
+from gcp_adk_store.kernel.transact import READ_FIRST, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.session_fields import Turns
@@ -80,7 +80,7 @@ class SessionLifecycle:
             has_met = condition(stored)
             return has_met
 
-        await self.finish_deletions(key, await self._end(key, met))
+        await self.finish_deletions(key, await self._end(key, met, advice="delete it again"))
         return has_met
 
     async def _make_way(self, key: SessionKey) -> None:
@@ -106,7 +106,7 @@ class SessionLifecycle:
                     await self.storage.payloads.at(place).remove_all(owner)
                 await commit_all(self.storage.documents, layout.finish_deletion(key, deletion))
             await self.storage.payloads.remove_interrupted()
-        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+        except (UnavailableError, AccessDeniedError, NotProvisionedError, OutcomeUnknownError) as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
             ) from exc
@@ -162,7 +162,9 @@ class SessionLifecycle:
         stored = await self.reader.stored(key)
         return stored is not None and stored.epoch == epoch
 
-    async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
+    async def _end(
+        self, key: SessionKey, condition: Condition, *, advice: str = READ_FIRST
+    ) -> list[Deletion]:
         """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
         documents, layout = self.storage.documents, self.storage.layout
 
@@ -181,7 +183,7 @@ class SessionLifecycle:
             ended = [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
             return Commit(layout.delete(stored), lambda _: ended)
 
-        return await transact(documents, look, decide)
+        return await transact(documents, look, decide, advice=advice)
 
     async def create(
         self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, ttl_seconds: float | None
