@@ -94,6 +94,8 @@ _CLEAR: Final = frozenset(
         "turns",
         "last_turn",
         "put_time",
+        "archived",
+        "archive",
     }
 )
 """Fields without content of users and agents."""

@@ -1,10 +1,10 @@
 """Fork and restore sessions, redact events, erase users: first say what would happen, then do it."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.inspector.documents import Place
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.model.history import Point
@@ -103,9 +103,8 @@ def _point(event_id: str | None) -> Point | None:
 
 async def _planned(visit: Visit, event_id: str | None) -> dict[str, Any]:
     """Return what the session has now, and what it had after an event; both are read, nothing is written."""
-    now = await visit.site.store.sessions.get_session(**visit.place.ids)
-    if now is None:
-        raise SessionMissingError("the session does not exist")
+    # A read of all leaves out archived events, and perhaps those before a summary.
+    now = await visit.reader.session_at(visit.place, Point.as_of(datetime.max.replace(tzinfo=UTC)))
     then = (
         now if event_id is None else await visit.reader.session_at(visit.place, Point.after_event(event_id))
     )

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 import gcp_adk_store.inspector
-from gcp_adk_store import Store
+from gcp_adk_store import Point, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.inspector.app import PAGES, WRITES
 from gcp_adk_store.inspector.guard import POLICY
@@ -479,8 +479,12 @@ async def test_a_fork_is_confirmed_first(store: Store, calm: Session, writing: F
     assert [each.id for each in calm.events[:4]] == [each.id for each in copy.events]
 
 
-async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
-    """And keeps what it cuts off in a fork, if one is named."""
+@pytest.mark.parametrize("archived", [0, 10])
+async def test_a_restore_is_confirmed_first(
+    store: Store, calm: Session, writing: FastAPI, archived: int
+) -> None:
+    """And keeps what it cuts off in a fork, if one is named; archived events are counted."""
+    await store.sessions.archive_session(**CALM, before=Point.position(archived))
     at = calm.events[3].id
     form = {**CALM_PLACE, "event": at, "keep_as": "kept"}
     async with client_of(writing) as client:
@@ -500,7 +504,7 @@ async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing
     assert between is not None
     assert after is not None
     assert kept is not None
-    assert [25, 4, 25] == [len(each.events) for each in (between, after, kept)]
+    assert [25 - archived, 4, 25] == [len(each.events) for each in (between, after, kept)]
     assert (303, 409) == (done.status_code, again.status_code)
 
 

@@ -223,6 +223,7 @@ def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
     fields: dict[str, Any] = {
         "rev": 3,
         "chain": b"x" * 60,
+        "archived": {"events": 2, "segments": 1},
         "expire_at": datetime(2026, 1, 1, tzinfo=UTC),
         "state": {"key": "secret", "list": ["secret", 5, None], "bytes": b"secret"},
         "strange": Foreign("geo_point_value"),
@@ -237,6 +238,7 @@ def test_documents_show_kinds_and_sizes_under_a_mask() -> None:
         masked["chain"]["bytes"],
         masked["expire_at"],
     )
+    assert {"events": 2, "segments": 1} == masked["archived"]
     assert {"key", "list", "bytes"} == set(masked["state"])
     assert "masked: text of 6 characters" == masked["state"]["key"]
     assert {"foreign": "geo_point_value"} == shown["strange"]

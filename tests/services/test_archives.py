@@ -292,6 +292,23 @@ async def test_a_damaged_count_of_archived_events_is_refused(
         assert {"FSCK101"} <= codes.keys()
 
 
+async def test_a_count_of_archived_segments_with_events_that_are_not_is_repaired(store: Store) -> None:
+    """Otherwise reads would leave out events that nobody archived."""
+    documents = store.sessions.storage.documents
+    path = "adk_apps/app/adk_users/user/adk_sessions/session"
+    (session,) = await documents.get([path])
+    assert session is not None
+    fields = {"archived": {"events": 20, "segments": session.fields["sealed"]}}
+    writes = [Write(path=path, fields=fields, mask=[("archived",)])]
+    await documents.commit(writes, repeatable_when_unanswered=True)
+
+    (fault,) = await faults(store)
+    assert ("FSCK121", "archived") == (fault.code, fault.item)
+    await store.repair([fault])
+    assert [] == await faults(store)
+    assert ids(20) == ids_of(await read(store))
+
+
 async def test_archives_of_a_session_with_a_time_to_live_end_with_it() -> None:
     """Their objects have a custom time, like all payloads of the session."""
     async with Store.local(":memory:", session_limits=SMALL, default_ttl_seconds=3600) as store:

@@ -77,7 +77,7 @@ CODES: Final[Mapping[str, Code]] = {
         "each marker of a redaction is the one that a later event of the chain reports", Help.PERSON
     ),
     "FSCK121": Code(
-        "`archived` counts at most the session's events, and at most `sealed` segments", Help.REPAIR
+        "`archived` counts at most the session's events, and no segment with events after these", Help.REPAIR
     ),
     # Segments
     "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),

@@ -31,6 +31,7 @@ from gcp_adk_store.sessions.fsck.parts import (
 )
 from gcp_adk_store.sessions.fsck.sessions import (
     Header,
+    archived_fault,
     ended_faults,
     header_faults,
     missing_segments,
@@ -193,7 +194,10 @@ class SessionLook:
                 )
             self._sealed_digests.extend(map(_digest, segment.texts))
             begin, end = segment.chain_begin, segment.chain_end
+            first = self.history.events
             await self._add(document.path, segment.texts, begin, end, code="FSCK205")
+            if not any(fault.code in _UNREAD for fault in self.faults):
+                self.faults += archived_fault(self._header, number, begin=first, end=self.history.events)
             if number == self._header.numbers[0]:
                 self._first = segment
                 self._refer_to_initial(segment.initial, document.path)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.packing import unpack_archive, unpack_segment
+from gcp_adk_store.codec.segments import archived_fields
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.stored import read_segment, read_session
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -221,6 +222,18 @@ def segment_faults(
     if not has_initial and is_first:
         fault("FSCK109", "initial", "is missing in the first segment")
     return found
+
+
+def archived_fault(header: Header, number: int, *, begin: int, end: int) -> Iterator[Fault]:
+    """Yield a fault if reads leave out the segment *number*, and not all of its events are archived.
+
+    *begin* and *end* are the numbers of events before it and after it.
+    """
+    archived = header.stored.archived
+    if number < archived.segments and begin <= archived.events < end:
+        says = f"counts {archived.events} events, and segments up to event {end}, which reads leave out"
+        right = archived_fields(replace(archived, segments=number))
+        yield header.fault("FSCK121", "archived", says, right)
 
 
 def part_expiry_faults(expiry: Expiry | None, document: Document) -> list[Fault]:
