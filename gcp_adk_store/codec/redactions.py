@@ -108,12 +108,9 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
 
     A marker without any such event stays without one.
     """
-    markers = {(place, hash_of(text).hex()) for place, text in enumerate(texts[:kept]) if replaced_by(text)}
+    markers = _unreported(texts[:kept])
     if not markers:
         return []
-    for text in texts[:kept]:
-        audit = audit_in(text)
-        markers -= {(one.position, one.sha256) for one in (audit.events if audit else ())}
     found = []
     for text in texts[kept:]:
         audit = audit_in(text)
@@ -122,6 +119,20 @@ def lost_audits(texts: Sequence[str], kept: int) -> list[AuditedRedaction]:
             markers -= {(one.position, one.sha256) for one in events}
             found.append(replace(audit, events=events, state_keys=()))
     return found
+
+
+def has_unreported(texts: Sequence[str]) -> bool:
+    """Return whether one of *texts* is a marker, and none reports its redaction."""
+    return bool(_unreported(texts))
+
+
+def _unreported(texts: Sequence[str]) -> set[tuple[int, str]]:
+    """Return the markers among *texts* that none reports: the number of each, and the hash of its event."""
+    markers = {(place, hash_of(text).hex()) for place, text in enumerate(texts) if replaced_by(text)}
+    for text in texts if markers else ():
+        audit = audit_in(text)
+        markers -= {(one.position, one.sha256) for one in (audit.events if audit else ())}
+    return markers
 
 
 def audits_again(

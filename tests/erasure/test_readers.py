@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import ErasureReceipt, OutcomeUnknownError, Store
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.local import database
 from gcp_adk_store.moving import records_of
 from tests.erasure.conftest import APP, FILLED, LIMITS, OWNER, PLACES, USER, canary, erase, fill, said
@@ -107,6 +108,31 @@ async def test_a_redaction_beside_a_reader_says_what_is_left(
 
     assert not again.is_new
     assert [] == traces(in_folder(tmp_path), SECRET)
+
+
+async def test_a_fork_has_no_marker_without_the_event_that_reports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where an event is redacted after the fork read the session, and before it reads its segments."""
+    async with Store.local(tmp_path, session_limits=LIMITS) as store:
+        session = await store.sessions.create_session(**WHO)
+        events = [await store.sessions.append_event(session, said(f"{SECRET} {'x' * 300}")) for _ in range(9)]
+        other = Store.local(tmp_path, session_limits=LIMITS)
+        documents = other.sessions.storage.documents
+        get = documents.get
+
+        async def redacting(paths: Sequence[str], **given: Any) -> list[Document | None]:
+            if "segments" in paths[0]:
+                monkeypatch.undo()
+                await store.redact_event(**WHO, event_id=events[0].id, reason="ticket")
+            return await get(paths, **given)
+
+        async with other:
+            monkeypatch.setattr(documents, "get", redacting)
+            await other.fork_session(**WHO, to_session_id="fork")
+        proof = await store.verify_session(**{**WHO, "session_id": "fork"})
+
+    assert (None, [0]) == (proof.broken, [each.position for each in proof.redacted])
 
 
 async def test_an_export_that_began_before_has_the_whole_session(

@@ -12,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 
 from gcp_adk_store.codec.events import WHOLE, StoredEvent, references
-from gcp_adk_store.codec.redactions import audits_again, lost_audits
+from gcp_adk_store.codec.redactions import audits_again, has_unreported, lost_audits
 from gcp_adk_store.codec.spilling import spill_state
 from gcp_adk_store.errors import (
     PayloadMissingError,
@@ -122,6 +122,9 @@ class SessionForks:
             if found is None:
                 raise SessionMissingError(NOT_FOUND)
             whole, past, seen = found
+            is_torn = await offload(lambda: has_unreported(past.texts), light=False)
+            if is_torn and await self._reader.lost(whole):
+                return CHANGED  # another call redacted an event after the session was read, and before a segment
             try:
                 fork = await self._copied(whole, past, target, ttl_seconds)
             except PayloadMissingError:
