@@ -307,7 +307,7 @@ def _archive_in(document: Document, fields: _Segment) -> PayloadRef | None:
     if fields.archive is None:
         return None
     ref = _ref(document, fields.archive, "archive")
-    if ref.size > MAX_UNPACKED_BYTES:  # as of a body, with which it shares the reason
+    if ref.size > MAX_UNPACKED_BYTES:  # of no segment: refused before anybody reads so much
         raise wrong(document.path, "archive")
     return ref
 

@@ -309,6 +309,21 @@ async def test_a_count_of_archived_segments_with_events_that_are_not_is_repaired
     assert ids(20) == ids_of(await read(store))
 
 
+async def test_an_archive_that_is_larger_than_any_segment_is_refused_unread(store: Store) -> None:
+    """A reference must not make a process read and split hundreds of megabytes."""
+    await store.sessions.archive_session(**WHO, before=Point.position(25))
+    documents = store.sessions.storage.documents
+    (first, *_) = await documents.query("", "adk_segments", all_descendants=True)
+    archive: Any = first.fields["archive"]
+    fields = {"archive": {**archive, "size": 5 * 1024 * 1024}}
+    writes = [Write(path=first.path, fields=fields, mask=[("archive",)])]
+    await documents.commit(writes, repeatable_when_unanswered=True)
+
+    with pytest.raises(StoredDataError, match="cannot be right: archive"):
+        await SessionService(store.sessions.storage).get_session_at(**WHO, at=Point.position(30))
+    assert {"FSCK202"} == {fault.code for fault in await faults(store) if fault.path == first.path}
+
+
 async def test_archives_of_a_session_with_a_time_to_live_end_with_it() -> None:
     """Their objects have a custom time, like all payloads of the session."""
     async with Store.local(":memory:", session_limits=SMALL, default_ttl_seconds=3600) as store:
