@@ -122,9 +122,10 @@ class SessionForks:
             if found is None:
                 raise SessionMissingError(NOT_FOUND)
             whole, past, seen = found
+            # Another call may redact an event after the session was read, and before its segments are.
             is_torn = await offload(lambda: has_unreported(past.texts), light=False)
             if is_torn and await self._reader.lost(whole):
-                return CHANGED  # another call redacted an event after the session was read, and before a segment
+                return CHANGED
             try:
                 fork = await self._copied(whole, past, target, ttl_seconds)
             except PayloadMissingError:
