@@ -406,7 +406,7 @@ DEFECTS: Final = (
     Defect(
         "a read remembers what a redaction replaced",
         "Erasure, retention, proof", "sessions/read/reader.py",
-        "is_new = redactions >= stored.redactions and not", "is_new = not",
+        "return self.redactions >= stored.redactions and", "return",
         ("redactions",),
     ),
     Defect(
@@ -879,8 +879,8 @@ DEFECTS: Final = (
     Defect(
         "a segment is known from memory after it was archived",
         "Erasure, retention, proof", "sessions/read/reader.py",
-        "redactions >= stored.redactions and not archived <= number < stored.archived.segments",
-        "redactions >= stored.redactions",
+        "self.restores >= stored.restores and not is_moved",
+        "self.restores >= stored.restores",
         ("summaries",),
     ),
     Defect(
