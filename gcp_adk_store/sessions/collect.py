@@ -170,7 +170,8 @@ class Collector:
         found |= await in_initial(payloads, owner, stored.initial)
         live = stored.live
         for first in range(0, len(live), _SEGMENTS_AT_ONCE):
-            segments = await self._reader.segments(stored, live[first : first + _SEGMENTS_AT_ONCE])
+            some = live[first : first + _SEGMENTS_AT_ONCE]
+            segments = await self._reader.segments(stored, some, exactly=True)
             if segments is None:
                 raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:

@@ -879,8 +879,8 @@ DEFECTS: Final = (
     Defect(
         "a segment is known from memory after it was archived",
         "Erasure, retention, proof", "sessions/read/reader.py",
-        "self.restores >= stored.restores and not is_moved",
-        "self.restores >= stored.restores",
+        "self.redactions >= stored.redactions and not is_moved",
+        "self.redactions >= stored.redactions",
         ("summaries",),
     ),
     Defect(

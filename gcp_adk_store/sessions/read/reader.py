@@ -70,10 +70,11 @@ class _AsOf:
     def of(cls, stored: StoredSession) -> Self:
         return cls(stored.redactions, stored.restores, stored.archived.segments)
 
-    def is_now(self, stored: StoredSession, number: int) -> bool:
-        """Return whether the segment *number* is still the same."""
+    def is_now(self, stored: StoredSession, number: int, *, exactly: bool) -> bool:
+        """Return whether the segment *number* has the same events, and *exactly* the same archive."""
         is_moved = self.archived <= number < stored.archived.segments
-        return self.redactions >= stored.redactions and self.restores >= stored.restores and not is_moved
+        is_older = exactly and self.restores < stored.restores
+        return self.redactions >= stored.redactions and not is_moved and not is_older
 
 
 Chosen = tuple[StoredSession, list[StoredEvent], frozenset[str]]
@@ -376,8 +377,12 @@ class SessionReader(CompletingReader):
             return self._layout.session(stored.key)
         return self._layout.segments(stored.key, stored.epoch, [number])[0]
 
-    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
+    async def segments(
+        self, stored: StoredSession, numbers: Sequence[int], *, exactly: bool = False
+    ) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
+
+        After a restore, one from memory may lack its archive unless they are wanted *exactly*.
 
         Raises:
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
@@ -386,7 +391,7 @@ class SessionReader(CompletingReader):
         known: dict[str, Segment] = {}
         for path, number in zip(paths, numbers, strict=True):
             found = self._known_segments.get(path)
-            if found is not None and found[0].is_now(stored, number):
+            if found is not None and found[0].is_now(stored, number, exactly=exactly):
                 known[path] = found[1]
         unknown = [path for path in paths if path not in known]
         telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))

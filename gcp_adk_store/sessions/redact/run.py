@@ -220,7 +220,8 @@ class Redactor:
         }
         unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
         unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
-        unused |= past.archives(new)
+        segments, archives = await self._segments(past, markers)
+        unused |= past.archives(new) | archives
         payloads = await self._reader.unused(stored, past, unused)
         redaction = Redaction(
             app_name=stored.key.app,
@@ -273,7 +274,6 @@ class Redactor:
             state=scopes,
             without_title=repeats_title,
         )
-        segments = await self._segments(past, markers)
         of_shared = shared_writes(self._storage.layout, stored.key, scopes, shared)
         return _Planned(
             redaction=redaction,
@@ -296,8 +296,8 @@ class Redactor:
                 found.append(path)
         return found
 
-    async def _segments(self, past: Past, markers: Mapping[int, str]) -> list[Write]:
-        """Return the writes of the segments that hold some of the events of *markers*."""
+    async def _segments(self, past: Past, markers: Mapping[int, str]) -> tuple[list[Write], set[PayloadRef]]:
+        """Return the writes of the segments that hold some of the events of *markers*, and their archives."""
         starts: dict[int, int] = {}
         start = 0
         for number, segment in zip(past.stored.live, past.segments, strict=True):
@@ -307,17 +307,19 @@ class Redactor:
         paths = self._storage.layout.segments(past.stored.key, past.stored.epoch, starts)
         found = await self._storage.documents.get(paths) if paths else []
         owner = self._storage.layout.session_payloads(past.stored.key, past.stored.epoch)
-        writes = []
+        writes: list[Write] = []
+        archives: set[PayloadRef] = set()
         for first, document in zip(starts.values(), found, strict=True):
             if document is None:
                 raise segment_missing(past.stored)
             segment = await segment_in(document, owner, self._storage.payloads)
+            archives |= {one for one in (segment.archive, segment.old_archive) if one is not None}
             texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
             write = partial(
                 rewritten, document.path, replace(segment, texts=texts), must=document.update_time
             )
             writes.append(await offload(write, light=False))
-        return writes
+        return writes, archives
 
     async def _kept_state(
         self, stored: StoredSession, documents: Sequence[Document], events: Sequence[Event]
