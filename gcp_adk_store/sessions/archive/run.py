@@ -56,9 +56,6 @@ async def archive(
     while not done.is_last:
         done = await transact(storage.documents, run.look, decide)
     owner = storage.layout.session_payloads(key, done.stored.epoch)
-    for left in await storage.payloads.found(owner, run.written.difference(run.moved.values())):
-        # Another call redacted an event before the commit; this has its content.
-        await storage.payloads.at(left.place).remove_unchanged(left.versions)
     return SessionArchive(
         app_name=key.app,
         user_id=key.user,
@@ -82,8 +79,6 @@ class _Run:
     _dry_run: bool
     moved: dict[int, PayloadRef] = field(default_factory=dict)
     """What holds the events of segments by their numbers, also of those whose commit was not answered."""
-    written: set[PayloadRef] = field(default_factory=set)
-    """All that was written to the bucket."""
     _as_of: tuple[str, int, int] | None = None
     """Epoch, restores and archived segments of the session for which the next two are right."""
     _begin: int = 0
@@ -153,7 +148,7 @@ class _Run:
                 header |= times(stored.expiry.with_part_until(parts_at))
             header |= places(stored.spilled | {PayloadPlace.BUCKET})
             owner = layout.session_payloads(stored.key, stored.epoch)
-            self.written.update(one.ref for one in payloads)
+            # What a commit does not take stays for the collector: nobody knows whether an answer was lost.
             await self._storage.payloads.put(owner, payloads, parts_at=parts_at)
             paths = layout.segments(stored.key, stored.epoch, numbers)
             found = await documents.get(paths, fields=["format"])
