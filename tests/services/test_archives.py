@@ -3,7 +3,7 @@
 import asyncio
 import json
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +30,8 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.sessions.archive import run
+from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
 
@@ -406,3 +408,27 @@ def test_the_page_of_long_histories_archives(tmp_path: Path) -> None:
         ran = CliRunner().invoke(command, options, env={"ADK_STORE_LOCAL": str(tmp_path)})
         assert ran.exit_code == 0, ran.output
         assert "0 events of 0 sessions" in ran.output or f"leaves out: {COUNT}" in ran.output
+
+
+async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each event is parsed once to find the point, however many commits there are."""
+    parsed: list[int] = []
+
+    async def counting(texts: Sequence[str], **more: Any) -> Any:
+        parsed.append(len(texts))
+        return await decode_events(texts, **more)
+
+    monkeypatch.setattr(run, "decode_events", counting)
+    async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=1)) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(120):
+            await store.sessions.append_event(session, event(number))
+
+        found = await store.sessions.archive_session(**WHO, before=Point.position(115))
+
+        assert (115, 115) == (found.events, found.segments)
+        assert 120 == sum(parsed)
+        assert ids(115, 120) == ids_of(await read(store))
+        assert ids(0, 120) == [each.event.id async for each in store.sessions.iter_events(**WHO)]
+        assert (await store.verify_session(**WHO)).broken is None
+        assert [] == await faults(store)

@@ -79,32 +79,33 @@ class _Run:
     _dry_run: bool
     moved: dict[int, PayloadRef] = field(default_factory=dict)
     """What holds the events of segments by their numbers, also of those whose commit was not answered."""
-    _as_of: tuple[str, int, int] | None = None
-    """Epoch, restores and archived segments of the session for which the next two are right."""
-    _begin: int = 0
-    """Number of the events in segments that are archived."""
+    _life: tuple[str, int] | None = None
+    """Epoch and restores of the session for which the next two are right."""
+    _begins: dict[int, int] = field(default_factory=dict)
+    """By the number of archived segments, the number of the events in them."""
     _kept: int = 0
     """Number of the events before the point."""
 
     async def look(self) -> _Look:
         """Read the next segments, and write their events to the bucket."""
         stored = await self._reader.living(self._key)
-        as_of = (stored.epoch, stored.restores, stored.archived.segments)
-        if as_of != self._as_of:
-            if self._as_of is not None and as_of[:2] != self._as_of[:2]:
-                self.moved.clear()  # others restored the session, or made it anew
-            if not await self._find_point(stored):
-                return _Look(stored)
-            self._as_of = as_of
+        if self._life != (stored.epoch, stored.restores):  # others may restore it, or make it anew
+            self.moved.clear()
+            self._begins.clear()
+            self._life = stored.epoch, stored.restores
+        if stored.archived.segments not in self._begins and not await self._find_point(stored):
+            return _Look(stored)
         most = len(stored.unarchived) if self._dry_run else _SEGMENTS_AT_ONCE
         numbers = stored.unarchived[:most]
         segments = await self._reader.segments(stored, numbers)
         if segments is None:
             return _Look(stored)
-        going = whole_segments(segments, begin=self._begin, kept=self._kept)
+        begin = self._begins[stored.archived.segments]
+        going = whole_segments(segments, begin=begin, kept=self._kept)
         payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
         self.moved |= {number: one.ref for number, one in zip(numbers, payloads, strict=False)}
         now = archived_with(stored.archived, numbers[:going], self._kept)
+        self._begins[now.segments] = begin + sum(len(one.texts) for one in segments[:going])
         if self._dry_run or now == stored.archived:
             return _Look(stored, now)
         writes = await self._writes(stored, numbers[:going], payloads, now)
@@ -126,9 +127,9 @@ class _Run:
         for number, texts in zip([*numbers, stored.sealed], runs, strict=True):
             where = self._reader.place_of(stored, number)
             events += await decode_events(texts, where=where, pauses=pauses)
-        self._begin = stored.revision - len(events)
-        kept = self._before.kept([one.event for one in events], skipped=self._begin)
-        self._kept = self._begin + kept
+        begin = stored.revision - len(events)
+        self._kept = begin + self._before.kept([one.event for one in events], skipped=begin)
+        self._begins[stored.archived.segments] = begin
         return True
 
     async def _writes(
