@@ -424,7 +424,7 @@ class ArtifactTransfers(Closing):
     async def _resolve(
         self, key: ArtifactKey, version: int | None, session: str | None
     ) -> StoredObject | None:
-        """Return the object with a version's content, through references; ``None`` if there is no version."""
+        """Follow references to the object that has the content of a version; ``None`` without the version."""
         stored = await self._versions.resolve(key, version, within=reference_scope(key, session))
         if stored is None or is_tombstone(stored):
             return None

@@ -161,7 +161,7 @@ def part_view(part: types.Part, index: int, mask: Mask, *, missing: PayloadRef |
 
 
 def _logs(event: Event, mask: Mask) -> Iterable[tuple[str, Shown]]:
-    """Yield the logs that the runtime of agent apps keeps with *event*; what is no log is left out."""
+    """Yield the logs of the runtime of agent apps in *event*, without entries that are not logs."""
     listed: Any = (event.custom_metadata or {}).get(LOG)
     for log in listed[:MAX_NAMES] if isinstance(listed, list) else ():
         if isinstance(log, dict):

@@ -244,7 +244,7 @@ class MemoryKeeper:
         """Change each memory as *rewrite* says; return the texts that were replaced or removed.
 
         Payloads of these go, too. If all memories have ended, everything goes. *settled* is called where
-        nothing is left to change, and raises if that is no answer after the commits before.
+        nothing is left to change, and raises if the earlier commits make the outcome unknown.
 
         Raises:
             OutcomeUnknownError: some may be changed; calling again is safe.

@@ -139,7 +139,7 @@ def require_text(value: str, field: str) -> None:
     """Check an id: any Unicode text is one.
 
     Raises:
-        InvalidInputError: *value* is no string, or a lone surrogate is in it.
+        InvalidInputError: *value* is not a string, or has a lone surrogate.
     """
     if not isinstance(value, str):
         raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")

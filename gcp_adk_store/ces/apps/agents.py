@@ -89,7 +89,7 @@ def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentS
 
 
 def named(listed: Any) -> tuple[str, ...]:
-    """Return the names that *listed* has; what is no list or no name stays, and names nothing that exists."""
+    """Return the names in *listed* as texts; a wrong value becomes a name that nothing has."""
     return tuple(map(str, listed if isinstance(listed, list) else () if listed is None else [listed]))
 
 
@@ -172,7 +172,7 @@ def guardrail_of(folder: str, config: Mapping[str, Any]) -> GuardrailSpec:
 def code_of(config: Mapping[str, Any]) -> Iterator[tuple[Callback | None, Any, bool]]:
     """Yield the kind, the ``pythonCode`` and whether it is disabled, of each callback of a guardrail.
 
-    The kind is None for what is no callback: it would not guard.
+    The kind is None if the entry is not a callback, which therefore guards nothing.
     """
     declared = config.get("codeCallback") or {}
     if not isinstance(declared, Mapping):

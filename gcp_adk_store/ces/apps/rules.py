@@ -120,7 +120,7 @@ def _check_keys(config: Any, place: _Place) -> Iterator[Finding]:
 
 
 def _check_headers(config: Mapping[str, Any], place: _Place) -> Iterator[Finding]:
-    """Yield custom headers of an MCP toolset that are no variables, as which the platform reads them."""
+    """Yield custom headers of an MCP toolset whose values are not variables: the platform takes no others."""
     headers = member(config, "mcpToolset", "customHeaders")
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         if not _VARIABLE.fullmatch(str(value)):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python raises where it reads code: what is no code, or nests too deep."""
+"""What Python raises if a text is not code, or nests too deep."""
 
 
 def import_gate(importable: Sequence[str]) -> Callable[..., Any]:

@@ -90,7 +90,7 @@ def with_logs(event: Event, logs: Iterable[RunLog], most: int) -> Event:
 
 
 def logs_of(event: Event) -> tuple[RunLog, ...]:
-    """Return the logs that are kept with *event*; what is no log is left out."""
+    """Return the logs that are kept with *event*, without entries that are not logs."""
     found: Any = (event.custom_metadata or {}).get(LOG)
     listed = found if isinstance(found, list) else []
     return tuple(

@@ -232,7 +232,7 @@ def by_name(tools: Iterable[Tool]) -> dict[str, Callee]:
     """Return what can be called, by the name that code calls it by.
 
     Raises:
-        InvalidInputError: two have one name, or one is no tool.
+        InvalidInputError: two have one name, or one is not a tool.
     """
     found: dict[str, Callee] = {}
     for tool in tools:
