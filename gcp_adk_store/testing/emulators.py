@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import importlib.util
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -64,7 +65,13 @@ class Emulator:
     """
 
     def __init__(
-        self, variable: str, address: str, *, process: subprocess.Popen[bytes] | None, log: Path | None
+        self,
+        variable: str,
+        address: str,
+        *,
+        process: subprocess.Popen[bytes] | None,
+        log: Path | None,
+        temporary: bool = False,
     ) -> None:
         self.variable = variable
         """The environment variable through which Google's clients find it."""
@@ -73,6 +80,7 @@ class Emulator:
         self.log = log
         """File with its output; ``None`` for one that was found running."""
         self._process = process
+        self._temporary = temporary
 
     @property
     def started_here(self) -> bool:
@@ -80,10 +88,15 @@ class Emulator:
         return self._process is not None
 
     def stop(self) -> None:
-        """End it and wait until it is gone; one that was found running stays."""
+        """End it, wait until it is gone, and remove a temporary folder with its log.
+
+        One that was found running stays.
+        """
         if self._process is not None:
             _stop(self._process)
             self._process = None
+            if self._temporary and self.log is not None:
+                shutil.rmtree(self.log.parent)
 
     def __enter__(self) -> Self:
         return self
@@ -105,7 +118,7 @@ def firestore_emulator(
 
     Args:
         port: Port on 127.0.0.1; 0 takes a free one.
-        logs: Folder for its log; by default a new temporary one.
+        logs: Folder for its log; by default a new temporary one, which :meth:`Emulator.stop` removes.
         environ: Where settings, ``PATH`` and ``HOME`` are read from.
         lasting: Whether it is to run for long, as fast as it can in the end. One that is not takes less of
             the machine for the minutes of a test run: Java compiles what it runs once, and quickly.
@@ -122,7 +135,7 @@ def firestore_emulator(
     options = [] if lasting else _FOR_MINUTES
     command = [java, *options, *start_of(jar), "--host", "127.0.0.1", "--port", str(port)]
     process, log = _launch("firestore", command, port=port, logs=logs)
-    return Emulator(FIRESTORE_VARIABLE, f"127.0.0.1:{port}", process=process, log=log)
+    return Emulator(FIRESTORE_VARIABLE, f"127.0.0.1:{port}", process=process, log=log, temporary=logs is None)
 
 
 def storage_emulator(
@@ -140,7 +153,9 @@ def storage_emulator(
     port = _claim_port(port, "Cloud Storage emulator")
     command = [sys.executable, "-m", "gcp_adk_store.testing.storage_emulator", "--port", str(port)]
     process, log = _launch("storage", command, port=port, logs=logs)
-    return Emulator(STORAGE_VARIABLE, f"http://127.0.0.1:{port}", process=process, log=log)
+    return Emulator(
+        STORAGE_VARIABLE, f"http://127.0.0.1:{port}", process=process, log=log, temporary=logs is None
+    )
 
 
 def _require_storage_package() -> None:

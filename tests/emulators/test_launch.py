@@ -363,6 +363,18 @@ def test_it_answers_from_the_call_on_until_stop(
     emulator.stop()
 
     assert ([], True, False) == (running(), _refuses(emulator.address), emulator.started_here)
+    assert emulator.log is not None
+    assert emulator.log.exists()
+
+
+@pytest.mark.sample(1)
+def test_a_log_without_a_folder_of_its_user_goes_with_the_emulator(environ: Environ) -> None:
+    """Nobody has to clear the folder of temporary files after a thousand runs."""
+    with emulators.storage_emulator(environ=environ) as emulator:
+        assert emulator.log is not None
+        assert emulator.log.exists()
+
+    assert not emulator.log.parent.exists()
 
 
 @pytest.mark.sample(1)
