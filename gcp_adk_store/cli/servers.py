@@ -222,9 +222,8 @@ def _bound(port: int) -> socket.socket:
     try:
         return socket.create_server((_HOST, port))  # it listens: whoever follows the address finds it
     except OSError as exc:
-        reason = (
-            os.strerror(exc.errno) if exc.errno else exc.strerror
-        )  # without the address, which Python adds
+        # Without the address, which Python adds.
+        reason = os.strerror(exc.errno) if exc.errno else exc.strerror
         raise CannotLookError(
             f"port {port} cannot be used ({reason}); name another one, or 0 for any"
         ) from exc

@@ -228,9 +228,8 @@ class Database(NotPicklable):
             if self._path is None:
                 sql.backup(other)
             other.execute("BEGIN")
-            other.execute(
-                "SELECT time FROM commits"
-            ).fetchall()  # a transaction's snapshot is that of its first read
+            # A transaction's snapshot is that of its first read.
+            other.execute("SELECT time FROM commits").fetchall()
         except BaseException:
             self._drop(connection)
             raise
@@ -251,9 +250,8 @@ class Database(NotPicklable):
             connection = self._idle.pop() if self._idle else None
         if connection is not None and connection.file == found:
             return connection
-        if (
-            connection is not None
-        ):  # another process removed or replaced the file: what is written here is lost
+        # Another process removed or replaced the file: what is written here is lost.
+        if connection is not None:
             self._drop(connection)
             return self._take()
         sql = connect(self._path)

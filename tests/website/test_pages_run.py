@@ -80,9 +80,8 @@ def reader(
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(
-        sys, "dont_write_bytecode", True
-    )  # or a file that changes within a second looks unchanged
+    # Or a file that changes within a second looks unchanged.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     reader = Reader(tmp_path, capsys)
     yield reader
     reader.writes("end", "")

@@ -48,9 +48,8 @@ def until_interrupted(work: Coroutine[Any, Any, Result]) -> Result:
             try:
                 return runner.run(work)
             except Exception as exc:
-                if (
-                    interrupts
-                ):  # a block that it was raised in, such as a request's, ended by an error of its own
+                # A block that it was raised in, such as a request's, may end by an error of its own.
+                if interrupts:
                     raise KeyboardInterrupt from exc
                 raise
             finally:

@@ -106,11 +106,12 @@ class StoreCredentials:
         """
         if credentials is not None and file is not None:
             raise InvalidInputError("credentials and file exclude each other; pass one of them")
+        # Refuses malformed settings.
         StoreSettings(
             impersonate_service_account=impersonate_service_account,
             quota_project=quota_project,
             universe_domain=universe_domain,
-        )  # refuses malformed settings
+        )
         self._given = credentials
         self._file = None if file is None else Path(file)
         self._impersonate = impersonate_service_account
