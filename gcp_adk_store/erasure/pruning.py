@@ -47,7 +47,8 @@ class Retention:
     """Days since the last change of a user's state, or of their memories, after which each of them goes if
     the user has no session."""
     keep_events: int | None = None
-    """Of the sessions with the *labels* that stay, all events but so many of the newest are archived."""
+    """Of the sessions with the *labels* that stay, all events but so many of the newest are archived. Turns
+    stay whole, and so does a call with its response."""
 
     def __post_init__(self) -> None:
         for name in ("idle_days", "older_than_days", "user_data_idle_days"):
@@ -76,7 +77,7 @@ class Retention:
         return (self.idle_days, self.older_than_days, self.keep_latest) != (None, None, None)
 
     def to_archive(self, session: SessionInfo) -> int:
-        """Return how many events of a session that stays are archived; 0 if they are already."""
+        """Return how many events of a session that stays may be archived; 0 if they are already."""
         if self.keep_events is None or not self.labels.items() <= session.labels.items():
             return 0
         count = session.events - self.keep_events
@@ -184,14 +185,21 @@ class Pruner:
             return None
         return await self.artifacts_of(info, dry_run=False)
 
-    async def archive(self, info: SessionInfo, count: int, *, dry_run: bool) -> bool:
-        """Archive the first *count* events of a session; return whether it still has them."""
+    async def archive(self, info: SessionInfo, count: int, *, dry_run: bool) -> int | None:
+        """Archive at most the first *count* events of a session; return how many are archived since.
+
+        ``None`` if another call deleted or restored it.
+
+        Raises:
+            StoredDataError: the session is damaged, or lacks a part.
+        """
         key = SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
         try:
-            await archive(self._storage, self._reader, key, Point.position(count), dry_run=dry_run)
-        except (SessionMissingError, PointMissingError):  # another call deleted or restored it
-            return False
-        return True
+            before = Point.position(count)
+            done = await archive(self._storage, self._reader, key, before, dry_run=dry_run)
+        except (SessionMissingError, PointMissingError):
+            return None
+        return done.events - info.archived_events
 
     async def artifacts_of(self, info: SessionInfo, *, dry_run: bool) -> int:
         """Remove the artifacts of a session, or only count them; return their number."""
@@ -272,10 +280,15 @@ class _Run:
                 await self._archive(info, count)
 
     async def _archive(self, info: SessionInfo, count: int) -> None:
-        if await self._pruner.archive(info, count, dry_run=self._dry_run):
-            self._count(archived_sessions=1, archived_events=count - info.archived_events)
-        else:
+        try:
+            archived = await self._pruner.archive(info, count, dry_run=self._dry_run)
+        except StoredDataError:
+            self._count(unreadable=1)
+            return
+        if archived is None:
             self._count(in_use=1)
+        elif archived > 0:
+            self._count(archived_sessions=1, archived_events=archived)
 
     async def _prune(self, info: SessionInfo) -> None:
         if self._dry_run:

@@ -121,8 +121,7 @@ class SessionAdministration(Closing):
         Raises:
             SessionMissingError: the session does not exist, or was deleted during the read.
             SessionConflictError: another call restored the session during the read.
-            PayloadMissingError: an event is a payload that is gone; with
-                ``on_missing_payload="placeholder"`` the event counts without tokens, in no turn.
+            PayloadMissingError: an event is a payload that is gone; a placeholder counts without tokens.
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await usage_of(key, self._reader, self._events)
@@ -222,10 +221,9 @@ class SessionAdministration(Closing):
         that keeps all events changes nothing, and handles stay valid. The call also finishes restores of the
         session that were interrupted.
 
-        Artifacts stay as they are; ``Store.restore_session`` takes them back, too.
-
-        Takes 1 read beside 1 query, 1 more read for segments that this process does not know, and 1 commit of
-        1 or 2 writes; then deletes what was cut off, and reads the session.
+        Artifacts stay; ``Store.restore_session`` takes them back, too. Takes 1 read beside 1 query, 1 more
+        read for segments that this process does not know, and 1 commit of 1 or 2 writes; then deletes what
+        was cut off, and reads the session.
 
         Args:
             app_name: The app.
@@ -313,13 +311,15 @@ class SessionAdministration(Closing):
     ) -> SessionArchive:
         """Leave a session's events *before* a point out of reads of all, and move them to the bucket.
 
-        :meth:`get_session` then returns the events after the point; the state stays. All else still has them:
-        docs/how-to/long-histories.md. A repetition goes on; *dry_run* only reports what would move.
+        :meth:`get_session` then returns the events after the point, and the state as it is. A turn that
+        continues after the point stays whole, as does a call with a later response. Other reads have the
+        archived events: docs/how-to/long-histories.md. *dry_run* only reports what would move.
 
         Raises:
-            SessionMissingError: the session does not exist; nothing was written.
+            SessionMissingError: the session does not exist.
             PointMissingError: the session does not have the point, or it is among the archived events.
             InvalidInputError: *before* is not a point, or the store has no bucket.
+            StoredDataError: the session lacks a segment, or a whole event.
             OutcomeUnknownError: not answered. Call again.
         """
         require_point(before, name="before")

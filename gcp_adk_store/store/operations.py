@@ -340,7 +340,7 @@ class StoreOperations(Closing):
                 days, and so do their memories; by default both stay. Artifacts of the user stay. The
                 collector removes what the bucket still has of both.
             keep_events: Of the sessions that stay and have the labels, archive all events but so many of the
-                newest, as ``sessions.archive_session`` does.
+                newest, as ``sessions.archive_session`` does: turns stay whole.
             dry_run: Only count; of users, those who have no session now.
             on_progress: Called with the counts so far.
 

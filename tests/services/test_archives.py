@@ -29,8 +29,9 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.sessions.archive import run
+from gcp_adk_store.sessions.archive.decide import before_whole_turns
 from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
@@ -355,6 +356,68 @@ async def test_prune_archives_what_sessions_need_not_keep(store: Store) -> None:
     assert ids(COUNT - 10) == ids_of(await read(store))
     gone = await store.prune(app_name="app", keep_events=5, keep_latest=0)
     assert (2, 0) == (gone.pruned_sessions, gone.archived_sessions)
+
+
+def turn(invocation_id: str, *parts: types.Part) -> Event:
+    """Return an event of a turn."""
+    return Event(
+        invocation_id=invocation_id, author="agent", content=types.Content(role="model", parts=[*parts])
+    )
+
+
+CALL = types.Part(function_call=types.FunctionCall(id="call", name="approve"))
+ANSWER = types.Part(function_response=types.FunctionResponse(id="call", name="approve", response={}))
+SAID = types.Part(text="hello")
+
+
+@pytest.mark.parametrize(
+    ("events", "most", "kept"),
+    [
+        ([turn("a", SAID), turn("b", SAID), turn("c", SAID)], 2, 2),
+        ([turn("a", SAID), turn("b", CALL), turn("b", ANSWER), turn("b", SAID)], 3, 1),
+        ([turn("a", SAID), turn("b", SAID), turn("a", SAID)], 2, 0),
+        ([turn("a", SAID), turn("b", CALL), turn("c", SAID), turn("d", ANSWER), turn("e", SAID)], 3, 1),
+        ([turn("a", SAID), turn("b", CALL), turn("c", SAID), turn("d", ANSWER), turn("e", SAID)], 4, 4),
+        ([turn("a", CALL), turn("b", SAID)], 1, 1),
+        ([turn("", SAID), turn("", SAID)], 1, 1),
+        ([turn("a", ANSWER), turn("b", SAID)], 0, 0),
+        ([turn("a", SAID), turn("a", SAID)], 2, 2),
+        ([], 0, 0),
+    ],
+)
+def test_a_turn_stays_whole_and_a_call_with_its_answer(events: list[Event], most: int, kept: int) -> None:
+    """A model refuses an answer without its call, and ADK raises an error for it."""
+    assert kept == before_whole_turns(events, most)
+
+
+async def test_what_of_a_turn_is_in_a_payload_stays_with_it(store: Store) -> None:
+    """An event that is a payload as a whole is of its turn, too; one that is gone is an error."""
+    session = await store.sessions.create_session(**{**WHO, "session_id": "large"})
+    large = turn("a", types.Part(text="x" * 300_000))
+    for each in (turn("first", SAID), large, turn("a", SAID), turn("b", SAID)):
+        await store.sessions.append_event(session, each)
+    who = {**WHO, "session_id": "large"}
+
+    before = Point.before_invocation("a")
+    assert 1 == (await store.sessions.archive_session(**who, before=before, dry_run=True)).events
+    assert 1 == (await store.sessions.archive_session(**who, before=Point.position(2), dry_run=True)).events
+    report = await store.prune(app_name="app", keep_events=2, labels={}, dry_run=True)
+    assert (2, COUNT - 2 + 1) == (report.archived_sessions, report.archived_events)
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_a_session_that_lacks_a_segment_is_named_at_once(store: Store, *, is_known: bool) -> None:
+    """Also where this process knows the segment; a prune counts the session, and goes on."""
+    documents = store.sessions.storage.documents
+    if is_known:
+        await store.sessions.get_session(**WHO)
+    found = await documents.query("", "adk_segments", all_descendants=True)
+    await documents.commit([Delete(path=found[0].path)], repeatable_when_unanswered=True)
+
+    with pytest.raises(StoredDataError, match="segments is missing"):
+        await store.sessions.archive_session(**WHO, before=Point.position(25))
+    report = await store.prune(app_name="app", keep_events=10)
+    assert (1, 0) == (report.unreadable, report.archived_sessions)
 
 
 def test_the_command_archives_all_but_the_newest_events(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from google.adk.events import Event
+
 from gcp_adk_store.model.session_fields import Archived
 from gcp_adk_store.model.sessions import Segment
 
@@ -23,6 +25,28 @@ class SessionArchive:
     """Bytes of these events there."""
     folder: str
     """Where they are: the start of the names of the session's objects in the bucket."""
+
+
+def before_whole_turns(events: Sequence[Event], most: int) -> int:
+    """Return the largest number of *events*, at most *most*, that no later event needs in a read.
+
+    The events of an invocation stay together, and so do a call of a tool and its response: ADK raises an
+    error for a response without its call, and a model refuses it.
+    """
+    turns: dict[str, int] = {}
+    calls: dict[str, int] = {}
+    needs: list[int] = []
+    for place, event in enumerate(events):
+        first = turns.setdefault(event.invocation_id, place) if event.invocation_id else place
+        calls |= {call.id: first for call in event.get_function_calls() if call.id}
+        called = [calls[answer.id] for answer in event.get_function_responses() if answer.id in calls]
+        needs.append(min([first, *called]))
+    earliest = len(events)
+    for count in reversed(range(len(events) + 1)):
+        earliest = min([earliest, *needs[count : count + 1]])
+        if count <= min(most, earliest):
+            return count
+    return 0
 
 
 def whole_segments(segments: Sequence[Segment], *, begin: int, kept: int) -> int:

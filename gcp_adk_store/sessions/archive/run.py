@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.packing import pack_archive
 from gcp_adk_store.codec.segments import archived, archived_fields
 from gcp_adk_store.codec.writes import Write, places, times, update
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Point
@@ -16,9 +17,14 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Archived
 from gcp_adk_store.model.sessions import Segment, StoredSession
-from gcp_adk_store.sessions.archive.decide import SessionArchive, archived_with, whole_segments
+from gcp_adk_store.sessions.archive.decide import (
+    SessionArchive,
+    archived_with,
+    before_whole_turns,
+    whole_segments,
+)
 from gcp_adk_store.sessions.read.completion import decode_events
-from gcp_adk_store.sessions.read.reader import SessionReader
+from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 _SEGMENTS_AT_ONCE: Final = 50
@@ -97,7 +103,7 @@ class _Run:
             return _Look(stored)
         most = len(stored.unarchived) if self._dry_run else _SEGMENTS_AT_ONCE
         numbers = stored.unarchived[:most]
-        segments = await self._reader.segments(stored, numbers)
+        segments = await self._segments(stored, numbers)
         if segments is None:
             return _Look(stored)
         begin = self._begins[stored.archived.segments]
@@ -116,28 +122,49 @@ class _Run:
 
         Raises:
             PointMissingError: the session does not have the point, or it is among the archived events.
+            PayloadMissingError: an event that is a payload as a whole is gone.
         """
         numbers = stored.unarchived
-        segments = await self._reader.segments(stored, numbers)
+        segments = await self._segments(stored, numbers)
         if segments is None:
             return False
         pauses = Pauses()
-        events = []
+        events: list[StoredEvent] = []
         runs = [*(segment.texts for segment in segments), stored.tail]
         for number, texts in zip([*numbers, stored.sealed], runs, strict=True):
             where = self._reader.place_of(stored, number)
             events += await decode_events(texts, where=where, pauses=pauses)
-        begin = stored.revision - len(events)
-        self._kept = begin + self._before.kept([one.event for one in events], skipped=begin)
+        try:
+            found = [one.event for one in await self._reader.unpacked(stored, events)]
+        except PayloadMissingError:
+            if await self._reader.lost(stored) is None:
+                raise
+            return False
+        begin = stored.revision - len(found)
+        self._kept = begin + before_whole_turns(found, self._before.kept(found, skipped=begin))
         self._begins[stored.archived.segments] = begin
         return True
+
+    async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> Sequence[Segment] | None:
+        """Return segments; ``None`` if others deleted or restored the session meanwhile.
+
+        Raises:
+            StoredDataError: the session lacks one.
+        """
+        segments = await self._reader.segments(stored, numbers)
+        if segments is None and await self._reader.lost(stored) is None:
+            raise segment_missing(stored)
+        return segments
 
     async def _writes(
         self, stored: StoredSession, numbers: Sequence[int], payloads: Sequence[Payload], now: Archived
     ) -> list[Write]:
         """Return what one commit writes, after the events of the segments *numbers* are in the bucket.
 
-        Empty if a segment is gone: others restored or deleted the session.
+        Empty if others restored or deleted the session.
+
+        Raises:
+            StoredDataError: the session lacks a segment.
         """
         documents, layout = self._storage.documents, self._storage.layout
         header = archived_fields(now)
@@ -155,6 +182,8 @@ class _Run:
             found = await documents.get(paths, fields=["format"])
             for document, payload in zip(found, payloads, strict=True):
                 if document is None:
+                    if await self._reader.lost(stored) is None:
+                        raise segment_missing(stored)
                     return []
                 writes.append(archived(document.path, payload.ref, must=document.update_time))
         path = layout.session(stored.key)
