@@ -31,7 +31,7 @@ from gcp_adk_store import (
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.sessions.archive import run
-from gcp_adk_store.sessions.archive.decide import before_whole_turns
+from gcp_adk_store.sessions.archive.decide import EventFacts, before_whole_turns
 from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
@@ -387,7 +387,7 @@ SAID = types.Part(text="hello")
 )
 def test_a_turn_stays_whole_and_a_call_with_its_answer(events: list[Event], most: int, kept: int) -> None:
     """A model refuses an answer without its call, and ADK raises an error for it."""
-    assert kept == before_whole_turns(events, most)
+    assert kept == before_whole_turns([EventFacts.of(each) for each in events], most)
 
 
 async def test_what_of_a_turn_is_in_a_payload_stays_with_it(store: Store) -> None:
@@ -474,8 +474,12 @@ def test_the_page_of_long_histories_archives(tmp_path: Path) -> None:
 
 
 async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each event is parsed once to find the point, however many commits there are."""
+    """Each event is parsed once to find the point, however many commits there are.
+
+    A history of any length takes the memory of 50 segments.
+    """
     parsed: list[int] = []
+    read_at_once: list[int] = []
 
     async def counting(texts: Sequence[str], **more: Any) -> Any:
         parsed.append(len(texts))
@@ -487,10 +491,22 @@ async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest
         for number in range(120):
             await store.sessions.append_event(session, event(number))
 
+        documents = type(store.sessions.storage.documents)
+        get = documents.get
+
+        async def counted(self: Any, paths: Sequence[str], **more: Any) -> Any:
+            read_at_once.append(len(paths))
+            return await get(self, paths, **more)
+
+        monkeypatch.setattr(documents, "get", counted)
+        dry = await store.sessions.archive_session(**WHO, before=Point.position(115), dry_run=True)
+        assert 120 == sum(parsed)
+        parsed.clear()
         found = await store.sessions.archive_session(**WHO, before=Point.position(115))
 
-        assert (115, 115) == (found.events, found.segments)
+        assert (115, 115) == (found.events, found.segments) == (dry.events, dry.segments)
         assert 120 == sum(parsed)
+        assert 50 == max(read_at_once)
         assert ids(115, 120) == ids_of(await read(store))
         assert ids(0, 120) == [each.event.id async for each in store.sessions.iter_events(**WHO)]
         assert (await store.verify_session(**WHO)).broken is None

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from google.adk.events import Event
 
@@ -27,7 +28,27 @@ class SessionArchive:
     """Where they are: the start of the names of the session's objects in the bucket."""
 
 
-def before_whole_turns(events: Sequence[Event], most: int) -> int:
+@dataclass(frozen=True, slots=True)
+class EventFacts:
+    """What the choice of events to archive needs to know of one: a long history takes little memory."""
+
+    id: str
+    invocation_id: str
+    timestamp: float
+    calls: tuple[str, ...]
+    """The ids of its calls of tools."""
+    responses: tuple[str, ...]
+    """The ids of the calls that it has responses to."""
+
+    @classmethod
+    def of(cls, event: Event) -> Self:
+        """Return the facts of *event*."""
+        calls = tuple(call.id for call in event.get_function_calls() if call.id)
+        responses = tuple(response.id for response in event.get_function_responses() if response.id)
+        return cls(event.id, event.invocation_id, event.timestamp, calls, responses)
+
+
+def before_whole_turns(events: Sequence[EventFacts], most: int) -> int:
     """Return the largest number of *events*, at most *most*, that no later event needs in a read.
 
     The events of an invocation stay together, and so do a call of a tool and its response: ADK raises an
@@ -38,9 +59,8 @@ def before_whole_turns(events: Sequence[Event], most: int) -> int:
     needs: list[int] = []
     for place, event in enumerate(events):
         first = turns.setdefault(event.invocation_id, place) if event.invocation_id else place
-        calls |= {call.id: first for call in event.get_function_calls() if call.id}
-        called = [calls[answer.id] for answer in event.get_function_responses() if answer.id in calls]
-        needs.append(min([first, *called]))
+        calls |= dict.fromkeys(event.calls, first)
+        needs.append(min([first, *(calls[call] for call in event.responses if call in calls)]))
     earliest = len(events)
     for count in reversed(range(len(events) + 1)):
         earliest = min([earliest, *needs[count : count + 1]])

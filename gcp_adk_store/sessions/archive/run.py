@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.packing import pack_archive
 from gcp_adk_store.codec.segments import archived, archived_fields
 from gcp_adk_store.codec.writes import Write, places, times, update
@@ -18,6 +17,7 @@ from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.session_fields import Archived
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.sessions.archive.decide import (
+    EventFacts,
     SessionArchive,
     archived_with,
     before_whole_turns,
@@ -88,12 +88,12 @@ class _Run:
     _life: tuple[str, int] | None = None
     """Epoch and restores of the session for which the next two are right."""
     _begins: dict[int, int] = field(default_factory=dict)
-    """By the number of archived segments, the number of the events in them."""
+    """By the number below which all segments are archived, the number of the events in them."""
     _kept: int = 0
     """Number of the events before the point."""
 
     async def look(self) -> _Look:
-        """Read the next segments, and write their events to the bucket."""
+        """Read the next segments, and write their events to the bucket; a dry run reads all of them."""
         stored = await self._reader.living(self._key)
         if self._life != (stored.epoch, stored.restores):  # others may restore it, or make it anew
             self.moved.clear()
@@ -101,49 +101,78 @@ class _Run:
             self._life = stored.epoch, stored.restores
         if stored.archived.segments not in self._begins and not await self._find_point(stored):
             return _Look(stored)
-        most = len(stored.unarchived) if self._dry_run else _SEGMENTS_AT_ONCE
-        numbers = stored.unarchived[:most]
-        segments = await self._segments(stored, numbers)
-        if segments is None:
-            return _Look(stored)
-        begin = self._begins[stored.archived.segments]
-        going = whole_segments(segments, begin=begin, kept=self._kept)
-        payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
-        self.moved |= {number: one.ref for number, one in zip(numbers, payloads, strict=False)}
-        now = archived_with(stored.archived, numbers[:going], self._kept)
-        self._begins[now.segments] = begin + sum(len(one.texts) for one in segments[:going])
+        before = stored.archived
+        while True:
+            numbers = [each for each in stored.unarchived if each >= before.segments][:_SEGMENTS_AT_ONCE]
+            payloads = await self._payloads(stored, numbers, begin=self._begins[before.segments])
+            if payloads is None:
+                return _Look(stored)
+            going = numbers[: len(payloads)]
+            now = archived_with(before, going, self._kept)
+            if not self._dry_run or not going:
+                break
+            before = now
         if self._dry_run or now == stored.archived:
             return _Look(stored, now)
-        writes = await self._writes(stored, numbers[:going], payloads, now)
-        return _Look(stored, now if writes else None, writes, is_last=going < most)
+        writes = await self._writes(stored, going, payloads, now)
+        return _Look(stored, now if writes else None, writes, is_last=len(going) < _SEGMENTS_AT_ONCE)
+
+    async def _payloads(
+        self, stored: StoredSession, numbers: Sequence[int], *, begin: int
+    ) -> list[Payload] | None:
+        """Return the events of those of the segments *numbers* that go to the bucket, from the first one on.
+
+        *begin* is the number of events before them. ``None`` if others changed the session meanwhile.
+        """
+        segments = await self._segments(stored, numbers)
+        if segments is None:
+            return None
+        going = whole_segments(segments, begin=begin, kept=self._kept)
+        payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
+        for number, segment, payload in zip(numbers, segments, payloads, strict=False):
+            begin += len(segment.texts)
+            self._begins[number + 1] = begin
+            self.moved[number] = payload.ref
+        return payloads
 
     async def _find_point(self, stored: StoredSession) -> bool:
-        """Count the events before the point; return whether all segments were there.
+        """Count the events before the point; return whether nobody changed the session meanwhile.
 
         Raises:
             PointMissingError: the session does not have the point, or it is among the archived events.
-            PayloadMissingError: an event that is a payload as a whole is gone.
+            StoredDataError: the session lacks a segment, or an event that is a payload as a whole.
         """
-        numbers = stored.unarchived
-        segments = await self._segments(stored, numbers)
-        if segments is None:
-            return False
-        pauses = Pauses()
-        events: list[StoredEvent] = []
-        runs = [*(segment.texts for segment in segments), stored.tail]
-        for number, texts in zip([*numbers, stored.sealed], runs, strict=True):
-            where = self._reader.place_of(stored, number)
-            events += await decode_events(texts, where=where, pauses=pauses)
         try:
-            found = [one.event for one in await self._reader.unpacked(stored, events)]
+            facts = await self._facts(stored)
         except PayloadMissingError:
             if await self._reader.lost(stored) is None:
                 raise
             return False
-        begin = stored.revision - len(found)
-        self._kept = begin + before_whole_turns(found, self._before.kept(found, skipped=begin))
+        if facts is None:
+            return False
+        begin = stored.revision - len(facts)
+        self._kept = begin + before_whole_turns(facts, self._before.kept(facts, skipped=begin))
         self._begins[stored.archived.segments] = begin
         return True
+
+    async def _facts(self, stored: StoredSession) -> list[EventFacts] | None:
+        """Return the facts of all events but those of archived segments; ``None`` if others changed them."""
+        unread = stored.unarchived
+        facts: list[EventFacts] = []
+        pauses = Pauses()
+        for start in range(0, len(unread) + 1, _SEGMENTS_AT_ONCE):
+            numbers = unread[start : start + _SEGMENTS_AT_ONCE]
+            segments = await self._segments(stored, numbers)
+            if segments is None:
+                return None
+            runs = [*zip(numbers, (one.texts for one in segments), strict=True)]
+            if start + _SEGMENTS_AT_ONCE > len(unread):
+                runs.append((stored.sealed, stored.tail))
+            for number, texts in runs:
+                where = self._reader.place_of(stored, number)
+                events = await decode_events(texts, where=where, pauses=pauses)
+                facts += [EventFacts.of(one.event) for one in await self._reader.unpacked(stored, events)]
+        return facts
 
     async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> Sequence[Segment] | None:
         """Return segments; ``None`` if others deleted or restored the session meanwhile.
