@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import from_json
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event, encode_event
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.json_values import Bounds, is_light, weigh
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.json_values import Bounds, is_light, not_json, weigh
 from gcp_adk_store.model.memories import (
     Memory,
 )
@@ -139,4 +139,4 @@ def _envelope(memory: Memory) -> str:
     try:
         return json.dumps(fields, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError("the metadata of a memory holds what JSON cannot hold") from exc
+        raise not_json(memory.metadata, what="the metadata of a memory") from exc

@@ -16,7 +16,14 @@ from google.genai import types
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.json_values import Bounds, decode_surrogates, encode_surrogates, is_unicode, weigh
+from gcp_adk_store.model.json_values import (
+    Bounds,
+    decode_surrogates,
+    encode_surrogates,
+    is_unicode,
+    not_json,
+    weigh,
+)
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
@@ -305,7 +312,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
         try:
             data, is_text = to_json_bytes(typed, light=True)
         except (TypeError, ValueError, RecursionError) as exc:
-            raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
+            raise not_json(typed, what="custom_metadata") from exc
         if not is_text:
             raise InvalidInputError(
                 "custom_metadata holds two lone surrogates side by side, which JSON cannot "

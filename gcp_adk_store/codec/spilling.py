@@ -10,6 +10,7 @@ from typing import Any, Final
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.json_values import not_json
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.settings import SessionLimits
@@ -99,9 +100,7 @@ def spill_state(
         try:
             text, is_text = to_json_bytes(value, light=light)
         except (TypeError, ValueError, RecursionError) as exc:
-            raise InvalidInputError(
-                f"state key {key!r} holds a {type(value).__name__} that JSON cannot hold"
-            ) from exc
+            raise not_json(value, what=f"state key {key!r}") from exc
         if len(text) > min(limit, MAX_PAYLOAD_BYTES):
             raise InvalidInputError(
                 f"state key {key!r} takes {len(text)} bytes as JSON, the limit is {limit}: raise "

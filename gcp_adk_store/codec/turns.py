@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write, update
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.json_values import not_json
 from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn
 from gcp_adk_store.model.sessions import StoredSession
 
@@ -33,7 +34,8 @@ class WaitingMessage:
                 allow_nan=False,
             )
         except (TypeError, ValueError, RecursionError) as exc:
-            raise InvalidInputError("the message or its state_delta holds what JSON cannot hold") from exc
+            held = {"message": self.message, "state_delta": self.state_delta}
+            raise not_json(held, what="the message or its state_delta") from exc
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -13,7 +13,7 @@ from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.spilling import decode_ref, encode_ref
 from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.json_values import is_unicode
+from gcp_adk_store.model.json_values import is_unicode, not_json
 from gcp_adk_store.model.payloads import PayloadRef
 
 FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
@@ -57,7 +57,7 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
     try:
         text, is_text = to_json_bytes(value, light=True)  # larger values are payloads
     except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
+        raise not_json(value, what=what) from exc
     if not is_text:
         raise InvalidInputError(f"{what} holds lone surrogates side by side; make it a payload")
     return {_JSON: text.decode()}

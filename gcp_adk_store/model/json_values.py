@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -109,6 +110,28 @@ def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twi
                     return False
         level = below
     return size <= _LIGHT_BYTES
+
+
+def not_json(value: Any, *, what: str) -> InvalidInputError:
+    """Return the error for *value*, which JSON cannot hold; it names the kind of what does not fit."""
+    kind = "a map or a list that contains itself"
+    parts = [value]
+    seen: set[int] = set()
+    while parts:
+        part = parts.pop()
+        if isinstance(part, dict | list | tuple) and id(part) not in seen:
+            seen.add(id(part))
+            odd = [key for key in part if not isinstance(key, str)] if isinstance(part, dict) else []
+            kind = f"a {type(odd[0]).__name__} as a key" if odd else kind
+            parts += part.values() if isinstance(part, dict) else part
+        elif isinstance(part, float):
+            kind = kind if isfinite(part) else "an infinite number, or NaN"
+        elif not isinstance(part, dict | list | str | int | None):
+            kind = f"a {type(part).__name__}"
+    return InvalidInputError(
+        f"{what} holds {kind}, which JSON cannot hold; use text, finite numbers, booleans, None, lists, and "
+        "maps whose keys are text"
+    )
 
 
 def is_unicode(text: str) -> bool:

@@ -287,9 +287,17 @@ async def test_a_search_is_filtered(memory: MemoryService) -> None:
             {"events": [said("x")], "custom_metadata": {"ttl_seconds": -1}},
             "ttl_seconds is -1",
         ),
-        ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": object()}}, "JSON"),
+        (
+            "add_events_to_memory",
+            {"events": [said("x")], "custom_metadata": {"a": object()}},
+            "a object, which JSON",
+        ),
         ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": "x" * 20000}}, "16384"),
-        ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": float("nan")}}, "JSON"),
+        (
+            "add_events_to_memory",
+            {"events": [said("x")], "custom_metadata": {"a": float("nan")}},
+            "NaN, which",
+        ),
     ],
 )
 async def test_invalid_arguments_are_refused(

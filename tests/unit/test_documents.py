@@ -252,6 +252,8 @@ def test_a_message_that_waits_is_read_as_it_was_written(id_: str, delta: dict[st
     assert message == WaitingMessage.parse(str(message))
     with pytest.raises(StoredDataError):
         WaitingMessage.parse(str(message)[:-1])
+    with pytest.raises(InvalidInputError, match="the message or its state_delta holds a bytes, which JSON"):
+        str(replace(message, state_delta={"k": [b"secret"]}))
 
 
 def test_an_end_that_is_not_ours_is_none() -> None:

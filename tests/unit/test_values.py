@@ -84,14 +84,21 @@ def test_depth_is_no_limit(depth: int) -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [({1, 2}, "set"), (b"secret", "bytes"), ([object()], "list"), ({(1,): 2}, "dict"), (CIRCLE, "dict")],
+    [
+        ({1, 2}, "a set"),
+        (b"secret", "a bytes"),
+        ([1, {"a": object()}], "a object"),
+        ({(1,): 2}, "a tuple as a key"),
+        (CIRCLE, "a map or a list that contains itself"),
+    ],
 )
 def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
     """The error names the place and the type, never the content."""
     with pytest.raises(InvalidInputError) as caught:
         encode_value(value, what="state key 'k'")
 
-    assert f"state key 'k' holds a {kind} that JSON cannot hold" == str(caught.value)
+    assert f"state key 'k' holds {kind}, which JSON cannot hold" == str(caught.value).partition(";")[0]
+    assert "use text, finite numbers" in str(caught.value)
 
 
 WITH_A_KEY = "pass encryption=, or set ADK_STORE_ENCRYPTION_KEY"
@@ -146,7 +153,13 @@ def test_state_keys_are_escaped() -> None:
     [
         ({5: 1}, "a state key must be text, not int 5"),
         ({None: 1}, "a state key must be text, not NoneType None"),
-        ({"k": {1, 2}}, "state key 'k' holds a set that JSON cannot hold"),
+        (
+            {"k": {1, 2}},
+            (
+                "state key 'k' holds a set, which JSON cannot hold; use text, finite numbers, booleans, "
+                "None, lists, and maps whose keys are text"
+            ),
+        ),
         (
             {"k" * 1501: 1},
             (
