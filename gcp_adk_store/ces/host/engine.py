@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from gcp_adk_store.ces.guest.contract import VERSION
+from gcp_adk_store.ces.guest.contract import VERSION, HostCall
 from gcp_adk_store.ces.host.admission import Room, Waiting, overlaps, places_of
-from gcp_adk_store.ces.host.results import Answer, Call, Delta, Question, Reply, RunFailure
+from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox, ToolCall, new_call_id
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
@@ -32,6 +32,7 @@ _SHOWN_ARGUMENTS: Final = 16
 _NAME_CHARACTERS: Final = 200
 _BACKGROUND_CALLS: Final = 16
 """Of one run, at a time."""
+_OF_REQUEST: Final = frozenset({"url", "params", "headers", "data", "json"})
 
 
 class TooDeepError(Exception):
@@ -75,22 +76,21 @@ class Host:
         Raises:
             SandboxProtocolError: *frame* is not a valid host call.
         """
-        question = Question.of(frame)
-        if question.call == "collect":
-            begun = self._begun.pop(question.id, None)
+        question = read_host_call(frame)
+        number = question["id"]
+        if question["call"] == "collect":
+            begun = self._begun.pop(number, None)
             if begun is None:
-                raise SandboxProtocolError(
-                    f"the code asks for the answer to {question.id}, which was not begun"
-                )
-            reply = await self._collected(question.id, begun)
+                raise SandboxProtocolError(f"the code asks for the answer to {number}, which was not begun")
+            reply = await self._collected(number, begun)
             self._held_characters -= _characters(reply)
             return reply.wire()
-        if not question.background:
-            with self._counted(self._awaited, question.id):
+        if not question.get("background"):
+            with self._counted(self._awaited, number):
                 return (await self._serve(question)).wire()
-        if question.id in self._begun:
-            raise SandboxProtocolError(f"the code begins {question.id} twice")
-        task = self._begun[question.id] = asyncio.create_task(self._serve_in_turn(question))
+        if number in self._begun:
+            raise SandboxProtocolError(f"the code begins {number} twice")
+        task = self._begun[number] = asyncio.create_task(self._serve_in_turn(question))
         if not self._engine.overlaps:
             await asyncio.wait([task])
         return {}
@@ -132,13 +132,13 @@ class Host:
             stopped, self._stopped = self._stopped, None
             stopped.close()
 
-    async def _serve_in_turn(self, question: Question) -> Reply:
+    async def _serve_in_turn(self, question: HostCall) -> Reply:
         async with self._background:
             reply = await self._serve(question)
         self._held_characters += _characters(reply)
         return reply
 
-    async def _serve(self, question: Question) -> Reply:
+    async def _serve(self, question: HostCall) -> Reply:
         most = self._engine.settings.uncollected_characters
         if self._held_characters > most:
             self._end(
@@ -149,16 +149,22 @@ class Host:
         if self.ending is not None:  # nothing that follows may have an effect
             return Reply(ending=(self.ending.type, self.ending.message))
         started = time.monotonic()
-        is_tool = question.call == "tool"
-        reply = await (self._of_tool(question) if is_tool else self._of_web(question))
+        if question["call"] == "tool":
+            name, args = question["tool"], question["args"]
+            reply = await self._of_tool(question)
+            self.warnings += [f"{name}: {text}" for text in reply.said]
+        else:
+            name = question["method"]
+            args = {each: value for each, value in question.items() if each in _OF_REQUEST}
+            outgoing = Outgoing(method=name, **args)
+            reply = Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
+            self.warnings += reply.said
         if reply.ending is not None:
             self._end(*reply.ending)
-        name = question.tool if is_tool else question.method
-        self.warnings += [f"{name}: {text}" if is_tool else text for text in reply.said]
-        asked, whole = _beginning_of(question.args if is_tool else {"url": question.url, **question.rest})
+        asked, whole = _beginning_of(args)
         self.calls.append(
             Call(
-                kind="tool" if is_tool else "http",
+                kind="tool" if question["call"] == "tool" else "http",
                 name=name[:_NAME_CHARACTERS],
                 asked=asked,
                 asked_whole=whole,
@@ -168,7 +174,7 @@ class Host:
                 stdout=reply.stdout[:_SHOWN_CHARACTERS],
                 error=reply.error,
                 duration_s=time.monotonic() - started,
-                background=question.background,
+                background=question.get("background", False),
                 mocked=reply.mocked,
             )
         )
@@ -177,17 +183,17 @@ class Host:
     def _end(self, kind: str, message: str) -> None:
         self.ending = self.ending or RunFailure(type=kind, message=message, traceback="")
 
-    async def _of_tool(self, question: Question) -> Reply:
+    async def _of_tool(self, question: HostCall) -> Reply:
         call = ToolCall(
-            name=question.tool,
-            args=question.args,
-            state=question.state,
+            name=question["tool"],
+            args=question["args"],
+            state=question["state"],
             by_code=True,
             situation=self._situation,
             function_call_id=new_call_id(),
         )
         try:
-            waiting = partial(self._counted, self._queued, question.id)
+            waiting = partial(self._counted, self._queued, question["id"])
             run_below = partial(self._engine.run, depth=self._depth + 1, waiting=waiting)
             return await self._engine.toolbox.reply(call, run_below)
         except TooDeepError as exc:
@@ -196,10 +202,6 @@ class Host:
                 "and each depth needs a sandbox (sandboxes_per_session)"
             )
             return Reply(ending=("ToolDepthError", says))
-
-    async def _of_web(self, question: Question) -> Reply:
-        outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
-        return Reply.of_fetched(await self._engine.http.fetch(outgoing, asker=self._situation.asker))
 
 
 def _beginning_of(asked: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:

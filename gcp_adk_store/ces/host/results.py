@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
+from pydantic import TypeAdapter, ValidationError
+
+from gcp_adk_store.ces.guest import contract
 from gcp_adk_store.ces.sandbox.interface import SandboxOutputError, SandboxProtocolError
 
 if TYPE_CHECKING:  # httpx, which the process of a test of callbacks does not need
@@ -139,50 +142,41 @@ T = TypeVar("T")
 
 _SHOWN: Final = {"type": 200, "message": 10_000, "traceback": 40_000}
 """Of a failure, how many characters are kept: more than an honest process sends."""
+_SHOWN_FAULT: Final = 400
 _MOST_CHANGES: Final = 10_000
 """Variables that a run changes: storing takes its time for each."""
 MAY_CHANGE: Final = ("llm_request", "llm_response", "args", "tool_response")
 """What callbacks are about, and may change in place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What code asks of the host."""
+_ANSWER: Final = TypeAdapter(contract.Answer)
+_HOST_CALL: Final = TypeAdapter(contract.HostCall)
+_NEEDS: Final = {"tool": ("tool", "args", "state"), "http": ("method", "url"), "collect": ()}
+"""Members of a host call, by its kind, beside those of all."""
 
-    call: Literal["tool", "http", "collect"]
-    id: int
-    background: bool
-    tool: str
-    args: dict[str, Any]
-    state: dict[str, Any]
-    """The variables as they are; of a tool."""
-    method: str
-    url: str
-    rest: Mapping[str, Any]
-    """``params``, ``headers``, ``data`` and ``json`` of a request, where they are given."""
 
-    @classmethod
-    def of(cls, frame: Mapping[str, Any]) -> Self:
-        """Return the question that *frame* is.
+def read_host_call(frame: Mapping[str, Any]) -> contract.HostCall:
+    """Return the host call that *frame* is.
 
-        Raises:
-            SandboxProtocolError: *frame* is not a valid host call.
-        """
-        call = _field(frame, "call", str)
-        if call not in {"tool", "http", "collect"}:
-            raise SandboxProtocolError(f"unknown host call {call[:40]!r}; known: tool, http, collect")
-        is_tool, is_http = call == "tool", call == "http"
-        return cls(
-            call=call,  # type: ignore[arg-type]  # one of the three
-            id=_field(frame, "id", int),
-            background=bool(frame.get("background")) and call != "collect",
-            tool=_field(frame, "tool", str) if is_tool else "",
-            args=_field(frame, "args", dict) if is_tool else {},
-            state=_field(frame, "state", dict) if is_tool else {},
-            method=_field(frame, "method", str) if is_http else "",
-            url=_field(frame, "url", str) if is_http else "",
-            rest={name: frame[name] for name in ("params", "headers", "data", "json") if name in frame},
-        )
+    Raises:
+        SandboxProtocolError: *frame* is not a valid host call.
+    """
+    read = _read(_HOST_CALL, frame, "host call")
+    if missing := [name for name in _NEEDS[read["call"]] if name not in read]:
+        raise SandboxProtocolError(f"the code's process sent a host call without {missing[0]}")
+    return read
+
+
+def _read(adapter: TypeAdapter[T], frame: Mapping[str, Any], what: str) -> T:
+    """Return the untrusted *frame*, checked: each member is of the type that the contract declares."""
+    try:
+        return adapter.validate_python(frame, strict=True)
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise SandboxProtocolError(
+            f"the code's process sent an invalid {what}: {place}: {first['msg']}"[:_SHOWN_FAULT]
+        ) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,27 +227,27 @@ class Answer:
         Raises:
             SandboxProtocolError: *frame* is not a valid answer.
         """
-        delta = _delta(frame)
-        for name in (*MAY_CHANGE, "actions", "response"):
-            if frame.get(name) is not None:
-                _field(frame, name, dict)
-        error = None
-        if frame.get("error") is not None:
-            failure = _field(frame, "error", dict)
-            error = RunFailure(**{name: _field(failure, name, str)[:most] for name, most in _SHOWN.items()})
+        read = _read(_ANSWER, frame, "answer")
+        delta, error = _delta(read["state_delta"]), None
+        if (failure := read["error"]) is not None:
+            error = RunFailure(
+                type=failure["type"][: _SHOWN["type"]],
+                message=failure["message"][: _SHOWN["message"]],
+                traceback=failure["traceback"][: _SHOWN["traceback"]],
+            )
             delta = Delta(changed={}, removed=[])
-        override = _field(frame, "override", bool) and error is None
-        if override:
-            _field(frame, "result", dict)
+        override = read["override"] and error is None
+        if override and (read["overridden_by"] is None or not isinstance(read["result"], dict)):
+            raise SandboxProtocolError("the code's process overrides, and says not by what")
         return cls(
-            result=frame.get("result"),
-            response=frame.get("response"),
-            overridden_by=_field(frame, "overridden_by", int) if override else None,
+            result=read["result"],
+            response=read["response"],
+            overridden_by=read["overridden_by"] if override else None,
             state=delta.applied_to(before),
             delta=delta,
-            changed={name: frame[name] for name in MAY_CHANGE if frame.get(name) is not None},
-            actions=frame.get("actions"),
-            warnings=_texts(frame, "warnings"),
+            changed={name: frame[name] for name in MAY_CHANGE if frame[name] is not None},
+            actions=read["actions"],
+            warnings=read["warnings"],
             error=error,
         )
 
@@ -262,9 +256,8 @@ class Answer:
         return type(self)(state=dict(before), response=error.response, error=error, warnings=self.warnings)
 
 
-def _delta(frame: Mapping[str, Any]) -> Delta:
-    raw = _field(frame, "state_delta", dict)
-    delta = Delta(changed=_field(raw, "changed", dict), removed=_texts(raw, "removed"))
+def _delta(found: contract.StateDelta) -> Delta:
+    delta = Delta(changed=found["changed"], removed=found["removed"])
     changes = len(delta.changed) + len(delta.removed)
     if changes > _MOST_CHANGES:
         raise SandboxOutputError(
@@ -273,20 +266,6 @@ def _delta(frame: Mapping[str, Any]) -> Delta:
     if not delta.changed.keys().isdisjoint(delta.removed):
         raise SandboxProtocolError("the code's process changes variables that it removes")
     return delta
-
-
-def _field(frame: Mapping[str, Any], name: str, kind: type[T]) -> T:
-    value = frame.get(name)
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a {kind.__name__}")
-    return value
-
-
-def _texts(frame: Mapping[str, Any], name: str) -> list[str]:
-    texts = _field(frame, name, list)
-    if not all(isinstance(text, str) for text in texts):
-        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a list of texts")
-    return texts
 
 
 _FIRST_ERROR: Final = 400
