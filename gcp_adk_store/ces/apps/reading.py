@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
-from gcp_adk_store.ces.apps import CODE_FILE
+from gcp_adk_store.ces.apps import CODE_FILE, files
 from gcp_adk_store.ces.apps.agents import (
     AgentSpec,
     GuardrailSpec,
@@ -37,15 +37,6 @@ from gcp_adk_store.ces.apps.agents import (
     names_of,
     other_tool,
     other_toolset,
-)
-from gcp_adk_store.ces.apps.files import (
-    Files,
-    config_file,
-    declared_variables,
-    error_handling_of,
-    folders,
-    member,
-    seconds_of,
 )
 from gcp_adk_store.ces.apps.findings import finding, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
@@ -106,7 +97,7 @@ def _of_any(names: frozenset[str], given: Mapping[str, str] | None) -> str | Non
     return next((value for name, value in (given or {}).items() if name in names), None)
 
 
-class _Reading(Files):
+class _Reading(files.Files):
     """One pass over the folder of an app."""
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +110,7 @@ class _Reading(Files):
         others: list[OtherTool] = []
         config, environment = self.config(root / "app"), self.config(root / "environment")
         place = root / "tools" if (root / "tools").is_dir() else root
-        for each in folders(place):
+        for each in files.folders(place):
             self._add_tool(each, tools, others)
         tools += [
             ToolCode(name=path.stem, path=path, asynchronous=False)
@@ -127,11 +118,11 @@ class _Reading(Files):
             if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
         ]
         toolsets = [
-            found for each in folders(root / "toolsets") if (found := self._toolset(each, environment))
+            found for each in files.folders(root / "toolsets") if (found := self._toolset(each, environment))
         ]
-        callbacks = [code for each in folders(root / "agents") for code in self._callbacks(each)]
-        guardrails = [self._guardrail(each, callbacks) for each in folders(root / "guardrails")]
-        agents = tuple(self._agent(each) for each in folders(root / "agents"))
+        callbacks = [code for each in files.folders(root / "agents") for code in self._callbacks(each)]
+        guardrails = [self._guardrail(each, callbacks) for each in files.folders(root / "guardrails")]
+        agents = tuple(self._agent(each) for each in files.folders(root / "agents"))
         self._require_named(config, agents, guardrails)
         with_code = {each.guardrail for each in callbacks}
         self.unlike += [
@@ -139,8 +130,11 @@ class _Reading(Files):
             for each in guardrails
             if each.enabled and each.folder not in with_code
         ]
-        errors = error_handling_of(config)
-        if member(config, "errorHandlingSettings", "errorHandlingStrategy") == _FALLBACK and not errors.says:
+        errors = files.error_handling_of(config)
+        if (
+            files.member(config, "errorHandlingSettings", "errorHandlingStrategy") == _FALLBACK
+            and not errors.says
+        ):
             self.unlike.append(
                 "the app has no customFallbackMessages, and only the platform has its own: if the model "
                 "fails, the turn fails here"
@@ -156,18 +150,20 @@ class _Reading(Files):
             ),
             other_tools=tuple(sorted(others, key=lambda tool: tool.name)),
             variables={
-                name: schema["default"] for name, schema in declared_variables(config) if "default" in schema
+                name: schema["default"]
+                for name, schema in files.declared_variables(config)
+                if "default" in schema
             },
             agents=agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
-            model=str(member(config, "modelSettings", "model") or ""),
+            model=str(files.member(config, "modelSettings", "model") or ""),
             global_instruction=self._text_at(root, config.get("globalInstruction")),
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),
-            allows_extra_calls=member(config, *_EXTRA_CALLS) == "ALLOW",
+            allows_extra_calls=files.member(config, *_EXTRA_CALLS) == "ALLOW",
             errors=errors,
-            uses_fakes=member(config, *_GOLDEN_CALLS) == "FAKE",
+            uses_fakes=files.member(config, *_GOLDEN_CALLS) == "FAKE",
             unlike_platform=tuple(dict.fromkeys(self.unlike)),
             problems=tuple(dict.fromkeys(self.problems)),
         )
@@ -188,7 +184,7 @@ class _Reading(Files):
             return
         execution = config.get("executionType") or _EXECUTIONS[0]
         if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
-            path, fix = config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
+            path, fix = files.config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
             says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
             self.problems.append(finding("CES107", says, fix, path=self.shown(path)))
         if self.is_file(code, f"the code of the tool {name}"):
@@ -197,16 +193,16 @@ class _Reading(Files):
                     name=name,
                     path=code,
                     asynchronous=execution == "ASYNCHRONOUS",
-                    selected=bool(member(function, "name")),
-                    timeout_s=seconds_of(config.get("timeout")),
+                    selected=bool(files.member(function, "name")),
+                    timeout_s=files.seconds_of(config.get("timeout")),
                     fake=self._fake(config, name),
                 )
             )
 
     def _fake(self, config: Mapping[str, Any], name: str) -> Path | None:
         """Return the code of the fake of a tool or a toolset; None if it has none, or does not use it."""
-        code = member(config, "toolFakeConfig", "codeBlock", "pythonCode")
-        if not isinstance(code, str) or member(config, "toolFakeConfig", "enableFakeMode") is not True:
+        code = files.member(config, "toolFakeConfig", "codeBlock", "pythonCode")
+        if not isinstance(code, str) or files.member(config, "toolFakeConfig", "enableFakeMode") is not True:
             return None
         return self.folder / code if self.is_file(self.folder / code, f"the fake of {name}") else None
 
@@ -214,13 +210,13 @@ class _Reading(Files):
         config = self.config(folder / folder.name)
         name = str(config.get("displayName") or folder.name)
         for each in (folder.name, name):
-            config = merged(config, member(environment, "toolsets", each))
+            config = merged(config, files.member(environment, "toolsets", each))
         fake = self._fake(config, name)
-        if member(config, "mcpToolset", "customHeaders"):
+        if files.member(config, "mcpToolset", "customHeaders"):
             self.unlike.append(
                 f"the customHeaders of {name} are not sent: tools of an MCP server run on the platform alone"
             )
-        if seconds_of(config.get("timeout")) is not None:
+        if files.seconds_of(config.get("timeout")) is not None:
             self.unlike.append(
                 f"the timeout of {name} does not count: its requests have HttpPolicy.timeout_s, by default "
                 "10 s"
@@ -232,7 +228,7 @@ class _Reading(Files):
             return None if found is None else replace(found, fake=fake)
         path = self.folder / schema
         if "\n" in schema:  # the document itself, not its path
-            path = config_file(folder / folder.name)
+            path = files.config_file(folder / folder.name)
             spec = self.parsed(path, schema, document=True)
         elif self.is_file(path, f"the schema of the toolset {name}"):
             spec = self.parsed(path, self.text(path))
@@ -265,7 +261,7 @@ class _Reading(Files):
         self, config: Mapping[str, Any], agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]
     ) -> None:
         """Add guardrails, and a root agent, that configurations name and the app does not have."""
-        app = config_file(self.folder / "app")
+        app = files.config_file(self.folder / "app")
         known = {name for agent in agents for name in agent.names}
         root = str(config.get("rootAgent") or "")
         if root and last_of(root) not in known:
@@ -275,13 +271,13 @@ class _Reading(Files):
         for stem, names in ((self.folder / "app", named(config.get("guardrails"))), *of_agents):
             for each in names:
                 if last_of(each) not in known:
-                    self._unknown(config_file(stem), f"the guardrail {each[:100]!r}", known)
+                    self._unknown(files.config_file(stem), f"the guardrail {each[:100]!r}", known)
 
     def _unknown(self, path: Path, what: str, known: Iterable[str]) -> None:
         self.problems.append(finding("CES602", *unknown(what, known), path=self.shown(path)))
 
     def _guardrail(self, folder: Path, callbacks: list[CallbackCode]) -> GuardrailSpec:
-        config, place = self.config(folder / folder.name), config_file(folder / folder.name)
+        config, place = self.config(folder / folder.name), files.config_file(folder / folder.name)
         if not config:
             self.problem(place, f"the guardrail {folder.name} has no configuration")
         for kind, code, disabled in code_of(config):
@@ -304,13 +300,13 @@ class _Reading(Files):
             if listed is None:
                 listed = [
                     {"pythonCode": str((each / CODE_FILE).relative_to(self.folder))}
-                    for each in folders(folder / f"{callback}_callbacks")
+                    for each in files.folders(folder / f"{callback}_callbacks")
                     if (each / CODE_FILE).is_file()
                 ]
             for number, each in enumerate(listed if isinstance(listed, list) else [listed]):
                 code = each.get("pythonCode") if isinstance(each, dict) else None
                 if not isinstance(code, str):
-                    place = config_file(folder / folder.name)
+                    place = files.config_file(folder / folder.name)
                     self.problem(place, f"{callback} callback {number} has no pythonCode")
                 elif self.is_file(self.folder / code, f"a {callback} callback of the agent {folder.name}"):
                     is_disabled = each.get("disabled") is True

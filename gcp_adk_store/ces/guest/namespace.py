@@ -7,24 +7,10 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from . import messages
 from .context import CallbackContext, ToolContext
 from .contract import RunSettings
 from .host_calls import AsyncTools, ExternalResponse, HttpMethod, Requests, StatusError, Tools
-from .messages import (
-    Blob,
-    Content,
-    Event,
-    EventActions,
-    FunctionCall,
-    FunctionDeclaration,
-    FunctionResponse,
-    GenerateContentConfig,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    Tool,
-    ToolDeclaration,
-)
 from .scanning import TYPING_NAMES
 
 Value = TypeVar("Value")
@@ -36,25 +22,25 @@ CLASSES: Final[dict[str, type]] = {
     each.__name__: each
     for each in (
         AsyncTools,
-        Blob,
+        messages.Blob,
         CallbackContext,
-        Content,
-        Event,
-        EventActions,
+        messages.Content,
+        messages.Event,
+        messages.EventActions,
         ExternalResponse,
-        FunctionCall,
-        FunctionDeclaration,
-        FunctionResponse,
-        GenerateContentConfig,
+        messages.FunctionCall,
+        messages.FunctionDeclaration,
+        messages.FunctionResponse,
+        messages.GenerateContentConfig,
         HttpMethod,
-        LlmRequest,
-        LlmResponse,
-        Part,
+        messages.LlmRequest,
+        messages.LlmResponse,
+        messages.Part,
         Requests,
         StatusError,
-        Tool,
+        messages.Tool,
         ToolContext,
-        ToolDeclaration,
+        messages.ToolDeclaration,
         Tools,
     )
 }

@@ -11,31 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.options import (
-    Chosen,
-    Command,
-    app_in,
-    app_option,
-    fakes_option,
-    key_of,
-    log_option,
-    mocks_option,
-    note_run,
-    object_option,
-    test_options,
-    until_interrupted,
-    with_options,
-)
-from gcp_adk_store.cli.place import (
-    PLACE,
-    OpenStore,
-    at_store,
-    chosen_settings,
-    open_store,
-    place_options,
-    where,
-    with_remedy,
-)
+from gcp_adk_store.cli import place
+from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.settings import MEMORY
@@ -48,25 +25,27 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@at_store()
+@place.at_store()
 @click.argument("session", metavar="APP/USER/ID")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", metavar="NAME", help="Of the golden; by default the id of the session.")
 @click.option(
     "--outputs", is_flag=True, help="Let the responses of tools answer in their place when the golden runs."
 )
-async def golden(at: OpenStore, /, *, session: str, file: Path, name: str | None, outputs: bool) -> None:
+async def golden(
+    at: place.OpenStore, /, *, session: str, file: Path, name: str | None, outputs: bool
+) -> None:
     """Save the conversation of a session as a golden in a new FILE of YAML, for `ces eval`.
 
     A - as FILE is standard output.
     """
     with needs_ces():
-        key = key_of(session)
+        key = options.key_of(session)
     await save_golden(at.store, key, file, name=name, with_outputs=outputs)
 
 
-async def save_golden(store: Any, key: "SessionKey", file: Path, **options: Any) -> None:
-    """Save the session of *key* as a golden in *file*; *options* are those of ``golden_of``.
+async def save_golden(store: Any, key: "SessionKey", file: Path, **how: Any) -> None:
+    """Save the session of *key* as a golden in *file*; *how* has the options of ``golden_of``.
 
     Raises:
         CannotLookError: the session does not exist or makes no golden, or the file exists or cannot be made.
@@ -79,7 +58,7 @@ async def save_golden(store: Any, key: "SessionKey", file: Path, **options: Any)
     if found is None or begun is None:
         raise CannotLookError(f"the session {key} does not exist")
     try:
-        text = golden_of(found, begun.state, **options)
+        text = golden_of(found, begun.state, **how)
         if str(file) == "-":
             sys.stdout.write(text)
             return
@@ -92,9 +71,9 @@ async def save_golden(store: Any, key: "SessionKey", file: Path, **options: Any)
     click.echo(f"{file}: run it with gcp-adk-store ces eval DIR --tests {file.parent}", err=True)
 
 
-def model_options(command: Command) -> Command:
+def model_options(command: options.Command) -> options.Command:
     """Add the options of :func:`chosen_model` to *command*."""
-    return with_options(
+    return options.with_options(
         command,
         click.option(
             "--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's."
@@ -145,25 +124,25 @@ Events are texts too: <event>session start</event>"""
 
 @click.command()
 @click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
-@app_option
+@options.app_option
 @model_options
 @click.option(
     "--session",
     metavar="APP/USER/ID",
     help="Go on with this session of the store, or make it; a / in an id is written %2F.",
 )
-@object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
-@mocks_option
-@test_options
-@fakes_option
-@log_option
+@options.object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
+@options.mocks_option
+@options.test_options
+@options.fakes_option
+@options.log_option
 @click.option(
     "--inspect",
     metavar="PORT",
     type=click.IntRange(0, 65535),
     help="Show the conversation in the inspector on this port of this machine; 0 takes a free one.",
 )
-@place_options
+@place.place_options
 def chat(
     app: Path,
     *,
@@ -180,11 +159,11 @@ def chat(
     """
     with needs_ces():
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
-    at = {name: given.pop(name) for name in PLACE}
+    at = {name: given.pop(name) for name in place.PLACE}
     try:
-        failed = until_interrupted(_converse(app_in(app, app_name), at, **given))
+        failed = options.until_interrupted(_converse(options.app_in(app, app_name), at, **given))
     except StoreError:
-        with with_remedy():
+        with place.with_remedy():
             raise
     sys.exit(failed)
 
@@ -209,12 +188,12 @@ async def _converse(
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
     asked = {name: given.pop(name) for name in ("model", "script")}
-    chosen = Chosen(**given)
+    chosen = options.Chosen(**given)
     app = chosen.read_app(folder, whole=True)
     model = chosen_model(**asked)
-    key = None if session is None else key_of(session)
+    key = None if session is None else options.key_of(session)
     async with AsyncExitStack() as stack:
-        store, place = await stack.enter_async_context(_opened(at, kept=session is not None))
+        store, where = await stack.enter_async_context(_opened(at, kept=session is not None))
         conversation = Conversation(
             app,
             store.sessions,
@@ -225,13 +204,13 @@ async def _converse(
             allow_problems=chosen.allow_problems,
             **chosen.runtime(mocks),
             use_fakes=fakes,
-            **note_run(log=log),
+            **options.note_run(log=log),
         )
         async with conversation:
             key = await _begun(conversation, store, key, variables)
-            click.echo(visible(f"{key} {place}; /help lists what can be shown"), err=True)
+            click.echo(visible(f"{key} {where}; /help lists what can be shown"), err=True)
             if inspect is not None:
-                address = await stack.enter_async_context(inspecting(store, place, inspect))
+                address = await stack.enter_async_context(inspecting(store, where, inspect))
                 page = Links(address).to("session", Place(app=key.app, user=key.user, session=key.session))
                 click.echo(f"{page}&follow=1", err=True)
             try:
@@ -251,12 +230,12 @@ async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[
         async with Store.local(MEMORY) as store:
             yield store, "in memory, not stored"
         return
-    settings = chosen_settings(at)
+    settings = place.chosen_settings(at)
     if settings.local is not None:  # a folder that is missing is made
         async with Store.local(settings.local, prefix=settings.prefix) as store:
-            yield store, f"in {where(settings)}"
+            yield store, f"in {place.where(settings)}"
         return
-    async with open_store(at) as opened:
+    async with place.open_store(at) as opened:
         yield opened.store, f"in {opened.where}"
 
 

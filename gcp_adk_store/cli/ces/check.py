@@ -15,17 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.ces.options import (
-    Chosen,
-    app_in,
-    app_option,
-    defaults_option,
-    json_option,
-    junit_option,
-    test_options,
-    tests_option,
-    until_interrupted,
-)
+from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.screen import CannotLookError, cell, needs_ces, show, visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
@@ -90,7 +80,7 @@ def report(
     from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
     try:
-        shown = bounded(until_interrupted(work))
+        shown = bounded(options.until_interrupted(work))
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in shown):
@@ -133,7 +123,7 @@ _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@app_option
+@options.app_option
 @click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json: bool) -> None:
@@ -150,7 +140,7 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
-    place = app_in(folder, app_name)
+    place = options.app_in(folder, app_name)
     app = read_app(place)
     if not (app.tools or app.callbacks or app.toolsets or app.problems):
         raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
@@ -180,13 +170,13 @@ def _show(found: "list[Finding]", *, files: int) -> None:
 
 @click.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@app_option
-@tests_option("all of the other DIR")
+@options.app_option
+@options.tests_option("all of the other DIR")
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
-@defaults_option
-@test_options
-@json_option
-@junit_option
+@options.defaults_option
+@options.test_options
+@options.json_option
+@options.junit_option
 def test(
     folder: Path,
     app_name: str | None,
@@ -205,7 +195,7 @@ def test(
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
-    app, place = app_in(folder, app_name), tests or folder
+    app, place = options.app_in(folder, app_name), tests or folder
     of_tools = [] if only == "callbacks" else _tool_files(place)
     of_callbacks = [] if only == "tools" else _callback_files(app)
     if not (of_tools or of_callbacks):
@@ -214,7 +204,7 @@ def test(
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    work = _outcomes(app, of_tools, of_callbacks, variables, Chosen(**given))
+    work = _outcomes(app, of_tools, of_callbacks, variables, options.Chosen(**given))
     report(work, junit=junit, as_json=as_json)
 
 
@@ -241,7 +231,7 @@ async def _outcomes(
     of_tools: list[Path],
     of_callbacks: list[Path],
     variables: dict[str, Any],
-    chosen: Chosen,
+    chosen: options.Chosen,
 ) -> "list[Outcome]":
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.tool_tests import ToolChecks  # noqa: PLC0415  # likewise

@@ -6,22 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.ces.chat import chosen_model, model_options, own_model
 from gcp_adk_store.cli.ces.check import report
-from gcp_adk_store.cli.ces.options import (
-    Chosen,
-    app_in,
-    app_option,
-    defaults_option,
-    fakes_option,
-    json_option,
-    junit_option,
-    log_option,
-    mocks_option,
-    note_run,
-    test_options,
-    tests_option,
-)
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces
 
 if TYPE_CHECKING:
@@ -40,8 +27,8 @@ _MODELS: Final = ("model", "script")
 
 @click.command("eval")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@app_option
-@tests_option("evals/ of the project or the app, and evaluations/")
+@options.app_option
+@options.tests_option("evals/ of the project or the app, and evaluations/")
 @click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
 @model_options
@@ -56,13 +43,13 @@ _MODELS: Final = ("model", "script")
     type=click.FloatRange(0, 1),
     help="Similarity of words from which a text is the expected one; by default 0.8.",
 )
-@defaults_option
-@mocks_option
-@test_options
-@fakes_option
-@log_option
-@json_option
-@junit_option
+@options.defaults_option
+@options.mocks_option
+@options.test_options
+@options.fakes_option
+@options.log_option
+@options.json_option
+@options.junit_option
 def evaluate(
     folder: Path,
     *,
@@ -79,7 +66,7 @@ def evaluate(
     """
     with needs_ces():
         import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
-    app = app_in(folder, app_name)
+    app = options.app_in(folder, app_name)
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]
     if not files:
@@ -134,7 +121,7 @@ async def _outcomes(
     from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # likewise
 
     asked = {each: given.pop(each) for each in _MODELS}
-    chosen = Chosen(**given)
+    chosen = options.Chosen(**given)
     app = chosen.read_app(folder, whole=True)
     found: list[Outcome | Evaluation] = []
     for file in files:
@@ -149,12 +136,12 @@ async def _outcomes(
     if not found:
         raise CannotLookError("no evaluation has such a name or tag")
     async with chosen.opened_sandbox() as sandbox:
-        options = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
-        options |= note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}
+        common = chosen.runtime(mocks) | {"sandbox": sandbox, "allow_problems": chosen.allow_problems}
+        common |= options.note_run(log=log) | {"use_fakes": fakes or app.uses_fakes}
         runs = EvaluationRuns(
             app=app,
             model_for=_models(app, asked, expected=expected),
-            options=options,
+            options=common,
             variables=variables,
             similar=SIMILAR if similar is None else similar,
         )

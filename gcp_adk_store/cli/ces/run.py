@@ -16,15 +16,7 @@ from rich.text import Text
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
-from gcp_adk_store.cli.ces.options import (
-    Chosen,
-    key_of,
-    mocks_option,
-    object_option,
-    runtime_options,
-    until_interrupted,
-    with_options,
-)
+from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.place import PLACE, open_store, place_options, with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import StoreError
@@ -43,7 +35,7 @@ _SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_respons
 
 
 def _session_options(command: Command) -> Command:
-    return with_options(
+    return options.with_options(
         command,
         click.option(
             "--session",
@@ -53,11 +45,11 @@ def _session_options(command: Command) -> Command:
         ),
         click.option("--create", is_flag=True, help="Make that session."),
         click.option("--dry-run", is_flag=True, help="Run on a copy of that session, which is not stored."),
-        object_option("--variables", help="Variables of a session that is made, or not kept."),
+        options.object_option("--variables", help="Variables of a session that is made, or not kept."),
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
         ),
-        mocks_option,
+        options.mocks_option,
         place_options,
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
@@ -66,8 +58,8 @@ def _session_options(command: Command) -> Command:
 @click.command("run-tool")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
-@object_option("--args", default="{}", help="Arguments.")
-@runtime_options
+@options.object_option("--args", default="{}", help="Arguments.")
+@options.runtime_options
 @_session_options
 def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> None:
     """Run a Python tool, and show its response, output, host calls and changes.
@@ -89,12 +81,12 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 @click.command("run-callback")
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@object_option("--llm-request", help="Of before_model; by default empty.")
-@object_option("--llm-response", help="Of after_model.")
+@options.object_option("--llm-request", help="Of before_model; by default empty.")
+@options.object_option("--llm-response", help="Of after_model.")
 @click.option("--tool", metavar="NAME", help="Of before_tool and after_tool.")
-@object_option("--args", help="Arguments of that tool; by default none.")
-@object_option("--tool-response", help="Of after_tool.")
-@runtime_options
+@options.object_option("--args", help="Arguments of that tool; by default none.")
+@options.object_option("--tool-response", help="Of after_tool.")
+@options.runtime_options
 @_session_options
 def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
     """Run callbacks of one kind in their order, and show what they return and change.
@@ -159,7 +151,7 @@ async def _opened(
         memory, made = await _copy_of(made)
         yield _Place(sessions=memory, artifacts=None, key=key, session=made, where="", kept=False)
         return
-    key = key_of(session)
+    key = options.key_of(session)
     if dry_run and create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if variables is not None and not create:
@@ -249,15 +241,15 @@ def _carry_out(
                 event = Event(author="user", invocation_id=invocation_id, content=content)
                 await place.sessions.append_event(place.session, event)
             before = dict(place.session.state)
-            options = Chosen(**chosen, allow_problems=True)
-            tools = [] if folder is None else load_tools(options.read_app(folder))
+            asked = options.Chosen(**chosen, allow_problems=True)
+            tools = [] if folder is None else load_tools(asked.read_app(folder))
             async with PythonRuntime(
-                place.sessions, artifact_service=place.artifacts, tools=tools, **options.runtime(mocks)
+                place.sessions, artifact_service=place.artifacts, tools=tools, **asked.runtime(mocks)
             ) as runtime:
                 return place, before, await work(runtime, place, invocation_id)
 
     try:
-        place, before, ran = until_interrupted(run())
+        place, before, ran = options.until_interrupted(run())
     except SandboxUnavailableError as exc:
         raise CannotLookError(str(exc)) from exc
     except SandboxError as exc:
