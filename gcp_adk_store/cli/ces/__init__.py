@@ -11,12 +11,12 @@ from gcp_adk_store.ces.sandbox.environment import (
     default_folder,
     install_environment,
 )
-from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.cli.ces.chat import chat, golden
 from gcp_adk_store.cli.ces.check import lint, test
 from gcp_adk_store.cli.ces.evaluate import evaluate
+from gcp_adk_store.cli.ces.options import RunsCode
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
-from gcp_adk_store.cli.screen import CannotLookError, waiting
+from gcp_adk_store.cli.screen import waiting
 
 
 @click.group()
@@ -24,7 +24,7 @@ def ces() -> None:
     """Run Python of customer-engagement agents locally."""
 
 
-@ces.command()
+@ces.command(cls=RunsCode)
 @click.option(
     "--python",
     metavar="PYTHON",
@@ -42,13 +42,10 @@ def install(python: str | None, folder: Path | None) -> None:
     """
     place = (folder or default_folder()).absolute()
     click.echo(f"{place}: installing {', '.join(PACKAGES)} by pip, some 90 MB", err=True)
-    try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", InterpreterWarning)
-            with waiting("installing"):
-                environment = install_environment(place, python=python)
-    except SandboxUnavailableError as exc:
-        raise CannotLookError(str(exc)) from exc
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", InterpreterWarning)
+        with waiting("installing"):
+            environment = install_environment(place, python=python)
     for warning in said:
         click.echo(f"{warning.message}", err=True)
     version = ".".join(map(str, environment.interpreter.version))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.store import Store
 
 
-@click.command()
+@click.command(cls=options.RunsCode)
 @place.at_store()
 @click.argument("session", metavar="APP/USER/ID")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
@@ -48,7 +48,8 @@ async def save_golden(store: Any, key: "SessionKey", file: Path, **how: Any) -> 
     """Save the session of *key* as a golden in *file*; *how* has the options of ``golden_of``.
 
     Raises:
-        CannotLookError: the session does not exist or makes no golden, or the file exists or cannot be made.
+        CannotLookError: the session does not exist, or the file exists or cannot be made.
+        InvalidInputError: the session makes no golden.
     """
     from gcp_adk_store import Point  # noqa: PLC0415  # half of ADK
     from gcp_adk_store.ces.testing.evaluation_runs import golden_of  # noqa: PLC0415  # of the extra
@@ -64,8 +65,6 @@ async def save_golden(store: Any, key: "SessionKey", file: Path, **how: Any) -> 
             return
         with file.open("x", encoding="utf-8") as written:
             written.write(text)
-    except InvalidInputError as exc:
-        raise CannotLookError(str(exc)) from exc
     except OSError as exc:
         raise CannotLookError(f"{file} cannot be written: {exc.strerror}; name a new file") from exc
     click.echo(f"{file}: run it with gcp-adk-store ces eval DIR --tests {file.parent}", err=True)
@@ -122,7 +121,7 @@ _HELP: Final = """\
 Events are texts too: <event>session start</event>"""
 
 
-@click.command()
+@click.command(cls=options.RunsCode)
 @click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
 @options.app_option
 @model_options
@@ -160,12 +159,7 @@ def chat(
     with needs_ces():
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
     at = {name: given.pop(name) for name in place.PLACE}
-    try:
-        failed = options.until_interrupted(_converse(options.app_in(app, app_name), at, **given))
-    except StoreError:
-        with place.with_remedy():
-            raise
-    sys.exit(failed)
+    sys.exit(options.until_interrupted(_converse(options.app_in(app, app_name), at, **given)))
 
 
 async def _converse(
@@ -266,7 +260,7 @@ async def _talk(conversation: "Conversation", store: "Store", key: "SessionKey",
         if said.startswith("/golden "):
             try:
                 await save_golden(store, key, Path(said.removeprefix("/golden ").strip()))
-            except CannotLookError as exc:
+            except (CannotLookError, InvalidInputError) as exc:
                 click.echo(visible(str(exc)), err=True)
         elif said.startswith("/"):
             click.echo(visible(await _shown(said, conversation, key, turn)))

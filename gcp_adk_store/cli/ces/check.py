@@ -17,7 +17,6 @@ from rich.text import Text
 
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.screen import CannotLookError, cell, needs_ces, show, visible
-from gcp_adk_store.errors import StoreError
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
@@ -75,14 +74,11 @@ def report(
     """Show what comes of *work*, as much as reports have, and end the command: with 1 if a test failed.
 
     Raises:
-        CannotLookError: tests cannot run, all were skipped, or the file *junit* cannot be written.
+        CannotLookError: all tests were skipped, or the file *junit* cannot be written.
     """
     from gcp_adk_store.ces.testing.outcomes import bounded  # noqa: PLC0415  # of the extra
 
-    try:
-        shown = bounded(options.until_interrupted(work))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
+    shown = bounded(options.until_interrupted(work))
     if all(each.status == "skipped" for each in shown):
         raise CannotLookError("; ".join(["every test was skipped", *dict.fromkeys(shown[0].says)]))
     if junit is not None:
@@ -121,7 +117,7 @@ def _show_outcomes(outcomes: "list[Outcome]") -> None:
 _LEVEL_COLORS: Final = {"error": "red", "warning": "yellow"}
 
 
-@click.command()
+@click.command(cls=options.RunsCode)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.app_option
 @click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
@@ -168,7 +164,7 @@ def _show(found: "list[Finding]", *, files: int) -> None:
     console.print(summary, highlight=False)
 
 
-@click.command("test")
+@click.command("test", cls=options.RunsCode)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.app_option
 @options.tests_option("all of the other DIR")

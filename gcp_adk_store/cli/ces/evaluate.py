@@ -25,7 +25,7 @@ _OTHERS: Final = frozenset(
 _MODELS: Final = ("model", "script")
 
 
-@click.command("eval")
+@click.command("eval", cls=options.RunsCode)
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @options.app_option
 @options.tests_option("evals/ of the project or the app, and evaluations/")

@@ -14,13 +14,29 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from gcp_adk_store.ces.sandbox.interface import SandboxError
+from gcp_adk_store.cli.place import with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, visible
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces import AgentApp, HttpPolicy, RunLog, RuntimeSettings, SessionKey
     from gcp_adk_store.ces.host.logs import NoteRun
     from gcp_adk_store.ces.sandbox import Sandbox
+
+
+class RunsCode(click.Command):
+    """Ends with 2, and with what the runtime or a store raises as its message."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except SandboxError as exc:  # whose lines stay lines
+            raise CannotLookError(str(exc)) from exc
+        except StoreError:
+            with with_remedy():
+                raise
 
 
 Result = TypeVar("Result")
@@ -111,7 +127,8 @@ class Chosen:
             whole: Say what of it does not run here, as conversations do.
 
         Raises:
-            CannotLookError: an option is not valid, or the app has problems that are not allowed.
+            CannotLookError: the app has problems that are not allowed, or a credential is missing.
+            InvalidInputError: the app has no toolset of that name.
         """
         from gcp_adk_store.ces import read_app  # noqa: PLC0415  # of the extra
 
@@ -123,10 +140,7 @@ class Chosen:
                 raise CannotLookError(
                     f"--credential {toolset}: the environment has no variable {variables[toolset]}"
                 )
-        try:
-            app = read_app(folder, servers=servers, credentials=credentials)
-        except InvalidInputError as exc:
-            raise CannotLookError(str(exc)) from exc
+        app = read_app(folder, servers=servers, credentials=credentials)
         problems = [f"{folder}/{each.path}:{each.line}: {each.says}" for each in app.problems]
         for each in (*problems, *(app.unlike_platform if whole else ())):
             click.echo(visible(each), err=True)
@@ -210,14 +224,11 @@ def app_in(path: Path, name: str | None) -> Path:
     """Return the folder of the app in the folder *path*.
 
     Raises:
-        CannotLookError: it does not exist, or has not this app.
+        InvalidInputError: it does not exist, or has not this app.
     """
     from gcp_adk_store.ces.apps.files import app_folder  # noqa: PLC0415  # of the extra
 
-    try:
-        return app_folder(path, name)
-    except InvalidInputError as exc:
-        raise CannotLookError(str(exc)) from exc
+    return app_folder(path, name)
 
 
 def key_of(session: str) -> "SessionKey":
@@ -267,15 +278,11 @@ defaults_option = object_option("--variables", default="{}", help="In place of t
 
 def tests_option(where: str) -> Callable[[Command], Command]:
     """Return the option of the folder of the tests, which are looked for *where* by default."""
-
-    def existing(_ctx: click.Context, _param: click.Parameter, folder: Path | None) -> Path | None:
-        if folder is not None and not folder.is_dir():
-            raise CannotLookError(f"the folder {folder} does not exist")
-        return folder
-
-    says = f"Folder of the tests; by default {where}."
     return click.option(
-        "--tests", metavar="DIR", type=click.Path(path_type=Path), callback=existing, help=says
+        "--tests",
+        metavar="DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help=f"Folder of the tests; by default {where}.",
     )
 
 

@@ -17,9 +17,8 @@ from rich.text import Text
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.place import PLACE, open_store, place_options, with_remedy
+from gcp_adk_store.cli.place import PLACE, open_store, place_options
 from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
-from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
@@ -55,7 +54,7 @@ def _session_options(command: Command) -> Command:
     )
 
 
-@click.command("run-tool")
+@click.command("run-tool", cls=options.RunsCode)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
 @options.object_option("--args", default="{}", help="Arguments.")
@@ -78,7 +77,7 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
     _carry_out(work, **given)
 
 
-@click.command("run-callback")
+@click.command("run-callback", cls=options.RunsCode)
 @click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.object_option("--llm-request", help="Of before_model; by default empty.")
@@ -250,14 +249,11 @@ def _carry_out(
 
     try:
         place, before, ran = options.until_interrupted(run())
-    except SandboxUnavailableError as exc:
-        raise CannotLookError(str(exc)) from exc
+    except SandboxUnavailableError:
+        raise
     except SandboxError as exc:
         _show_end(exc, as_json=as_json)
         sys.exit(1)
-    except StoreError:
-        with with_remedy():
-            raise
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and folder is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     if as_json:

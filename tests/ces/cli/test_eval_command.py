@@ -247,7 +247,7 @@ def test_a_malformed_file_is_an_outcome_with_its_line(project: Path) -> None:
     ("arguments", "says"),
     [
         (("--name", "none"), "no evaluation has such a name or tag"),
-        (("--tests", "missing"), "the folder missing does not exist"),
+        (("--tests", "missing"), "Directory 'missing' does not exist"),
         (("--tests", "cxas_app"), "has no evaluations"),
         (("--app", "Other"), "has not one app of the name Other"),
         (("--model", "gemini-2.5-flash", "--script", "x"), "cannot be read as a script"),
