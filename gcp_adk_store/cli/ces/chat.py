@@ -13,7 +13,7 @@ import click
 
 from gcp_adk_store.cli import place
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
+from gcp_adk_store.cli.screen import CannotLookError, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.settings import MEMORY
 
@@ -39,9 +39,7 @@ async def golden(
 
     A - as FILE is standard output.
     """
-    with needs_ces():
-        key = options.key_of(session)
-    await save_golden(at.store, key, file, name=name, with_outputs=outputs)
+    await save_golden(at.store, options.key_of(session), file, name=name, with_outputs=outputs)
 
 
 async def save_golden(store: Any, key: "SessionKey", file: Path, **how: Any) -> None:
@@ -156,8 +154,6 @@ def chat(
 
     Ends with 1 if a turn failed, with 2 if the app has problems, or the conversation cannot go on.
     """
-    with needs_ces():
-        import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
     at = {name: given.pop(name) for name in place.PLACE}
     sys.exit(options.until_interrupted(_converse(options.app_in(app, app_name), at, **given)))
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.cli.ces import options
-from gcp_adk_store.cli.screen import CannotLookError, cell, needs_ces, show, visible
+from gcp_adk_store.cli.screen import CannotLookError, cell, show, visible
 from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
@@ -129,10 +129,10 @@ def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json
 
     Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
-    with needs_ces():
-        from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
-        from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
-        from gcp_adk_store.ces.apps.reading import read_app  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.reading import read_app  # noqa: PLC0415  # of the extra
+
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
@@ -188,8 +188,6 @@ def test(
     with 1 if a test fails or is malformed, with 2 if no test is found, the tests cannot run, or
     the app has problems.
     """
-    with needs_ces():
-        import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
     app, place = options.app_in(folder, app_name), tests or folder
     of_tools = [] if only == "callbacks" else _tool_files(place)

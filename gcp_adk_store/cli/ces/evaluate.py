@@ -9,7 +9,7 @@ import click
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.ces.chat import chosen_model, model_options, own_model
 from gcp_adk_store.cli.ces.check import report
-from gcp_adk_store.cli.screen import CannotLookError, needs_ces
+from gcp_adk_store.cli.screen import CannotLookError
 
 if TYPE_CHECKING:
     from google.adk.models.base_llm import BaseLlm
@@ -64,8 +64,6 @@ def evaluate(
     Each is a conversation of its own in memory. Ends with 1 if one fails or is malformed, with 2 if none is
     found, none can run, or the app has problems.
     """
-    with needs_ces():
-        import gcp_adk_store.ces.testing.evaluation_runs  # noqa: F401, PLC0415  # of the extra
     app = options.app_in(folder, app_name)
     places = [tests] if tests is not None else _places(folder, app)
     files = [each for place in places for each in _files(place)]

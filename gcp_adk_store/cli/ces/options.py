@@ -16,7 +16,7 @@ import click
 
 from gcp_adk_store.ces.sandbox.interface import SandboxError
 from gcp_adk_store.cli.place import with_remedy
-from gcp_adk_store.cli.screen import CannotLookError, visible
+from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
 
 if TYPE_CHECKING:
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 
 
 class RunsCode(click.Command):
-    """Ends with 2, and with what the runtime or a store raises as its message."""
+    """Ends with 2 and a message without the packages of the extra, and if the runtime or a store raises."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with needs_ces():
+                return super().invoke(ctx)
         except SandboxError as exc:  # whose lines stay lines
             raise CannotLookError(str(exc)) from exc
         except StoreError:

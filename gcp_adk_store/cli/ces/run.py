@@ -18,7 +18,7 @@ from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
 from gcp_adk_store.cli.ces import options
 from gcp_adk_store.cli.place import PLACE, open_store, place_options
-from gcp_adk_store.cli.screen import CannotLookError, needs_ces, visible
+from gcp_adk_store.cli.screen import CannotLookError, visible
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
@@ -65,8 +65,7 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
-    with needs_ces():
-        from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
 
     async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "ToolRun":
         code = load_code(file)
@@ -95,8 +94,8 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
 
     Ends with 1 if the code fails, with 2 if it cannot run.
     """
-    with needs_ces():
-        from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.layout import load_code  # noqa: PLC0415  # of the extra
+
     about = _about(kind, {name: given.pop(name) for name in _SUBJECTS})
 
     async def work(runtime: "PythonRuntime", place: _Place, invocation_id: str) -> "CallbackRun":
