@@ -300,8 +300,3 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
             raise InvalidInputError(f"unknown sandbox {chosen[:40]!r}; known: {', '.join(_NAMES)}")
         case _:
             return chosen, False
-
-
-def overlaps(sandbox: Sandbox) -> bool:
-    """Whether runs of *sandbox* may overlap: those of one process share its modules and streams."""
-    return not isinstance(sandbox, InProcessSandbox)

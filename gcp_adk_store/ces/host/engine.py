@@ -12,11 +12,12 @@ from itertools import islice
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION, HostCall
-from gcp_adk_store.ces.host.admission import Room, Waiting, overlaps, places_of
+from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
 from gcp_adk_store.ces.host.results import Answer, Call, Delta, Reply, RunFailure, read_host_call
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox, ToolCall, new_call_id
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
+from gcp_adk_store.ces.sandbox.inprocess import InProcessSandbox
 from gcp_adk_store.ces.sandbox.interface import (
     Clock,
     Limits,
@@ -241,7 +242,8 @@ class Engine:
         self._guest_settings = asdict(settings.guest)
         self._room = room
         self._limits = replace(settings.limits or Limits(), memory_bytes=room.memory_bytes)
-        self.overlaps = overlaps(sandbox)
+        self.overlaps = not isinstance(sandbox, InProcessSandbox)
+        """Whether runs may; those of one process share its modules and streams."""
         self._places = places_of(sandbox)
 
     async def run(

@@ -315,14 +315,9 @@ class Reply:
         )
 
     @property
-    def ok(self) -> bool:
-        """Whether there was an answer, and no error."""
-        return 0 < self.status_code < _FIRST_ERROR
-
-    @property
     def for_model(self) -> dict[str, Any]:
         """The response for a model."""
-        if not self.ok:
+        if not 0 < self.status_code < _FIRST_ERROR:
             why = self.text if self.status_code else "; ".join(self.said)
             return {"error": f"{self.status_code} {self.reason}: {why}"}
         try:

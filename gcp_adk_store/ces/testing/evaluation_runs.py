@@ -15,7 +15,7 @@ from google.genai.errors import APIError
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
-from gcp_adk_store.ces.conversation.decisions import MODEL, USER, ConversationTurn, calls_of, in_force
+from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, in_force
 from gcp_adk_store.ces.conversation.models import ScriptedModel
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
@@ -82,23 +82,16 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
     turn: dict[str, Any] = {"event": named[1]} if named else {"user": text}
     if variables := visible(user.actions.state_delta, shared=()):
         turn["variables"] = dict(variables)
-    of_agents = [event for event in events if event.author != USER]
-    responses = {each.id: each.response for event in of_agents for each in event.get_function_responses()}
+    answered = ConversationTurn(events=tuple(events), agent="", variables={}, ended=False)
     calls = []
-    for call in (call for event in of_agents for call in calls_of(event.content)):
-        made: dict[str, Any] = {"action": call.name, "args": dict(call.args or {})}
-        if with_outputs and responses.get(call.id) is not None:
-            made["output"] = dict(responses[call.id] or {})
+    for use in answered.calls:
+        made: dict[str, Any] = {"action": use.name, "args": use.args}
+        if with_outputs and use.response is not None:
+            made["output"] = dict(use.response)
         calls.append(made)
     if calls:
         turn["tool_calls"] = calls
-    turn["agent"] = "\n".join(
-        part.text
-        for event in of_agents
-        if event.content is not None and event.content.role == MODEL
-        for part in event.content.parts or ()
-        if part.text and not part.thought
-    )
+    turn["agent"] = answered.text
     return turn
 
 

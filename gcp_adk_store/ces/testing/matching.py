@@ -218,8 +218,7 @@ def fits(actual: Any, expected: Any, *, similar: float) -> bool:
         InvalidInputError: a regular expression takes too long.
     """
     if isinstance(expected, Mapping) and _TYPE in expected:
-        wanted = next((expected[name] for name in _VALUE if name in expected), None)
-        return _matches(str(expected[_TYPE]).lower(), actual, wanted, similar)
+        return _matches(str(expected[_TYPE]).lower(), actual, _wanted(expected), similar)
     if isinstance(expected, Mapping):
         return isinstance(actual, Mapping) and all(
             _is_ignored(below) or (name in actual and fits(actual[name], below, similar=similar))
@@ -257,8 +256,7 @@ def expected_value(expected: Any) -> Any:
     """Return the value that *expected* has, without match types; None for what is ignored."""
     if isinstance(expected, Mapping):
         if _TYPE in expected:
-            wanted = next((expected[name] for name in _VALUE if name in expected), None)
-            return None if _is_ignored(expected) else wanted
+            return None if _is_ignored(expected) else _wanted(expected)
         return {name: expected_value(below) for name, below in expected.items()}
     return [expected_value(each) for each in expected] if isinstance(expected, list) else expected
 
@@ -271,7 +269,7 @@ def match_type_fault(expected: Any) -> str | None:
             if name not in MATCH_TYPES:
                 return f"unknown {_TYPE} {name[:40]!r}; known: {', '.join(sorted(MATCH_TYPES))}"
             if name == "regexp":
-                return _pattern_fault(str(next((expected[each] for each in _VALUE if each in expected), "")))
+                return _pattern_fault(str(_wanted(expected) or ""))
             return None
         below = list(expected.values())
     else:
@@ -296,6 +294,11 @@ def _matches(how: str, actual: Any, expected: Any, similar: float) -> bool:
             return similarity(text_of(actual), text_of(expected)) >= similar
         case _:
             return is_equal(actual, expected)
+
+
+def _wanted(expected: Mapping[str, Any]) -> Any:
+    """Return what an object with a match type has as the expected value."""
+    return next((expected[name] for name in _VALUE if name in expected), None)
 
 
 def _is_ignored(expected: Any) -> bool:
