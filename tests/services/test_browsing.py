@@ -20,7 +20,6 @@ from gcp_adk_store import (
 )
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
 
-Order = Literal["newest", "oldest"]
 Direction = Literal["forward", "backward"]
 
 
@@ -48,31 +47,6 @@ async def shop(sessions: SessionService) -> SessionService:
     return sessions
 
 
-@pytest.mark.parametrize("order", ["newest", "oldest"])
-async def test_pages_list_a_users_sessions_by_last_update(
-    sessions: SessionService, order: Literal["newest", "oldest"]
-) -> None:
-    """Each once, equal times by name, with merged state and without events."""
-    for number in range(7):
-        held = await sessions.create_session(app_name=APP, user_id=USER, session_id=f"s{number}")
-        await sessions.append_event(
-            held, event(at=float(number // 2), delta={"n": number, "user:last": number})
-        )
-    await sessions.create_session(app_name=APP, user_id="another", session_id="not listed")
-    listed: list[Session] = []
-    cursor, pages = None, 0
-    while pages == 0 or cursor:
-        page = await sessions.list_sessions_page(
-            app_name=APP, user_id=USER, page_size=3, cursor=cursor, order=order
-        )
-        listed += page.sessions
-        cursor, pages = page.next_cursor, pages + 1
-    expected = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
-
-    assert 3 == pages
-    assert (expected if order == "oldest" else expected[::-1]) == listed
-
-
 async def test_a_page_that_makes_no_sense_is_refused(sessions: SessionService) -> None:
     """With what was given, and what may be."""
     user = {"app_name": APP, "user_id": USER}
@@ -90,20 +64,6 @@ async def test_a_page_that_makes_no_sense_is_refused(sessions: SessionService) -
     ):
         with pytest.raises(InvalidInputError, match=message):
             await sessions.list_sessions_page(**{**user, **change})  # type: ignore[arg-type]  # what is tested
-
-
-@pytest.mark.parametrize("order", ["newest", "oldest"])
-async def test_pages_list_the_sessions_of_all_users_of_an_app_by_last_update(
-    shop: SessionService, order: Order
-) -> None:
-    """Each once, with the state of its own user, and as the whole listing has it."""
-    listed, pages = await all_pages(shop, app_name=APP, page_size=3, order=order)
-    expected = (await shop.list_sessions(app_name=APP)).sessions
-    times = [session.last_update_time for session in listed]
-
-    assert 3 == pages
-    assert sorted(times, reverse=order == "newest") == times
-    assert sorted(expected, key=lambda one: one.id) == sorted(listed, key=lambda one: one.id)
 
 
 @pytest.mark.parametrize("user", ["u", None])
@@ -152,16 +112,6 @@ async def collect(found: AsyncIterator[SessionEvent]) -> list[SessionEvent]:
 def events_of(found: list[SessionEvent]) -> list[Event]:
     """Return the events alone."""
     return [one.event for one in found]
-
-
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-async def test_events_come_one_by_one_in_both_directions(long: SessionService, direction: Direction) -> None:
-    """Equal to those of the whole session."""
-    whole = await long.get_session(**WHO)
-    found = await collect(long.iter_events(**WHO, direction=direction))
-
-    assert whole is not None
-    assert (whole.events if direction == "forward" else whole.events[::-1]) == events_of(found)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
