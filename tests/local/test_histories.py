@@ -247,21 +247,6 @@ def places(found: list[UserEvent]) -> list[tuple[str, str]]:
     ]
 
 
-async def test_an_iteration_goes_on_after_any_event(small: SessionService) -> None:
-    """In any steps, over the borders of segments and sessions, with the same events."""
-    for name, start in (("a", 10), ("b", 40), ("c", 40)):
-        await fill(small, name, *(said(f"{number}", float(start + number)) for number in range(15)))
-    whole = await collect(small.iter_user_events(**USER, after=12.0))
-    for step in (1, 7, 42):
-        found: list[UserEvent] = []
-        cursor: str | None = None
-        while part := await collect(small.iter_user_events(**USER, after=12.0, cursor=cursor, limit=step)):
-            assert len(part) <= step
-            found += part
-            cursor = part[-1].cursor
-        assert whole == found
-
-
 async def test_a_session_that_is_updated_meanwhile_comes_again_with_its_new_events(
     adk_store_local: Store,
 ) -> None:
@@ -348,18 +333,6 @@ def test_whatever_the_times_the_right_events_come_in_any_steps(
             return found
 
     assert expected == places(asyncio.run(met()))
-
-
-async def test_events_come_with_their_payloads(adk_store_local: Store) -> None:
-    """Those that are a payload as a whole, too."""
-    service = adk_store_local.sessions
-    picture = types.Part.from_bytes(data=bytes(100_000), mime_type="image/png")
-    parts = [[picture], [types.Part(text="x" * 300_000), picture]]
-    await fill(service, "session", *(said(content=types.Content(role="user", parts=each)) for each in parts))
-    session = await service.get_session(**WHO)
-
-    assert session is not None
-    assert session.events == [one.event for one in await collect(service.iter_user_events(**USER))]
 
 
 @pytest.mark.parametrize(
