@@ -152,19 +152,6 @@ async def test_merging_handles_share_a_commit_and_learn_of_each_other(commits: l
         assert 20 == len(handles[0].events)
 
 
-async def test_an_event_that_comes_twice_at_once_is_stored_once(adk_store_local: Store) -> None:
-    """Both calls succeed."""
-    service = adk_store_local.sessions
-    session = await service.create_session(**WHO)
-    made = [said(number) for number in range(4)]
-    events = [made[number] for number in (0, 1, 2, 1, 3, 2)]
-    found = await outcomes(service, session, *events)
-
-    assert not [one for one in found if isinstance(one, Exception)]
-    assert ["e0", "e1", "e2", "e3"] == [event.id for event in (await stored(service)).events]
-    assert session == await stored(service)
-
-
 async def test_a_call_that_is_cancelled_while_it_waits_stores_nothing(
     adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
