@@ -10,7 +10,7 @@ from google.adk.agents import LlmAgent
 from google.adk.runners import Runner
 from google.genai import types
 
-from gcp_adk_store import Store, inject_session_state, session_instruction
+from gcp_adk_store import Store, session_instruction
 from gcp_adk_store.cli.command import command
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 from tests.support.repeating_model import RepeatingModel
@@ -50,15 +50,6 @@ async def test_a_runner_fills_an_agents_instruction_anew_for_every_turn(adk_stor
 
     assert FILLED in first
     assert FILLED.replace("be kind", "be quick") in second
-
-
-async def test_a_job_fills_an_instruction_without_a_runner(adk_store: Store) -> None:
-    """From a session as it is stored."""
-    await begin(adk_store)
-    session = await adk_store.sessions.get_session(**WHO)
-    assert session is not None
-
-    assert FILLED == await inject_session_state(TEMPLATE, session, artifact_service=adk_store.artifacts)
 
 
 @pytest.mark.emulators
