@@ -83,13 +83,6 @@ def test_a_question_finds_what_is_inflected_otherwise(query: str, text: str) -> 
     assert text == found([*others, text], query)[0]
 
 
-def test_rare_words_weigh_more() -> None:
-    """A text with the one rare word comes before texts with many frequent ones."""
-    texts = [f"we had a talk about the weather on day {day}" for day in range(50)] + ["the zeppelin"]
-
-    assert "the zeppelin" == found(texts, "did we have a talk about the zeppelin")[0]
-
-
 def test_a_score_is_the_share_of_the_query() -> None:
     """Between 0 and 1; the same text scores less for a query that asks for more."""
     ranking = Ranking()

@@ -46,21 +46,6 @@ def at(*timestamps: float) -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    "marker",
-    [
-        SEEN,
-        ENDING,
-        ENDING_WITH_PARTS,
-        replace(SEEN, update_time="", revision=0),
-        replace(ENDING, update_time="", revision=0),
-    ],
-)
-def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
-    """ADK's opaque string gives back the same marker."""
-    assert marker == Marker.parse(str(marker))
-
-
-@pytest.mark.parametrize(
     ("marker", "text"),
     [
         (SEEN, f"e1/4/100.000000001#{HEAD.hex()}"),
