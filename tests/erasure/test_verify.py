@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
+from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of
@@ -75,17 +75,6 @@ def added(texts: list[str]) -> list[str]:
 
 NAMED = {"changed": 1, "dropped": 0, "swapped": 0, "added": 1}
 """Which event of its document is the first one that differs."""
-
-
-async def test_forks_and_restored_sessions_are_proven(store: Store) -> None:
-    """Their chains are their own."""
-    await store.fork_session(**WHO, to_session_id="fork", at=Point.position(7))
-    await store.restore_session(**WHO, at=Point.position(5))
-
-    fork = await store.sessions.verify_session(**{**WHO, "session_id": "fork"})
-    restored = await store.sessions.verify_session(**WHO)
-
-    assert (7, None, 5, None) == (fork.events, fork.broken, restored.events, restored.broken)
 
 
 @pytest.mark.parametrize("change", [changed, dropped, swapped, cut, added])
