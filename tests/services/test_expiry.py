@@ -63,6 +63,25 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
     assert lasting == await sessions.get_session(app_name=APP, user_id=USER, session_id="lasting")
 
 
+async def test_an_expired_session_has_no_usage_and_no_events(clock: Clock, sessions: SessionService) -> None:
+    """Even while Firestore still has it, and after a cursor in it."""
+    owner: dict[str, Any] = {"app_name": APP, "user_id": USER}
+    short = await sessions.create_session(**WHO, ttl_seconds=100)
+    await sessions.append_event(short, event("short"))
+    clock.after(1)
+    lasting = await sessions.create_session(app_name=APP, user_id=USER, session_id="lasting")
+    await sessions.append_event(lasting, event("lasting"))
+    first = [one async for one in sessions.iter_user_events(**owner, limit=1)]
+    clock.after(100)
+    found = [one.event async for one in sessions.iter_user_events(**owner)]
+    rest = [one.event async for one in sessions.iter_user_events(**owner, cursor=first[0].cursor)]
+
+    assert ["short"] == texts([one.event for one in first])
+    assert ["lasting"] == texts(found) == texts(rest)
+    with pytest.raises(SessionMissingError, match="not found"):
+        await sessions.get_session_usage(**WHO)
+
+
 async def test_what_comes_too_late_leaves_nothing_behind(
     clock: Clock, connect: Connect, raw_documents: Any
 ) -> None:
