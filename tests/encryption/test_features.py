@@ -21,6 +21,7 @@ from gcp_adk_store.kernel.ports import Documents, Objects, Reads
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.report import WRONG
 from gcp_adk_store.testing.conformance import MemoryServiceConformance, SessionServiceConformance
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.conformance.tasks import TaskStoreConformance
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
 from tests.erasure.conftest import APP, USER, canary, fill, said
@@ -84,13 +85,11 @@ async def test_a_copy_is_the_same_and_has_keys_of_its_own(store: Store, tmp_path
     await fill(store)
     async with Store.local(tmp_path, encryption=envelope(CountingWrapper(b"o" * 32))) as other:
         report = await copy(store.sessions, other.sessions, app_name=APP, verify=True)
-        expected = await store.sessions.get_session(**THERE)
-        found = await other.sessions.get_session(**THERE)
+        expected = await read(store.sessions, THERE)
+        found = await read(other.sessions, THERE)
 
     assert [] == [note for note in report.notes if note.kind in WRONG]
     assert report.verified == report.copied > 0
-    assert expected is not None
-    assert found is not None
     assert expected.events == found.events
     assert expected.state == found.state
 
@@ -176,9 +175,8 @@ async def test_a_check_mends_content(store: Store) -> None:
 
     assert {"FSCK102", "FSCK106", "FSCK112"} == {fault.code for fault in repaired}
     assert [] == [fault async for fault in store.check()]
-    found = await store.sessions.get_session(**THERE)
+    found = await read(store.sessions, THERE)
     info = await store.sessions.get_session_info(**THERE)
-    assert found is not None
     assert info is not None
     assert ({"kept": 1, "a": 1}, "the last text") == (found.state, info.last_text)
 

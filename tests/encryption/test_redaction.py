@@ -10,6 +10,7 @@ from google.adk.events import Event
 from gcp_adk_store import KmsEnvelope, Store
 from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS
 from tests.erasure.conftest import said
 from tests.support.traces import in_folder, traces
@@ -74,11 +75,10 @@ async def test_a_reason_is_content(store: Store, tmp_path: Path) -> None:
         await plain.redact_event(**WHO, event_id="e1", reason=REASON)
     for event_id in ("e1", "e8"):
         await store.redact_event(**WHO, event_id=event_id, reason=REASON)
-    found = await store.sessions.get_session(**WHO)
+    found = await read(store.sessions, WHO)
 
     assert traces(in_folder(tmp_path / "plain"), REASON)
     assert [] == traces(in_folder(tmp_path / "store"), REASON)
-    assert found is not None
     assert REASON == (found.events[1].custom_metadata or {})["adk_store_redacted"]["reason"]
     assert REASON == (found.events[-1].custom_metadata or {})["adk_store_redaction"]["reason"]
 

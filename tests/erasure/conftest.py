@@ -16,6 +16,7 @@ from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.stores import STORES
 from tests.support.traces import in_folder, on_emulators
@@ -116,8 +117,7 @@ async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # o
     ):
         await store.sessions.append_event(session, event)
     await store.redact_event(**there, event_id="redacted", reason=canary("reason"))
-    reread = await store.sessions.get_session(**there)
-    assert reread is not None
+    reread = await read(store.sessions, there)
     await store.sessions.append_event(reread, said(canary("tail")))
     labels = {"name": canary("label"), canary("label-name"): "1"}
     await store.sessions.update_session_info(**there, title=canary("title"), labels=labels)

@@ -11,6 +11,7 @@ from google.cloud import storage as google_storage
 
 from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
 from gcp_adk_store.codec.writes import Write, update
+from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.erasure.conftest import LIMITS, said
 from tests.support.traces import in_folder, traces
@@ -35,8 +36,7 @@ async def make(store: Store, text: str, count: int = 9) -> None:
 
 async def append(store: Store, text: str) -> None:
     """Append one event."""
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     await store.sessions.append_event(session, said(text))
 
 
@@ -100,8 +100,7 @@ async def test_redactions_and_seals_keep_anchors_right(store: Store, tmp_path: P
     """A marker leads to the same head."""
     where = f"{tmp_path / 'anchors'}"
     await store.anchor(app_name="app", anchors=where)
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     await store.redact_event(**WHO, event_id=session.events[2].id, reason="ticket 7")
 
     proof = await store.verify_session(**WHO, anchors=where)

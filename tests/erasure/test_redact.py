@@ -21,6 +21,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.codec.writes import update
+from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, Stored, said
 from tests.support.traces import in_folder, traces
 
@@ -65,8 +66,7 @@ async def test_a_scan_finds_the_content_before_and_not_after(where: str, tmp_pat
     texts = {"tail": SECRET, "segment": SECRET + "x" * 900, "inline": "picture", "whole": SECRET * 300}
     async with Store.local(tmp_path, session_limits=LIMITS) as store:
         await fill(store, count=3)
-        session = await store.sessions.get_session(**WHO)
-        assert session is not None
+        session = await read(store.sessions, WHO)
         data = SECRET.encode() * 20 if where == "inline" else b""
         await store.sessions.append_event(session, numbered(3, texts[where], data=data))
         if where != "tail":
@@ -86,8 +86,7 @@ async def test_nothing_of_an_event_is_left_in_either_store(place: tuple[Store, S
     """On the emulators, too: text, inline data, state with a payload, and the title that repeats it."""
     store, stored = place
     await fill(store, count=2)
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     delta = {"key": SECRET, "large": SECRET * 40, "user:key": SECRET}
     await store.sessions.append_event(session, numbered(2, SECRET, data=SECRET.encode() * 20, delta=delta))
     await store.sessions.append_event(session, numbered(3, "x" * 1200))
@@ -162,8 +161,7 @@ async def test_other_events_and_the_state_stay(store: Store) -> None:
 
     redaction = await store.redact_event(**WHO, event_id="e0", **WHY)
 
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(store.sessions, WHO)
     assert {"a": 1, "b": 2, "user:c": "u"} == found.state
     assert (("a", "user:c"), ()) == (redaction.state_kept, redaction.state_removed)
     assert ["e0", "e1", redaction.audit_id] == [event.id for event in found.events]
@@ -178,8 +176,7 @@ async def test_values_that_the_event_gave_become_null_if_asked(store: Store) -> 
 
     redaction = await store.redact_event(**WHO, event_id="e0", **WHY, state=True)
 
-    found = await store.sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(store.sessions, WHO)
     assert {"a": None, "b": 2, "user:c": None, "app:d": 2} == found.state
     assert {"a", "user:c"} == {*redaction.state_removed}
     assert [] == [fault async for fault in store.check()]
@@ -284,15 +281,13 @@ async def test_a_fork_is_redacted_by_itself(store: Store) -> None:
 async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: Store, tmp_path: Path) -> None:
     """As after any other writer."""
     await fill(store, count=2)
-    held = await store.sessions.get_session(**WHO)
-    assert held is not None
+    held = await read(store.sessions, WHO)
     await store.redact_event(**WHO, event_id="e1", **WHY)
     with pytest.raises(SessionConflictError):
         await store.sessions.append_event(held, numbered(5))
     async with Store.local(tmp_path, on_conflict="merge") as merging:
         await fill(merging, count=2)
-        old = await merging.sessions.get_session(**WHO)
-        assert old is not None
+        old = await read(merging.sessions, WHO)
         await merging.redact_event(**WHO, event_id="e1", **WHY)
         await merging.sessions.append_event(old, numbered(5))
         proof = await merging.verify_session(**WHO)
@@ -303,8 +298,7 @@ async def test_a_handle_from_before_conflicts_and_a_merging_one_goes_on(store: S
 async def test_an_append_that_is_delivered_again_does_not_bring_the_content_back(store: Store) -> None:
     """The marker's hash proves that it was stored."""
     await fill(store, count=2)
-    held = await store.sessions.get_session(**WHO)
-    assert held is not None
+    held = await read(store.sessions, WHO)
     await store.redact_event(**WHO, event_id="e1", **WHY)
     again = numbered(1)
     again.timestamp = held.events[1].timestamp
@@ -333,8 +327,7 @@ async def test_memories_and_summaries_of_the_event_are_named(store: Store) -> No
 
     named = await store.redact_event(**WHO, event_id="e0", **WHY)
     removed = await store.redact_event(**WHO, event_id="e0", **WHY, memories=True)
-    again = await store.sessions.get_session(**WHO)
-    assert again is not None
+    again = await read(store.sessions, WHO)
     await store.memory.add_session_to_memory(again)
     left = await store.memory.list_memories(app_name="app", user_id="user")
 

@@ -11,6 +11,7 @@ from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of
+from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -141,8 +142,7 @@ async def test_a_history_that_was_written_anew_differs_from_an_earlier_proof(sto
     """Its own chain is right: only what was kept elsewhere shows it."""
     proof = await store.sessions.verify_session(**WHO)
     known: dict[str, Any] = {"known_events": proof.events, "known_head": proof.head}
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     await store.sessions.append_event(session, said("one more"))
     same = await store.sessions.verify_session(**WHO, **known)
     await store.sessions.delete_session(**WHO)

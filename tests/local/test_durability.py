@@ -21,6 +21,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.sessions.append.queue import MOST_PENDING
 from gcp_adk_store.settings import MEMORY
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.local_commits import before_commits, events_in
 from tools.benchmarks.stub_agent import runner, take_turn
 
@@ -158,9 +159,8 @@ async def test_a_commit_that_fails_is_raised_by_the_next_append_and_nothing_foll
     for event in (step(2), final(3)):
         with pytest.raises(UnavailableError, match="an event that was appended before failed, so read the"):
             await service.append_event(session, event)
-    again = await service.get_session(**WHO)
+    again = await read(service, WHO)
     assert ["e0"] == ids(again)
-    assert again is not None
     await service.append_event(again, final(4))
 
     assert ["e0", "e4"] == ids(await service.get_session(**WHO))
@@ -236,8 +236,7 @@ async def test_a_failure_is_reported_though_its_handle_is_gone(
 async def test_another_writer_is_reported_at_the_end_of_the_turn(service: SessionService) -> None:
     """Nothing of the turn is stored after that writer's event."""
     session = await service.create_session(**WHO)
-    other = await service.get_session(**WHO)
-    assert other is not None
+    other = await read(service, WHO)
     await service.append_event(other, final(9))
     await service.append_event(session, step(0))
     with pytest.raises(SessionConflictError):
@@ -300,8 +299,7 @@ async def test_a_turn_that_is_held_ends_when_all_of_it_is_stored(commits: Commit
 
         async def failing_turn() -> None:
             async with store.turns.hold(**WHO):
-                session = await store.sessions.get_session(**WHO)
-                assert session is not None
+                session = await read(store.sessions, WHO)
                 commits.fails = lambda _: True
                 await store.sessions.append_event(session, step(3))
 

@@ -20,6 +20,7 @@ from gcp_adk_store import (
     StoreError,
 )
 from gcp_adk_store.settings import MEMORY
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.lengths import at_length
 from tests.support.local_commits import before_commits, events_in
 
@@ -45,9 +46,7 @@ def said(number: int, **delta: Any) -> Event:
 
 async def stored(service: SessionService) -> Session:
     """Return the session as it is stored."""
-    found = await service.get_session(**WHO)
-    assert found is not None
-    return found
+    return await read(service, WHO)
 
 
 async def outcomes(service: SessionService, session: Session, *events: Event) -> list[Any]:

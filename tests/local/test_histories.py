@@ -28,6 +28,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.lengths import at_length
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -132,8 +133,7 @@ async def test_a_streamed_turn_counts_each_call_of_the_model_once(
         ):
             pass
     usage = await service.get_session_usage(**WHO)
-    session = await service.get_session(**WHO)
-    assert session is not None
+    session = await read(service, WHO)
     times = [event.timestamp for event in session.events]
 
     assert (4 if progressive else 6) == len(session.events) == usage.events

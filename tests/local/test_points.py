@@ -19,6 +19,7 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.stores import remove_payloads
 
 APP, USER, SESSION = "app", "user", "session"
@@ -131,10 +132,9 @@ async def test_adks_rewind_leaves_the_state_of_the_point(store: Store, back_to: 
     await runner.rewind_async(
         user_id=USER, session_id=SESSION, rewind_before_invocation_id=invocations[back_to]
     )
-    found = await store.sessions.get_session(**WHO)
+    found = await read(store.sessions, WHO)
 
     assert past is not None
-    assert found is not None
     assert past.state == {key: value for key, value in found.state.items() if value is not None}
     assert {f"new{turn}" for turn in range(back_to + 1, 4)} | (
         {"turns"} if back_to == 0 else set()
@@ -146,8 +146,7 @@ async def test_adks_rewind_leaves_the_state_of_the_point(store: Store, back_to: 
 async def test_a_rewind_is_stored_once_when_it_is_delivered_again(store: Store) -> None:
     """By the event as it was stored, also after later events."""
     await fill(store, {"k": 1}, {"k": 2}, state={"k": 0})
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     rewind = Event(
         author="user",
         actions=EventActions(state_delta={"k": None}, rewind_before_invocation_id="turn-0"),
@@ -158,9 +157,8 @@ async def test_a_rewind_is_stored_once_when_it_is_delivered_again(store: Store) 
     await store.sessions.append_event(session, Event(author="user"))
     await store.sessions.append_event(session, rewind.model_copy(deep=True))
 
-    found = await store.sessions.get_session(**WHO)
+    found = await read(store.sessions, WHO)
     assert session == found
-    assert found is not None
     assert (4, {"k": 0}) == (len(found.events), found.state)
 
 

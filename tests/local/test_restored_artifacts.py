@@ -11,6 +11,7 @@ from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, Unavai
 from gcp_adk_store.codec.names import object_name
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.clock import in_days
 
 APP, USER, SESSION = "app", "user", "session"
@@ -140,8 +141,7 @@ async def interrupted(store: Store) -> None:
 async def test_the_next_restore_finishes_one_that_was_interrupted(store: Store) -> None:
     """Once, whatever its own point, and after appends of others."""
     await interrupted(store)
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
+    session = await read(store.sessions, WHO)
     await turn(store, session, 7, same="newer")
     await store.restore_session(**WHO, at=Point.position(2))
     await store.restore_session(**WHO, at=Point.position(2))

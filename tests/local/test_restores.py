@@ -20,6 +20,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.testing.conformance.running import read
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
@@ -89,8 +90,7 @@ async def test_handles_from_before_conflict(on_conflict: Any) -> None:
             SessionConflictError, match=r"was restored to an earlier point.*Read the session again"
         ):
             await store.sessions.append_event(session, event(12))
-        again = await store.sessions.get_session(**WHO)
-        assert again is not None
+        again = await read(store.sessions, WHO)
         await store.sessions.append_event(again, event(12))
 
         assert ["e0", "e1", "e2", "e10", "e11", "e12"] == ids(again)

@@ -15,7 +15,7 @@ from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.records import OwnStore
-from gcp_adk_store.testing.conformance.running import event
+from gcp_adk_store.testing.conformance.running import event, read
 from tests.moving.hardest import APP, fill, hardest, many
 
 
@@ -221,8 +221,7 @@ async def test_what_changes_is_followed_until_the_end() -> None:
                 nonlocal passes
                 passes += 1
                 if passes == 2:
-                    session = await one.sessions.get_session(**grows)
-                    assert session is not None
+                    session = await read(one.sessions, grows)
                     await one.sessions.append_event(session, event("more", delta={"user:new": 1}))
                     for name in ("goes", "anew"):
                         await one.sessions.delete_session(app_name=APP, user_id="u", session_id=name)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gcp_adk_store import Point, SessionService, Store
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.testing.conformance.running import read
 from tests.property.test_points import BOUNDS, INITIALS, LIMITS, STATES, exact
 
 STEPS = st.lists(
@@ -75,8 +76,7 @@ async def a_session_is_its_model(
         assert model.events == session.events
         assert model.states[-1] == exact(session.state)
     for one in (service, other):
-        found = await one.get_session(**who)
-        assert found is not None
+        found = await read(one, who)
         assert (model.events, model.states[-1]) == (found.events, exact(found.state))
         forward = [seen async for seen in one.iter_events(**who)]
         backward = [seen.event async for seen in one.iter_events(**who, direction="backward")]

@@ -18,6 +18,7 @@ from gcp_adk_store import (
     SessionService,
     StoredDataError,
 )
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
 
 Direction = Literal["forward", "backward"]
@@ -120,8 +121,7 @@ async def test_a_history_is_read_part_by_part_while_it_grows_and_is_sealed(
     long: SessionService, direction: Direction, limit: int
 ) -> None:
     """Every event is met once, wherever a part ended; what is appended meanwhile comes last."""
-    held = await long.get_session(**WHO)
-    assert held is not None
+    held = await read(long, WHO)
     met: list[Event] = []
     cursor: str | None = None
     while part := await collect(long.iter_events(**WHO, cursor=cursor, limit=limit, direction=direction)):

@@ -19,6 +19,7 @@ from gcp_adk_store import (
     SessionService,
     StoredDataError,
 )
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 from tests.support.loop_work import counted_steps
 
@@ -74,9 +75,8 @@ async def test_a_handle_without_a_marker_may_append_large_content(service: Sessi
     held = await service.create_session(**WHO)
     bare = Session.model_validate_json(held.model_dump_json())
     await service.append_event(bare, picture(b"x" * MIB))
-    found = await service.get_session(**WHO)
+    found = await read(service, WHO)
 
-    assert found is not None
     assert bare.events == found.events
 
 
@@ -187,9 +187,8 @@ async def test_a_missing_payload_is_a_placeholder_if_one_asks_for_it(
             client.document(path).delete()
     client.close()
     reading = connect(on_missing_payload="placeholder")
-    found = await reading.get_session(**WHO)
+    found = await read(reading, WHO)
     iterated = [one.event async for one in reading.iter_events(**WHO)]
-    assert found is not None
     await reading.append_event(found, event("goes on"))
     shown = [made.content.parts[0] for made in found.events if made.content and made.content.parts]
     inner = shown[1].function_response
@@ -226,8 +225,7 @@ async def test_payloads_in_a_bucket_that_was_not_given_are_a_typed_error(
 ) -> None:
     """It names the setting; the bucket may be given later, and payloads in Firestore stay readable."""
     await (first := connect()).create_session(**WHO)
-    held = await first.get_session(**WHO)
-    assert held is not None
+    held = await read(first, WHO)
     await first.append_event(held, picture(b"in chunks" * MIB))
     await connect(bucket=adk_store_bucket).append_event(held, picture(b"in bucket" * MIB))
     with pytest.raises(StoredDataError, match="bucket="):

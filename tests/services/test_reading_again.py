@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from gcp_adk_store import SessionService
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, USER, WHO, Connect, event
 
 EVENTS = 300
@@ -64,8 +65,7 @@ async def test_what_is_remembered_of_a_history_is_nothing_for_the_collector_to_l
     """It looks through every object that lives: what a process keeps is texts, which are not among them."""
     before = models()
     for _ in range(3):
-        found = await reader.get_session(**WHO)
-        assert found is not None
+        found = await read(reader, WHO)
         assert len(found.events) == EVENTS
         del found
 

@@ -10,6 +10,7 @@ from google.cloud.firestore import Client, CollectionReference
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import WHO, event
 
 SMALL = SessionLimits(seal_tail_bytes=2000)
@@ -45,17 +46,14 @@ async def test_a_database_of_another_name_finds_its_payloads(project: str, adk_s
         await live.sessions.append_event(held, picture)
         for number in range(20):
             await live.sessions.append_event(held, event(f"before {number}", delta={"app:n": number}))
-        then = await live.sessions.get_session(**WHO)
+        then = await read(live.sessions, WHO)
         copy(project, target="restored")
         await live.sessions.append_event(held, event("after", delta={"app:n": 99}))
     async with Store.connect(**place, database="restored") as restored:
-        found = await restored.sessions.get_session(**WHO)
-        assert found is not None
-        assert then is not None
+        found = await read(restored.sessions, WHO)
         was = found.model_copy(deep=True)
         await restored.sessions.append_event(found, event("goes on"))
-        again = await restored.sessions.get_session(**WHO)
+        again = await read(restored.sessions, WHO)
 
     assert (then.state, then.events) == (was.state, was.events)
-    assert again is not None
     assert (again.state["app:n"], len(again.events)) == (19, 22)

@@ -19,6 +19,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from gcp_adk_store import Store
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, SESSION, USER, WHO, texts
 
 
@@ -78,9 +79,7 @@ async def turn(running: Runner, text: str) -> list[Event]:
 
 async def get(store: Store) -> Session:
     """Return the stored session."""
-    session = await store.sessions.get_session(**WHO)
-    assert session is not None
-    return session
+    return await read(store.sessions, WHO)
 
 
 async def test_a_turn_with_tools_state_and_artifacts_is_stored(adk_store: Store) -> None:

@@ -18,6 +18,7 @@ from gcp_adk_store import (
     SessionConflictError,
     SessionLimits,
 )
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import (
     APP,
     USER,
@@ -38,14 +39,12 @@ async def test_a_lost_append_that_others_overtook_is_no_conflict(connect: Connec
     held = await connect().create_session(**WHO)
 
     async def overtake() -> None:
-        other = await connect().get_session(**WHO)
-        assert other is not None
+        other = await read(connect(), WHO)
         await connect().append_event(other, event("overtaking"))
 
     await connect(interceptors=[LosesOneWhile(overtake)]).append_event(held, event("lost"))
-    found = await connect().get_session(**WHO)
+    found = await read(connect(), WHO)
 
-    assert found is not None
     assert ["lost", "overtaking"] == texts(found.events)
     assert ["lost"] == texts(held.events)
     with pytest.raises(ValueError, match="modified in storage"):
@@ -73,17 +72,15 @@ async def test_a_lost_create_that_others_appended_to_is_stale(connect: Connect) 
     """Its handle knows nothing of their events, so its first append is a conflict."""
 
     async def append() -> None:
-        other = await connect().get_session(**WHO)
-        assert other is not None
+        other = await read(connect(), WHO)
         await connect().append_event(other, event("other"))
 
     service = connect(interceptors=[LosesOneWhile(append)])
     made = await service.create_session(**WHO)
     with pytest.raises(SessionConflictError):
         await service.append_event(made, event("mine"))
-    found = await connect().get_session(**WHO)
+    found = await read(connect(), WHO)
 
-    assert found is not None
     assert ["other"] == texts(found.events)
 
 

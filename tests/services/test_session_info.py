@@ -20,6 +20,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.model.session_fields import Summary
+from gcp_adk_store.testing.conformance.running import read
 from tests.support.stores import STORES
 
 APP, USER = "app", "user"
@@ -53,8 +54,7 @@ def said(text: str, turn: str = "t", author: str = "user", **more: Any) -> Event
 
 async def dumped(service: SessionService) -> dict[str, Any]:
     """Return the stored session as ADK's callers see it."""
-    found = await service.get_session(**WHO)
-    assert found is not None
+    found = await read(service, WHO)
     return found.model_dump()
 
 
@@ -110,9 +110,8 @@ async def test_turns_and_the_last_message_are_those_of_the_events(connect: Conne
         if number % 3 == 0:
             held._storage_update_marker = None  # as a handle of another service
         await service.append_event(held, event)
-        found = await connect().get_session(**WHO)
+        found = await read(connect(), WHO)
         info = await info_of(service)
-        assert found is not None
         expected = Summary.of(found.events)
 
         assert (number, expected.turns.count) == (info.events, info.turns)
@@ -131,8 +130,7 @@ async def test_the_turns_of_several_writers_are_exact(connect: Connect, on_confl
     async def write(name: int, service: SessionService) -> None:
         for number in range(8):
             while True:
-                held = await service.get_session(**WHO)
-                assert held is not None
+                held = await read(service, WHO)
                 try:
                     await service.append_event(held, said(f"{name} {number}", f"{name} {number // 2}"))
                 except SessionConflictError:
@@ -141,9 +139,8 @@ async def test_the_turns_of_several_writers_are_exact(connect: Connect, on_confl
                     break
 
     await asyncio.gather(*(write(name, service) for name, service in enumerate(makers)))
-    found = await connect().get_session(**WHO)
+    found = await read(connect(), WHO)
     info = await info_of(makers[0])
-    assert found is not None
     expected = Summary.of(found.events)
 
     assert (24, 24, expected.turns.count) == (len(found.events), info.events, info.turns)

@@ -17,6 +17,7 @@ from gcp_adk_store import (
     SessionMissingError,
     SessionService,
 )
+from gcp_adk_store.testing.conformance.running import read
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 
@@ -46,9 +47,8 @@ async def test_keys_of_a_newer_adk_are_logged(
         {"tail": [fields["tail"][0].replace('"actions":{', '"actions":{"newer":1,')]}
     )
     client.close()
-    found = await sessions.get_session(**WHO)
+    found = await read(sessions, WHO)
 
-    assert found is not None
     assert ["kept"] == texts(found.events)
     assert ["a newer google-adk wrote an event; left out: actions.newer"] == caplog.messages
 
@@ -68,9 +68,8 @@ async def test_an_event_that_only_the_caller_put_into_its_list_is_stored(
     unsaved = event("unsaved")
     held.events.append(unsaved)
     await sessions.append_event(held, unsaved)
-    found = await sessions.get_session(**WHO)
+    found = await read(sessions, WHO)
 
-    assert found is not None
     assert ["unsaved"] == texts(found.events)
 
 
@@ -127,11 +126,10 @@ async def test_a_merging_service_stores_after_others_and_learns_from_them(
         await merging.append_event(one, event(f"{number}", delta={"a": number, "user:n": number}))
     await merging.append_event(two, event("mine", delta={"b": 2, "temp:t": 1}))
     temporary = two.state.pop("temp:t")
-    found = await merging.get_session(**WHO)
+    found = await read(merging, WHO)
     await merging.append_event(two, event("next"))
 
     assert 1 == temporary
-    assert found is not None
     assert [*(str(number) for number in range(12)), "mine"] == texts(found.events)
     assert {"a": 11, "b": 2, "user:n": 11} == found.state
     assert two == await merging.get_session(**WHO)
@@ -161,9 +159,8 @@ async def test_a_handle_without_a_marker_merges_and_never_overwrites(
     stale = Session.model_validate_json(held.model_dump_json())
     await sessions.append_event(held, event("one", delta={"b": 2}))
     await sessions.append_event(stale, event("two", delta={"c": 3}))
-    found = await sessions.get_session(**WHO)
+    found = await read(sessions, WHO)
 
-    assert found is not None
     assert {"a": 1, "b": 2, "c": 3} == found.state
     assert ["one", "two"] == texts(found.events)
 
@@ -189,9 +186,8 @@ async def test_a_handle_from_a_listing_appends_like_any_other(sessions: SessionS
     await sessions.append_event(listed, event("from the listing"))
     with pytest.raises(SessionConflictError):
         await sessions.append_event(held, event("late"))
-    found = await sessions.get_session(**WHO)
+    found = await read(sessions, WHO)
 
-    assert found is not None
     assert ["from the listing"] == texts(found.events)
 
 
@@ -351,8 +347,7 @@ async def test_a_field_that_a_deployment_adds_does_not_disturb(
     path = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
     client.document(path).update({"expire_at": datetime(2030, 1, 1, tzinfo=UTC)})
     client.close()
-    found = await sessions.get_session(**WHO)
-    assert found is not None
+    found = await read(sessions, WHO)
     await sessions.append_event(found, event("goes on"))
 
     assert held.id == found.id
@@ -374,19 +369,16 @@ class TestSealing:
         held = await keeping.create_session(**WHO)
         for number in range(5):
             await keeping.append_event(held, event(f"{number}"))
-        other = await sealing.get_session(**WHO)
-        assert other is not None
+        other = await read(sealing, WHO)
         await sealing.append_event(other, event("5"))  # leaves a seal behind
-        current = await keeping.get_session(**WHO)
-        assert current is not None
+        current = await read(keeping, WHO)
         unsealed = current.model_copy(deep=True)
         unsealed._storage_update_marker = (current._storage_update_marker or "").rpartition("/")[
             0
         ] + "/1.000000000"
         await keeping.append_event(unsealed, event("6"))
-        found = await keeping.get_session(**WHO)
+        found = await read(keeping, WHO)
 
-        assert found is not None
         assert [str(number) for number in range(7)] == texts(found.events)
 
     async def test_deleting_removes_the_segments_too(
