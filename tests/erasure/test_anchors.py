@@ -10,10 +10,10 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 
 from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
-from gcp_adk_store.codec.writes import Write, update
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.erasure.conftest import LIMITS, said
+from tests.support.stored import change, fields_of, session_path
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -62,19 +62,10 @@ async def test_an_anchor_shows_a_history_that_was_written_anew(store: Store, tmp
     await store.anchor(app_name="app", anchors=where)
     await append(store, "said")
     await store.anchor(app_name="app", anchors=where)
-    documents = store.sessions.storage.documents
-    path = "adk_apps/app/adk_users/user/adk_sessions/s"
-    (real,) = await documents.get([path])
-    assert real is not None
+    real = await fields_of(store, session_path(WHO))
     await store.restore_session(**WHO, at=Point.position(9))
     await append(store, "never said")
-    (forged,) = await documents.get([path])
-    assert forged is not None
-    hidden: dict[str, Any] = {"rev": real.fields["rev"]}
-    await documents.commit(
-        [update(path, hidden, must=forged.update_time, without=["restores", "restore_id"])],
-        repeatable_when_unanswered=False,
-    )
+    await change(store, session_path(WHO), {"rev": real["rev"]}, without=["restores", "restore_id"])
 
     alone = await store.verify_session(**WHO)
     broken = (await store.verify_session(**WHO, anchors=where)).broken
@@ -122,13 +113,10 @@ async def test_a_session_without_an_anchor_is_reported(store: Store, tmp_path: P
 
 async def test_sessions_that_cannot_be_anchored_are_counted(store: Store, tmp_path: Path) -> None:
     """Those of another format, too; the others are anchored."""
-    documents = store.sessions.storage.documents
     for session_id, fields in (("old", {"format": 1}), ("bad", {"format": "x"})):
-        await store.sessions.create_session(**{**WHO, "session_id": session_id})
-        path = f"adk_apps/app/adk_users/user/adk_sessions/{session_id}"
-        await documents.commit(
-            [Write(path=path, fields=fields, mask=[("format",)])], repeatable_when_unanswered=False
-        )
+        who = {**WHO, "session_id": session_id}
+        await store.sessions.create_session(**who)
+        await change(store, session_path(who), fields)
 
     report = await store.anchor(app_name="app", anchors=f"{tmp_path / 'anchors'}")
 

@@ -17,9 +17,9 @@ from gcp_adk_store import (
     Store,
     StoredDataError,
 )
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.erasures import digest_of
 from tests.erasure.conftest import APP, LIMITS, OTHER, OWNER, PLACES, USER, Stored, canary, erase, fill
+from tests.support.stored import collection, put
 from tests.support.stores import sessions_in
 from tests.support.traces import in_folder, traces
 
@@ -88,14 +88,13 @@ async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> Non
 async def test_a_dry_run_counts_what_an_erasure_removes(store: Store) -> None:
     """Both report the same, and a dry run changes nothing."""
     await fill(store)
-    documents = store.sessions.storage.documents
-    before = await documents.query("", "adk_segments", all_descendants=True)
+    before = await collection(store, "adk_segments")
 
     _, planned = await erase(store, dry_run=True, task_owner=OWNER)
-    after = await documents.query("", "adk_segments", all_descendants=True)
+    after = await collection(store, "adk_segments")
     _, receipt = await erase(store, task_owner=OWNER)
 
-    assert [each.path for each in before] == [each.path for each in after]
+    assert before == after
     assert planned.is_dry_run
     assert "" == planned.subject
     assert planned.erased == receipt.erased
@@ -122,9 +121,9 @@ async def test_the_intent_names_nobody(store: Store) -> None:
     async with aclosing(store.erase_user(app_name=APP, user_id=USER)) as steps:
         await anext(steps)
 
-    intents = await store.sessions.storage.documents.query("", "adk_erasures")
+    intents = await collection(store, "adk_erasures")
 
-    shown = repr([(each.path, each.fields) for each in intents if "begun_at" in each.fields])
+    shown = repr([(path, fields) for path, fields in intents.items() if "begun_at" in fields])
     assert USER not in shown
     assert "'app'" not in shown
 
@@ -192,22 +191,18 @@ async def test_an_invalid_time_is_refused(store: Store, quiet_s: float) -> None:
 
 async def test_documents_that_nobody_can_read_are_erased(store: Store) -> None:
     """Damage, newer formats and unknown collections do not keep a user's data."""
-    documents = store.sessions.storage.documents
     root = f"adk_apps/{APP}/adk_users/{USER}"
-    writes = [
-        Write(path=f"{root}/adk_sessions/s", fields={"format": 99, "tail": "damaged"}),
-        Write(path=f"{root}/adk_sessions/s/adk_unknown/x/adk_deeper/y", fields={"text": "deep"}),
-        Write(path=f"{root}/adk_keys/k", fields={"key": b"wrapped"}),
-        Write(path=f"{root}x/adk_sessions/s", fields={"format": 99}),
-    ]
-    await documents.commit(writes, repeatable_when_unanswered=True)
+    await put(store, f"{root}/adk_sessions/s", {"format": 99, "tail": "damaged"})
+    await put(store, f"{root}/adk_sessions/s/adk_unknown/x/adk_deeper/y", {"text": "deep"})
+    await put(store, f"{root}/adk_keys/k", {"key": b"wrapped"})
+    await put(store, f"{root}x/adk_sessions/s", {"format": 99})
 
     _, receipt = await erase(store)
 
     assert {"sessions": 1, "others": 1, "keys": 1} == {
         kind: erased.count for kind, erased in receipt.erased.items() if erased.count
     }
-    assert 1 == len(await documents.query("", "adk_sessions", all_descendants=True))
+    assert [f"{root}x/adk_sessions/s"] == [*await collection(store, "adk_sessions")]
 
 
 async def test_a_receipt_is_awaited_or_comes_last(store: Store) -> None:

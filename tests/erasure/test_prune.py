@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, SessionInfo, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.erasure.pruning import DAY_S, Retention
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import in_days
+from tests.support.stored import collection, fields_of, put
 
 APP = "app"
 
@@ -61,9 +61,7 @@ async def test_idle_sessions_go_with_their_parts_and_artifacts(store: Store) -> 
     assert (2, 1, 1) == (dry.sessions, dry.pruned_sessions, dry.pruned_artifacts)
     assert (2, 1, 1) == (report.sessions, report.pruned_sessions, report.pruned_artifacts)
     assert (1, 0, 0) == (again.sessions, again.pruned_sessions, again.pruned_artifacts)
-    documents = store.sessions.storage.documents
-    segments = await documents.query("", "adk_segments", all_descendants=True)
-    assert ["new"] == [each.path.split("/")[5] for each in segments]
+    assert ["new"] == [path.split("/")[5] for path in await collection(store, "adk_segments")]
     assert [] == await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="old")
     assert await store.sessions.get_session(app_name="other", user_id="u", session_id="old")
 
@@ -149,13 +147,12 @@ async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -
 async def test_what_cannot_be_read_stays_and_is_counted(store: Store) -> None:
     """A session of a newer release is nobody's to judge."""
     path = "adk_apps/app/adk_users/u/adk_sessions/newer"
-    write = Write(path=path, fields={"format": 99})
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+    await put(store, path, {"format": 99})
 
     report = await store.prune(app_name=APP, keep_latest=0)
 
     assert (0, 1) == (report.pruned_sessions, report.unreadable)
-    assert [None] != await store.sessions.storage.documents.get([path])
+    assert {"format": 99} == await fields_of(store, path)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.codec.markers import TEXT
-from gcp_adk_store.codec.writes import update
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, Stored, said
+from tests.support.stored import change, collection, fields_of, session_path
 from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
@@ -186,15 +186,10 @@ async def test_a_dry_run_reports_the_same_and_writes_nothing(tmp_path: Path) -> 
     """Byte for byte."""
     async with Store.local(tmp_path, session_limits=LIMITS) as store:
         await fill(store)
-        documents = store.sessions.storage.documents
-        before = [
-            (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
-        ]
+        before = await collection(store, "adk_sessions")
 
         planned = await store.redact_event(**WHO, event_id="e2", **WHY, dry_run=True)
-        after = [
-            (one.path, one.fields) for one in await documents.query("", "adk_sessions", all_descendants=True)
-        ]
+        after = await collection(store, "adk_sessions")
         done = await store.redact_event(**WHO, event_id="e2", **WHY)
 
     assert before == after
@@ -352,17 +347,12 @@ async def test_listings_follow(store: Store) -> None:
 async def test_a_marker_without_an_audit_event_is_a_break(store: Store) -> None:
     """Whoever can write the database cannot pass off a deletion as a redaction."""
     await fill(store, count=2)
-    documents = store.sessions.storage.documents
+    fork = {**WHO, "session_id": "fork"}
     await store.fork_session(**WHO, to_session_id="fork")
-    await store.redact_event(**{**WHO, "session_id": "fork"}, event_id="e1", **WHY)
-    (source,) = await documents.get(["adk_apps/app/adk_users/user/adk_sessions/fork"])
-    (target,) = await documents.get(["adk_apps/app/adk_users/user/adk_sessions/s"])
-    assert source is not None
-    assert target is not None
-    tail: Any = [*list(target.fields["tail"])[:1], list(source.fields["tail"])[1]]  # type: ignore[arg-type]
-    await documents.commit(
-        [update(target.path, {"tail": tail}, must=target.update_time)], repeatable_when_unanswered=False
-    )
+    await store.redact_event(**fork, event_id="e1", **WHY)
+    redacted = (await fields_of(store, session_path(fork)))["tail"]
+    plain = (await fields_of(store, session_path(WHO)))["tail"]
+    await change(store, session_path(WHO), {"tail": [plain[0], redacted[1]]})
 
     broken = (await store.verify_session(**WHO)).broken
 

@@ -1,18 +1,16 @@
 """The hash chain names where a history was changed, dropped, swapped or cut off."""
 
 import json
-import zlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.codec.packing import pack_segment
-from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
+from tests.support.stored import change, collection, fields_of, packed, remove, unpacked
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 SESSION = "adk_apps/app/adk_users/user/adk_sessions/s"
@@ -28,25 +26,6 @@ async def store() -> AsyncIterator[Store]:
         for number in range(11):
             await store.sessions.append_event(session, said(f"event {number} {'x' * 150}"))
         yield store
-
-
-async def put(store: Store, path: str, fields: dict[str, Any]) -> None:
-    """Write fields of a document, as somebody does who can write the database."""
-    write = Write(path=path, fields=fields, mask=[(name,) for name in fields])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
-
-
-async def document(store: Store, path: str) -> dict[str, Any]:
-    """Return the fields of a document."""
-    (found,) = await store.sessions.storage.documents.get([path])
-    assert found is not None
-    return dict(found.fields)
-
-
-async def segments(store: Store) -> list[str]:
-    """Return the paths of the session's segments."""
-    found = await store.sessions.storage.documents.query(SESSION, "adk_segments")
-    return sorted(each.path for each in found)
 
 
 def changed(texts: list[str]) -> list[str]:
@@ -78,44 +57,44 @@ NAMED = {"changed": 1, "dropped": 0, "swapped": 0, "added": 1}
 """Which event of its document is the first one that differs."""
 
 
-@pytest.mark.parametrize("change", [changed, dropped, swapped, cut, added])
-async def test_a_changed_segment_is_named_with_its_first_event(store: Store, change: Change) -> None:
+@pytest.mark.parametrize("damage", [changed, dropped, swapped, cut, added])
+async def test_a_changed_segment_is_named_with_its_first_event(store: Store, damage: Change) -> None:
     """What is before it is proven."""
-    first, second, *_ = await segments(store)
-    before = json.loads(zlib.decompress((await document(store, first))["body"]))
-    texts = json.loads(zlib.decompress((await document(store, second))["body"]))
-    now = change(texts)
-    await put(store, second, {"body": pack_segment(now), "count": len(now)})
+    first, second, *_ = sorted(await collection(store, "adk_segments"))
+    before = unpacked((await fields_of(store, first))["body"])
+    texts = unpacked((await fields_of(store, second))["body"])
+    now = damage(texts)
+    await change(store, second, {"body": packed(now), "count": len(now)})
 
     broken = (await store.sessions.verify_session(**WHO)).broken
 
     assert broken is not None
-    number = NAMED[change.__name__] if change is not cut else len(now)
-    there = "" if change in (dropped, cut) else json.loads(now[number])["id"]
+    number = NAMED[damage.__name__] if damage is not cut else len(now)
+    there = "" if damage in (dropped, cut) else json.loads(now[number])["id"]
     assert (second, len(before) + number, there) == (broken.path, broken.position, broken.event_id)
-    assert (broken.position, change.__name__) == (broken.last, broken.change)
+    assert (broken.position, damage.__name__) == (broken.last, broken.change)
 
 
-@pytest.mark.parametrize("change", [changed, dropped, swapped, cut, added])
-async def test_a_changed_tail_is_named_with_its_first_event(store: Store, change: Change) -> None:
+@pytest.mark.parametrize("damage", [changed, dropped, swapped, cut, added])
+async def test_a_changed_tail_is_named_with_its_first_event(store: Store, damage: Change) -> None:
     """The segments before it are proven."""
-    tail = (await document(store, SESSION))["tail"]
-    now = change(tail)
-    await put(store, SESSION, {"tail": now, "tail_bytes": sum(len(text) for text in now) or 0})
+    tail = (await fields_of(store, SESSION))["tail"]
+    now = damage(tail)
+    await change(store, SESSION, {"tail": now, "tail_bytes": sum(len(text) for text in now)})
 
     proof = await store.sessions.verify_session(**WHO)
 
     assert proof.broken is not None
-    number = NAMED[change.__name__] if change is not cut else len(now)
+    number = NAMED[damage.__name__] if damage is not cut else len(now)
     assert (SESSION, 11 - len(tail) + number) == (proof.broken.path, proof.broken.position)
-    assert change.__name__ == proof.broken.change
+    assert damage.__name__ == proof.broken.change
 
 
 async def test_a_missing_segment_is_named(store: Store) -> None:
     """With the number of the first event that it held."""
-    first, second, *_ = await segments(store)
-    count = (await document(store, first))["count"]
-    await store.sessions.storage.documents.commit([Delete(path=second)], repeatable_when_unanswered=True)
+    first, second, *_ = sorted(await collection(store, "adk_segments"))
+    count = (await fields_of(store, first))["count"]
+    await remove(store, second)
 
     broken = (await store.sessions.verify_session(**WHO)).broken
 
@@ -126,10 +105,10 @@ async def test_a_missing_segment_is_named(store: Store) -> None:
 
 async def test_with_changed_digests_the_events_of_the_document_are_named(store: Store) -> None:
     """Whoever changes an event and its digest leaves the chain of the document broken."""
-    first, second, *_ = await segments(store)
-    count = (await document(store, first))["count"]
-    now = changed(json.loads(zlib.decompress((await document(store, second))["body"])))
-    await put(store, second, {"body": pack_segment(now), "digests": b"".join(digests_of(now))})
+    first, second, *_ = sorted(await collection(store, "adk_segments"))
+    count = (await fields_of(store, first))["count"]
+    now = changed(unpacked((await fields_of(store, second))["body"]))
+    await change(store, second, {"body": packed(now), "digests": b"".join(digests_of(now))})
 
     broken = (await store.sessions.verify_session(**WHO)).broken
 

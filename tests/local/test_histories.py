@@ -26,10 +26,10 @@ from gcp_adk_store import (
     Store,
     UserEvent,
 )
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.lengths import at_length
+from tests.support.stores import remove_payloads
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**USER, "session_id": "session"}
@@ -175,28 +175,13 @@ async def test_the_usage_of_a_long_session_is_that_of_all_its_segments(
     assert [("small", 20), ("large", 20), (None, 20)] == [(one.model, one.calls) for one in usage.models]
 
 
-def removed_payloads(store: Store) -> Any:
-    """Return the removal of all payloads of the session."""
-    service = store.sessions
-
-    async def remove() -> None:
-        key = SessionKey(app="app", user="user", session="session")
-        stored = await service._reader.stored(key)
-        assert stored is not None
-        owner = Layout("adk").session_payloads(key, stored.epoch)
-        for place in stored.spilled:
-            await service._storage.payloads.at(place).remove_all(owner)
-
-    return remove()
-
-
 async def test_the_usage_needs_no_payloads_of_content(adk_store_local: Store) -> None:
     """It is read even where they are gone."""
     service = adk_store_local.sessions
     picture = types.Part.from_bytes(data=bytes(100_000), mime_type="image/png")
     shown = used(10, 20, content=types.Content(role="model", parts=[picture]))
     await fill(service, "session", shown)
-    await removed_payloads(adk_store_local)
+    await remove_payloads(adk_store_local)
 
     with pytest.raises(PayloadMissingError):
         await service.get_session(**WHO)
@@ -211,7 +196,7 @@ async def test_an_event_that_is_a_payload_counts(adk_store_local: Store) -> None
     large = used(10, 20, content=types.Content(role="model", parts=[call, picture]))
     await fill(service, "session", large)
     usage = await service.get_session_usage(**WHO)
-    await removed_payloads(adk_store_local)
+    await remove_payloads(adk_store_local)
 
     assert (31, {"write": 1}, ["t1"]) == (
         usage.tokens.total_tokens,

@@ -13,13 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, Store, StoredDataError
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of, session_files
 from gcp_adk_store.moving.canonical import Digest
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, many, queried
 from tests.support.lengths import at_length
+from tests.support.stored import change, session_path
 
 HEADER: dict[str, Any] = {
     "format": 1,
@@ -33,6 +32,7 @@ HEADER: dict[str, Any] = {
     "state": {},
     "initial_state": None,
 }
+S1 = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 REFUSED: list[tuple[str, Any, str]] = [
     ("create_time", float("nan"), "create_time is nan"),
     ("create_time", "yesterday", "create_time is of the type str"),
@@ -105,9 +105,7 @@ async def test_a_copy_refuses_them_by_the_same_check() -> None:
     """The session is reported, and the others are copied."""
     async with Store.local(":memory:") as store, Store.local(":memory:") as other:
         await fill(store.sessions, [("ada", f"s{number}", many(2)) for number in range(3)])
-        path = store.sessions.storage.layout.session(SessionKey(app=APP, user="ada", session="s1"))
-        write = Write(path=path, fields={"title": "x" * 1000}, mask=[("title",)])
-        await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+        await change(store, session_path(S1), {"title": "x" * 1000})
         report = await copy(store.sessions, other.sessions, app_name=APP, verify=True)
 
     assert (2, 2, False) == (report.copied, report.verified, report.is_complete)
@@ -237,9 +235,7 @@ async def test_exports_name_what_they_cannot_read_and_have_the_rest(tmp_path: Pa
     """By default the first one is an error."""
     async with Store.local(":memory:") as store:
         await fill(store.sessions, [("ada", f"s{number}", many(2)) for number in range(3)])
-        path = store.sessions.storage.layout.session(SessionKey(app=APP, user="ada", session="s1"))
-        write = Write(path=path, fields={"rev": "secret"}, mask=[("rev",)])
-        await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+        await change(store, session_path(S1), {"rev": "secret"})
         left_out: list[Any] = []
         out: Callable[..., Any] = left_out.append
         found = await export_parquet(

@@ -1,5 +1,6 @@
 """Read the events that ADK needs since its summaries: agents on such a store ask their model the same."""
 
+import zlib
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from hashlib import sha256
@@ -31,10 +32,8 @@ from gcp_adk_store import (
     Store,
     StoredDataError,
 )
-from gcp_adk_store.codec.packing import pack_segment, unpack_segment
-from gcp_adk_store.codec.writes import Delete, Write
-from gcp_adk_store.model.keys import SessionKey
 from tests.services.conftest import APP, SESSION, USER, WHO
+from tests.support.stored import change, packed, remove, session_path, unpacked
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 SINCE = HistoryConfig(history="since_compaction")
@@ -175,13 +174,10 @@ async def test_a_number_of_events_that_is_repaired_counts_none_twice(tmp_path: P
         runner, _ = running(store)
         for number in range(30):
             await turn(runner, f"question {number}")
-        documents, layout = store.sessions.storage.documents, store.sessions.storage.layout
-        path = layout.session(SessionKey(app=APP, user=USER, session=SESSION))
         right = await ids(store)
         count = len(await ids(store, HistoryConfig()))
         for events in (count - 2, count):
-            write = Write(path=path, fields={"rev": events}, mask=[("rev",)])
-            await documents.commit([write], repeatable_when_unanswered=True)
+            await change(store, session_path(WHO), {"rev": events})
 
             assert right == await ids(store)
 
@@ -213,13 +209,7 @@ async def kept(store: Store, documents: Any = None) -> dict[str, bytes]:
 
 async def texts_kept(store: Store) -> str:
     """Return all that the windows of segments say."""
-    return "\n".join(text for window in (await kept(store)).values() for text in unpack_segment(window))
-
-
-async def put(store: Store, path: str, window: bytes) -> None:
-    """Write another window into a segment."""
-    write = Write(path=path, fields={"window": window}, mask=[("window",)])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+    return "\n".join(text for window in (await kept(store)).values() for text in unpacked(window))
 
 
 @pytest.fixture
@@ -246,8 +236,7 @@ async def test_a_new_process_reads_what_the_newest_segment_keeps(since: Callable
     right = await ids(first)
     paths = [*await kept(first)]
     assert len(paths) > 3
-    older = [Delete(path=path) for path in paths[:-1]]
-    await first.sessions.storage.documents.commit(older, repeatable_when_unanswered=True)
+    await remove(first, *paths[:-1])
 
     assert right == await ids(since())
     with pytest.raises(StoredDataError, match="segment"):
@@ -271,19 +260,19 @@ async def test_a_redaction_leaves_nothing_of_the_event_in_what_segments_keep(
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("damage", "found"),
     [
         (lambda texts: [*texts, '{"id":"x","author":"user","timestamp":1.0}'], HistoryChange.ADDED),
         (lambda texts: texts[1:], HistoryChange.DROPPED),
     ],
 )
 async def test_a_proof_finds_what_was_changed_in_a_window(
-    since: Callable[..., Store], change: Callable[[list[str]], list[str]], found: HistoryChange
+    since: Callable[..., Store], damage: Callable[[list[str]], list[str]], found: HistoryChange
 ) -> None:
     """Events that were never appended, and events that a read would lack."""
     store = since()
     newest, window = [*(await kept(store)).items()][-1]
-    await put(store, newest, pack_segment(change(unpack_segment(window))))
+    await change(store, newest, {"window": packed(damage(unpacked(window)))})
     broken = (await store.verify_session(**WHO)).broken
 
     assert broken is not None
@@ -295,7 +284,7 @@ async def test_a_damaged_window_is_named_found_and_removed(since: Callable[..., 
     store = since()
     right = await ids(store)
     newest = [*await kept(store)][-1]
-    await put(store, newest, b"no window")
+    await change(store, newest, {"window": b"no window"})
     with pytest.raises(StoredDataError, match=r"window: .* damaged; run: gcp-adk-store fsck --repair"):
         await ids(since())
     faults = [fault async for fault in store.sessions.check()]
@@ -361,8 +350,8 @@ async def test_a_window_is_encrypted_with_the_rest(tmp_path: Path) -> None:
 
         assert windows
         for window in windows:
-            with pytest.raises(StoredDataError):
-                unpack_segment(window)
+            with pytest.raises(zlib.error):
+                unpacked(window)
         assert await ids(other) == await ids(store)
 
 

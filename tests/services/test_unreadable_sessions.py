@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import SessionPage, Store, StoredDataError
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.testing.conformance.running import event
+from tests.support.stored import change, fields_of, session_path
 
 APP = "app"
 DAMAGE: dict[str, dict[str, Any]] = {
@@ -51,15 +51,9 @@ async def fill(store: Store) -> None:
             await store.sessions.append_event(session, event(f"of {user}", at=1_000.0 + number))
 
 
-async def damage(store: Store, path: str, fields: dict[str, Any]) -> None:
-    """Change fields of a document past the library."""
-    write = Write(path=path, fields=fields, mask=[(name,) for name in fields])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
-
-
-def path_of(store: Store, user: str, session: str) -> str:
+def path_of(user: str, session: str) -> str:
     """Return the path of a session."""
-    return store.sessions.storage.layout.session(SessionKey(app=APP, user=user, session=session))
+    return session_path({"app_name": APP, "user_id": user, "session_id": session})
 
 
 async def pages_of(store: Store, size: int, **given: Any) -> list[SessionPage]:
@@ -98,7 +92,7 @@ async def test_pages_of_firestore_go_on_behind_damaged_sessions(adk_store: Store
 async def require_pages(store: Store, user: str | None, order: str, damaged: dict[str, Any]) -> None:
     """Damage two sessions of a user, and require that pages of any size name them, and have the others."""
     for name in ("s1", "s2"):
-        await damage(store, path_of(store, "ada", name), damaged)
+        await change(store, path_of("ada", name), damaged)
     wanted = {("ada", "s0"), ("ada", "s3")}
     if user is None:
         wanted |= {("bob", f"s{number}") for number in range(4)}
@@ -113,8 +107,8 @@ async def require_pages(store: Store, user: str | None, order: str, damaged: dic
             (str(each.user_id), str(each.session_id)) for each in unreadable
         )
         assert {each.path for each in unreadable} == {
-            path_of(store, "ada", "s1"),
-            path_of(store, "ada", "s2"),
+            path_of("ada", "s1"),
+            path_of("ada", "s2"),
         }
         assert all(each.path in each.reason for each in unreadable)
         assert {
@@ -127,8 +121,8 @@ async def test_adks_list_leaves_a_damaged_session_out_and_the_log_names_it(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     """ADK's answer has no place for it."""
-    path = path_of(store, "ada", "s1")
-    await damage(store, path, {"rev": "secret"})
+    path = path_of("ada", "s1")
+    await change(store, path, {"rev": "secret"})
     with caplog.at_level(logging.WARNING):
         of_user = await store.sessions.list_sessions(app_name=APP, user_id="ada")
         of_app = await store.sessions.list_sessions(app_name=APP)
@@ -147,7 +141,7 @@ async def test_many_damaged_sessions_are_one_bounded_warning(
     """Which counts those that it does not name."""
     for number in range(30):
         await store.sessions.create_session(app_name=APP, user_id="eve", session_id=f"x{number}")
-        await damage(store, path_of(store, "eve", f"x{number}"), {"rev": "1"})
+        await change(store, path_of("eve", f"x{number}"), {"rev": "1"})
     with caplog.at_level(logging.WARNING):
         await store.sessions.list_sessions(app_name=APP)
     (said,) = [record.getMessage() for record in caplog.records]
@@ -159,7 +153,7 @@ async def test_many_damaged_sessions_are_one_bounded_warning(
 async def test_where_no_session_can_be_read_adks_list_is_an_error(store: Store) -> None:
     """An empty answer would say that there are none, such as to a store that lacks the keys."""
     for number in range(4):
-        await damage(store, path_of(store, "ada", f"s{number}"), {"rev": "1"})
+        await change(store, path_of("ada", f"s{number}"), {"rev": "1"})
 
     with pytest.raises(StoredDataError, match="s0 has a field of a wrong kind: rev is str"):
         await store.sessions.list_sessions(app_name=APP, user_id="ada")
@@ -171,7 +165,7 @@ async def test_damaged_state_of_a_user_takes_no_other_users_sessions_with_it(sto
     """Nor does a value of it whose payload is gone."""
     user = store.sessions.storage.layout.user(UserKey(app=APP, user="ada"))
     if what == "a value":
-        await damage(store, user, {"state": {"k": {"unknown": 1}}})
+        await change(store, user, {"state": {"k": {"unknown": 1}}})
     else:
         layout = store.sessions.storage.layout
         owner = layout.user_payloads(UserKey(app=APP, user="ada"))
@@ -208,7 +202,7 @@ async def test_a_session_whose_state_lost_a_payload_takes_no_other_with_it(store
 @pytest.mark.parametrize("kind", ["rev a text", "last update NaN", "last update a map"])
 async def test_the_events_of_other_sessions_come_before_the_error(store: Store, kind: str) -> None:
     """An iteration over a user's events ends with what it could not read, after all that it could."""
-    await damage(store, path_of(store, "ada", "s1"), DAMAGE[kind])
+    await change(store, path_of("ada", "s1"), DAMAGE[kind])
     seen: list[str] = []
 
     async def read() -> None:
@@ -223,12 +217,11 @@ async def test_the_events_of_other_sessions_come_before_the_error(store: Store, 
 
 async def test_prune_and_gc_go_on_beside_a_damaged_session(store: Store) -> None:
     """They count it, and touch nothing of it."""
-    path = path_of(store, "ada", "s1")
-    await damage(store, path, DAMAGE["rev a text"])
+    path = path_of("ada", "s1")
+    await change(store, path, DAMAGE["rev a text"])
     report = await store.prune(app_name=APP, idle_days=1)
     garbage = [one async for one in store.sessions.find_garbage()]
-    (left,) = await store.sessions.storage.documents.get([path])
 
     assert (1, 7) == (report.unreadable, report.pruned_sessions)
     assert [] == garbage
-    assert left is not None
+    assert "1" == (await fields_of(store, path))["rev"]
