@@ -24,12 +24,7 @@ from gcp_adk_store import (
     InvalidInputError,
     StoredDataError,
 )
-from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, LosingSession
-from tests.services.large_artifact import move
-from tests.support.lengths import at_length
-from tests.support.ready_processes import elsewhere
-from tests.support.temporary import temporary_folder
 
 MIB = 1024 * 1024
 FILM: dict[str, Any] = {**WHO, "filename": "film.mp4"}
@@ -513,17 +508,3 @@ async def test_a_progress_callback_that_fails_fails_nothing(
     assert 0 == await artifacts.save_artifact_file(**FILM, source=io.BytesIO(LARGE), on_progress=broken)
     assert 1 == len(calls)
     assert 1 == sum("on_progress failed" in record.message for record in caplog.records)
-
-
-@pytest.mark.long
-@pytest.mark.linux
-def test_large_files_move_in_little_memory(storage_emulator: Emulator, adk_store_bucket: str) -> None:
-    """Saved from a file, loaded to a file and read in parts; measured in a process of its own."""
-    size = at_length(80, 200) * 10**6
-    assert storage_emulator.address
-    with temporary_folder() as folder:
-        took = elsewhere(move, size, adk_store_bucket, folder)
-
-    assert took["equal"]
-    assert {"save", "load", "read"} <= set(took)
-    assert max(took["save"], took["load"], took["read"]) < 48 * MIB
