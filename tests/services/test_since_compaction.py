@@ -1,7 +1,10 @@
 """Read the events that ADK needs since its summaries: agents on such a store ask their model the same."""
 
+import asyncio
+import shutil
 import zlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AsyncExitStack
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -34,10 +37,12 @@ from gcp_adk_store import (
 )
 from tests.services.conftest import APP, SESSION, USER, WHO
 from tests.support.stored import change, packed, remove, session_path, unpacked
+from tests.support.temporary import temporary_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 SINCE = HistoryConfig(history="since_compaction")
 SMALL = SessionLimits(seal_tail_bytes=4000)
+WINDOWS: dict[str, Any] = {"history": "since_compaction"}
 
 
 class Recorder(BaseLlm):
@@ -83,6 +88,15 @@ async def turn(runner: Runner, text: str, config: RunConfig | None = None) -> No
         pass
 
 
+async def talk(folder: Path, config: RunConfig | None = None, **options: Any) -> None:
+    """Take 30 turns of one session."""
+    async with Store.local(folder, session_limits=SMALL, **options) as store:
+        runner, model = running(store)
+        for number in range(30):
+            await turn(runner, f"question {number}", config)
+    assert model.asked
+
+
 async def ids(store: Store, config: HistoryConfig | None = None) -> list[str]:
     """Return the ids of the events that a read returns."""
     session = await store.sessions.get_session(**WHO, config=config)
@@ -90,15 +104,37 @@ async def ids(store: Store, config: HistoryConfig | None = None) -> list[str]:
     return [event.id for event in session.events]
 
 
+@pytest.fixture(scope="module")
+def thirty_turns() -> Iterator[Path]:
+    """A folder with a session of 30 turns; tests take copies."""
+    with temporary_folder() as folder:
+        asyncio.run(talk(folder, **WINDOWS))
+        yield folder
+
+
+@pytest.fixture
+async def since(thirty_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
+    """Open stores of one folder, with a session of 30 turns."""
+    folder = shutil.copytree(thirty_turns, tmp_path / "store")
+    async with AsyncExitStack() as opened:
+
+        def open_store(**options: Any) -> Store:
+            store = Store.local(folder, session_limits=SMALL, **{**WINDOWS, **options})
+            opened.push_async_callback(store.close)
+            return store
+
+        yield open_store
+
+
 async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Path) -> None:
     """Each of 40 turns, also after another process has begun, and a fraction of the events is read."""
     full = Store.local(tmp_path / "full", session_limits=SMALL)
-    since = Store.local(tmp_path / "since", session_limits=SMALL, history="since_compaction")
+    since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
     (one, asked), (other, asked_since) = running(full), running(since)
     for number in range(40):
         if number == 25:
             await since.close()
-            since = Store.local(tmp_path / "since", session_limits=SMALL, history="since_compaction")
+            since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
             other, fresh = running(since)
             fresh.asked, asked_since = asked_since.asked, fresh
         await turn(one, f"question {number}")
@@ -114,86 +150,60 @@ async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Pa
 
 async def test_one_read_and_one_run_may_ask_for_another_history(tmp_path: Path) -> None:
     """By a config of ADK's, which its runner hands on."""
-    async with Store.local(tmp_path / "store", session_limits=SMALL) as store:
-        runner, model = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}", RunConfig(get_session_config=SINCE))
-
+    await talk(tmp_path, RunConfig(get_session_config=SINCE))
+    async with Store.local(tmp_path, session_limits=SMALL) as store:
         assert len(await ids(store, SINCE)) < len(await ids(store)) / 2
-        assert model.asked
 
 
-async def test_what_takes_events_back_is_seen_by_the_next_read(tmp_path: Path) -> None:
+async def test_what_takes_events_back_is_seen_by_the_next_read(since: Callable[..., Store]) -> None:
     """A rewind, which finds an invocation of the window alone, and a restore, which finds any."""
-    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
-        runner, _ = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}")
-        before = await ids(store)
-        session = await store.sessions.get_session(**WHO, config=HistoryConfig())
-        assert session is not None
-        old, new = session.events[6], session.events[-1]
-        rewind = partial(runner.rewind_async, user_id=USER, session_id=SESSION)
-        await rewind(rewind_before_invocation_id=new.invocation_id)
+    store = since()
+    runner, _ = running(store)
+    before = await ids(store)
+    session = await store.sessions.get_session(**WHO, config=HistoryConfig())
+    assert session is not None
+    old, new = session.events[6], session.events[-1]
+    rewind = partial(runner.rewind_async, user_id=USER, session_id=SESSION)
+    await rewind(rewind_before_invocation_id=new.invocation_id)
 
-        assert len(before) < len(session.events)
-        assert before == (await ids(store))[: len(before)]
-        with pytest.raises(ValueError, match="Invocation ID not found"):
-            await rewind(rewind_before_invocation_id=old.invocation_id)
-        await store.restore_session(**WHO, at=Point.after_event(old.id))
-        assert [event.id for event in session.events[:7]] == await ids(store)
+    assert len(before) < len(session.events)
+    assert before == (await ids(store))[: len(before)]
+    with pytest.raises(ValueError, match="Invocation ID not found"):
+        await rewind(rewind_before_invocation_id=old.invocation_id)
+    await store.restore_session(**WHO, at=Point.after_event(old.id))
+    assert [event.id for event in session.events[:7]] == await ids(store)
 
 
-async def test_what_other_processes_change_is_seen_by_the_next_read(tmp_path: Path) -> None:
+async def test_what_other_processes_change_is_seen_by_the_next_read(since: Callable[..., Store]) -> None:
     """Appends, a redaction of what was read before, a restore, and another session of the same id."""
-    since = partial(Store.local, tmp_path / "store", session_limits=SMALL, history="since_compaction")
-    async with since() as store, since() as other:
-        runner, _ = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}")
-        before = await ids(other)
-        await turn(runner, "one more")
+    store, other = since(), since()
+    runner, _ = running(store)
+    before = await ids(other)
+    await turn(runner, "one more")
 
-        now = await ids(other)
-        assert before == now[: len(before)] != now == await ids(store)
-        last = (await ids(store))[-1]
-        await store.sessions.redact_event(**WHO, event_id=last, reason="asked")
-        session = await other.sessions.get_session(**WHO)
-        assert session is not None
-        assert "answer" not in str(session.events[-1].content)
-        await store.restore_session(**WHO, at=Point.position(3))
-        assert 3 == len(await ids(other))
-        await store.sessions.delete_session(**WHO)
-        await store.sessions.create_session(**WHO)
-        assert [] == await ids(other)
+    now = await ids(other)
+    assert before == now[: len(before)] != now == await ids(store)
+    last = (await ids(store))[-1]
+    await store.sessions.redact_event(**WHO, event_id=last, reason="asked")
+    session = await other.sessions.get_session(**WHO)
+    assert session is not None
+    assert "answer" not in str(session.events[-1].content)
+    await store.restore_session(**WHO, at=Point.position(3))
+    assert 3 == len(await ids(other))
+    await store.sessions.delete_session(**WHO)
+    await store.sessions.create_session(**WHO)
+    assert [] == await ids(other)
 
 
-async def test_a_number_of_events_that_is_repaired_counts_none_twice(tmp_path: Path) -> None:
+async def test_a_number_of_events_that_is_repaired_counts_none_twice(since: Callable[..., Store]) -> None:
     """The process has read the session while the number was too low."""
-    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
-        runner, _ = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}")
-        right = await ids(store)
-        count = len(await ids(store, HistoryConfig()))
-        for events in (count - 2, count):
-            await change(store, session_path(WHO), {"rev": events})
+    store = since()
+    right = await ids(store)
+    count = len(await ids(store, HistoryConfig()))
+    for events in (count - 2, count):
+        await change(store, session_path(WHO), {"rev": events})
 
-            assert right == await ids(store)
-
-
-async def test_appends_and_forks_of_such_a_read_change_the_whole_session(tmp_path: Path) -> None:
-    """What a read left out is in the fork, in an iteration, and in the proof."""
-    async with Store.local(tmp_path / "store", session_limits=SMALL, history="since_compaction") as store:
-        runner, _ = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}")
-        every = [each.event.id async for each in store.sessions.iter_events(**WHO)]
-        await store.fork_session(**WHO, to_session_id="fork")
-        fork = {**WHO, "session_id": "fork"}
-
-        assert every == [each.event.id async for each in store.sessions.iter_events(**fork)]
-        assert (await store.verify_session(**WHO)).broken is None
+        assert right == await ids(store)
 
 
 async def kept(store: Store, documents: Any = None) -> dict[str, bytes]:
@@ -210,24 +220,6 @@ async def kept(store: Store, documents: Any = None) -> dict[str, bytes]:
 async def texts_kept(store: Store) -> str:
     """Return all that the windows of segments say."""
     return "\n".join(text for window in (await kept(store)).values() for text in unpacked(window))
-
-
-@pytest.fixture
-async def since(tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
-    """Open stores of one folder, with a session of 30 turns."""
-    opened: list[Store] = []
-
-    def open_store(**options: Any) -> Store:
-        options = {"history": "since_compaction", **options}
-        opened.append(Store.local(tmp_path / "store", session_limits=SMALL, **options))
-        return opened[-1]
-
-    runner, _ = running(open_store())
-    for number in range(30):
-        await turn(runner, f"question {number}")
-    yield open_store
-    for store in opened:
-        await store.close()
 
 
 async def test_a_new_process_reads_what_the_newest_segment_keeps(since: Callable[..., Store]) -> None:
@@ -296,12 +288,14 @@ async def test_a_damaged_window_is_named_found_and_removed(since: Callable[..., 
 
 
 async def test_forks_and_points_of_such_a_session_are_read_as_any_other(since: Callable[..., Store]) -> None:
-    """A fork keeps no window, and a restore goes on with those of the segments before the point."""
+    """A fork has all events and no window; a restore goes on with the windows before the point."""
     store = since()
     whole = await ids(store, HistoryConfig())
+    every = [each.event.id async for each in store.sessions.iter_events(**WHO)]
     fork = {**WHO, "session_id": "fork"}
     await store.fork_session(**WHO, to_session_id="fork")
     assert all("/fork/" not in path for path in await kept(store))
+    assert every == whole == [each.event.id async for each in store.sessions.iter_events(**fork)]
     forked = await since().sessions.get_session(**fork)
     assert forked is not None
     assert [event.id for event in forked.events] == await ids(store)
@@ -315,7 +309,7 @@ async def test_forks_and_points_of_such_a_session_are_read_as_any_other(since: C
 
 async def test_a_window_is_kept_only_if_it_can_be_read_again(tmp_path: Path) -> None:
     """Calls of 200 kB that wait for answers compress to little, and a reader unpacks at most 4 MiB."""
-    open_store = partial(Store.local, tmp_path, session_limits=SMALL, history="since_compaction")
+    open_store = partial(Store.local, tmp_path, session_limits=SMALL, **WINDOWS)
     async with open_store() as store, open_store() as other:
         session = await store.sessions.create_session(**WHO)
         for number in range(40):
@@ -338,14 +332,10 @@ async def test_a_window_is_kept_only_if_it_can_be_read_again(tmp_path: Path) -> 
 
 async def test_a_window_is_encrypted_with_the_rest(tmp_path: Path) -> None:
     """Nobody reads it without the key, and a new process with it does."""
-    encryption = KmsEnvelope(key=LocalKeyWrapper(bytes(32)))
-    open_store = partial(
-        Store.local, tmp_path, session_limits=SMALL, history="since_compaction", encryption=encryption
-    )
+    options = {**WINDOWS, "encryption": KmsEnvelope(key=LocalKeyWrapper(bytes(32)))}
+    await talk(tmp_path, **options)
+    open_store = partial(Store.local, tmp_path, session_limits=SMALL, **options)
     async with open_store() as store, open_store() as other:
-        runner, _ = running(store)
-        for number in range(30):
-            await turn(runner, f"question {number}")
         windows = (await kept(store, store.sessions.storage.as_stored)).values()
 
         assert windows
