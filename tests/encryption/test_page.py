@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.encryption.documents import SealedDocuments
 from tests.erasure.conftest import said
 from tests.support.documents import blocks, commands
 from tests.support.server_end import close_services
@@ -58,7 +57,7 @@ async def test_services_of_uris_encrypt_as_the_environment_says(
     assert 6 == len(services)
     storages = [getattr(each, "_storage", each) for each in services]
     documents = [getattr(each, "documents", None) or getattr(each, "_documents", None) for each in storages]
-    assert [SealedDocuments] * 6 == [type(each) for each in documents]
+    assert ["SealedDocuments"] * 6 == [type(each).__name__ for each in documents]
 
 
 @pytest.mark.parametrize("uri", ["gs://some-bucket", "gs+local://{folder}"])

@@ -8,7 +8,6 @@ import pytest
 from google.adk.events import Event
 
 from gcp_adk_store import KmsEnvelope, Store
-from gcp_adk_store.codec.markers import TEXT
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.testing.conformance.running import read
 from tests.encryption.conftest import LIMITS
@@ -17,6 +16,7 @@ from tests.support.traces import in_folder, traces
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
 REASON = "here-reason-here"
+REDACTED = "[this event was redacted]"
 SECRET = "here-secret-here"  # noqa: S105  # a canary
 
 
@@ -59,7 +59,7 @@ async def test_a_redacted_event_is_gone_and_its_history_is_proven(store: Store, 
 
     after = await texts_of(store)
     proof = await store.verify_session(**WHO)
-    assert [*before[:number], TEXT, *before[number + 1 :], None] == after
+    assert [*before[:number], REDACTED, *before[number + 1 :], None] == after
     assert (10, None) == (proof.events, proof.broken)
     assert [(number, True)] == [(one.position, one.is_audited) for one in proof.redacted]
     assert (("key", "large", "user:key") if number == 1 else ()) == redaction.state_removed

@@ -1,6 +1,7 @@
 """Redactors change every text before it is stored; if one fails, nothing is stored."""
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError, RedactorError, SessionLimits, Store
-from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
 from tests.support.clock import PassingTime
@@ -71,11 +71,9 @@ async def test_every_text_that_is_stored_went_through_all_redactors(tmp_path: Pa
         await store.sessions.append_event(session, event)
         await store.sessions.update_session_info(**WHO, title=f"about {CANARY}")
         async with store.turns.hold(**WHO):
-            message = types.Content(role="user", parts=[types.Part(text=CANARY)])
-            waiting = WaitingMessage(
-                id="m1", message=message.model_dump(mode="json", exclude_none=True), time=1.0, state_delta={}
-            )
-            await store.turns.enqueue(**WHO, text=str(waiting))
+            message = {"role": "user", "parts": [{"text": CANARY}]}
+            waiting = {"id": "m1", "message": message, "time": 1.0, "state_delta": {}}
+            await store.turns.enqueue(**WHO, text=json.dumps(waiting))
         stored = await read(store.sessions, WHO)
         info = await store.sessions.get_session_info(**WHO)
 

@@ -8,9 +8,8 @@ import pytest
 from google.adk.events import Event, EventActions
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.codec.writes import Write
 from tests.support.lengths import at_length
-from tests.support.local_commits import before_commits
+from tests.support.local_commits import before_commits, is_write
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 EVENTS = at_length(800, 10_000)
@@ -35,7 +34,7 @@ async def test_a_restore_of_a_long_session_takes_at_most_3_writes(
     written: list[str] = []
 
     async def count(writes: Sequence[Any]) -> None:
-        written.extend(write.path for write in writes if isinstance(write, Write))
+        written.extend(write.path for write in writes if is_write(write))
 
     before_commits(monkeypatch, count)
     restored = await sessions.restore_session(**WHO, at=Point.position(EVENTS // 2))

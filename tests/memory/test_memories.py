@@ -12,14 +12,13 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemoryService, Store, StoredDataError
-from gcp_adk_store.codec.memory_documents import MemoryLayout
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
 from tests.support.clock import in_days
+from tests.support.stored import change
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
-KEY = UserKey(app="app", user="user")
+HEAD = "adk_apps/app/adk_users/user/adk_memories/head"
+"""The path of the document that has the newest memories."""
 
 
 BOTH = pytest.mark.parametrize(
@@ -425,11 +424,7 @@ async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str,
     """It names the document; nothing is overwritten."""
     memory = adk_store_local.memory
     await memory.add_events_to_memory(events=[said("tea")], **USER)
-    storage = adk_store_local.sessions.storage
-    path = MemoryLayout(storage.layout).head(KEY)
-    await storage.documents.commit(
-        [Write(path=path, fields={field: value}, mask=[(field,)])], repeatable_when_unanswered=True
-    )
+    await change(adk_store_local, HEAD, {field: value})
     other = another(adk_store_local)
 
     with pytest.raises(StoredDataError):
@@ -447,9 +442,8 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
     await memory.add_session_to_memory(session(*large, *(said(f"n {n} {'x' * 300}") for n in range(300))))
     await memory.add_session_to_memory(session(said("tail " * 20000)))
     storage = store.sessions.storage
-    path = MemoryLayout(storage.layout).head(KEY)
     lost = Payload.of(b"of a writer that ended", place=storage.payloads.place)
-    await storage.payloads.put(PayloadOwner(path=path, life="f" * 32), [lost], parts_at=None)
+    await storage.payloads.put(PayloadOwner(path=HEAD, life="f" * 32), [lost], parts_at=None)
     clock = type(storage.documents.clock)
     monkeypatch.setattr(clock, "now", lambda _: time.time() + 2 * 24 * 3600)
     garbage = [found async for found in store.find_garbage()]

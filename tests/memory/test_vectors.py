@@ -24,13 +24,12 @@ from gcp_adk_store import (
     ReindexedMemories,
     Store,
 )
-from gcp_adk_store.codec.memory_documents import MemoryLayout
-from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
 from tests.support.clock import PassingTime, in_days
+from tests.support.stored import change, collection, remove
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
@@ -119,8 +118,8 @@ async def search(memory: MemoryService, query: str, **options: Any) -> list[str 
 async def stored_bytes(store: Store) -> bytes:
     """Return all bytes and texts that the documents of memories hold."""
     found = b""
-    for collection in ("adk_memories", "adk_shards", "adk_vectors"):
-        documents = await store.sessions.storage.documents.query("", collection, all_descendants=True)
+    for name in ("adk_memories", "adk_shards", "adk_vectors"):
+        documents = await store.sessions.storage.documents.query("", name, all_descendants=True)
         for document in documents:
             for value in document.fields.values():
                 values = value if isinstance(value, list) else [value]
@@ -130,8 +129,7 @@ async def stored_bytes(store: Store) -> bytes:
 
 async def parts_of(store: Store) -> list[str]:
     """Return the paths of all documents of vectors."""
-    documents = store.sessions.storage.documents
-    return [each.path for each in await documents.query("", "adk_vectors", all_descendants=True)]
+    return [*await collection(store, "adk_vectors")]
 
 
 async def texts_of(store: Store) -> list[str]:
@@ -495,7 +493,7 @@ async def test_lost_vectors_are_made_anew(
     memory = service(store, embedder)
     await add(memory, *(said(f"my hound number {number}", id=f"e{number}") for number in range(600)))
     path = (await parts_of(store))[0]
-    await store.sessions.storage.documents.commit([Delete(path=path)], repeatable_when_unanswered=True)
+    await remove(store, path)
     reader = service(store, embedder)
     with caplog.at_level(logging.WARNING):
         assert "my hound number 17" in (await search(reader, "number 17"))[:1]
@@ -514,8 +512,7 @@ async def test_damaged_vectors_are_as_lost(store: Store, embedder: Meanings) -> 
     memory = service(store, embedder)
     await add(memory, *(said(f"my hound number {number}") for number in range(600)))
     path = (await parts_of(store))[0]
-    write = Write(path=path, fields={"body": b"x"}, mask=[("body",)])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+    await change(store, path, {"body": b"x"})
     reader = service(store, embedder)
 
     assert "my hound number 17" == (await search(reader, "number 17"))[0]
@@ -558,10 +555,8 @@ async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> N
     assert 3 <= len(vectors.parts) <= 4  # 2.6 MB
     assert max(part.size for part in vectors.parts) <= 900 * 1024
     assert sum(map(len, vectors.fresh)) <= 64 * 1024
-    layout = MemoryLayout(store.sessions.storage.layout)
-    head = layout.head(KEY)
-    paths = [layout.vectors(head, snapshot.head.epoch, part.number) for part in vectors.parts]
-    assert sorted(paths) == sorted(await parts_of(store))
+    head = f"adk_apps/app/adk_users/user/adk_memories/head/adk_vectors/{snapshot.head.epoch}"
+    assert {f"{head}-{part.number}" for part in vectors.parts} == {*await parts_of(store)}
 
 
 async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -> None:

@@ -29,12 +29,10 @@ from gcp_adk_store import (
     StoredDataError,
 )
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.writes import Delete, Write
-from gcp_adk_store.sessions.archive import run
 from gcp_adk_store.sessions.archive.decide import EventFacts, before_whole_turns
-from gcp_adk_store.sessions.read.completion import decode_events
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
+from tests.support.stored import change, collection, fields_of, remove, session_path
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SMALL = SessionLimits(seal_tail_bytes=2_000, inline_bytes=50)
@@ -280,10 +278,7 @@ async def test_a_damaged_count_of_archived_events_is_refused(
     store: Store, fields: dict[str, Any], says: str
 ) -> None:
     """The check repairs a count that is too high."""
-    documents = store.sessions.storage.documents
-    path = "adk_apps/app/adk_users/user/adk_sessions/session"
-    writes = [Write(path=path, fields=fields, mask=[(name,) for name in fields])]
-    await documents.commit(writes, repeatable_when_unanswered=True)
+    await change(store, session_path(WHO), fields)
 
     with pytest.raises(StoredDataError, match=says):
         await read(store)
@@ -297,13 +292,9 @@ async def test_a_damaged_count_of_archived_events_is_refused(
 
 async def test_a_count_of_archived_segments_with_events_that_are_not_is_repaired(store: Store) -> None:
     """Otherwise reads would leave out events that nobody archived."""
-    documents = store.sessions.storage.documents
-    path = "adk_apps/app/adk_users/user/adk_sessions/session"
-    (session,) = await documents.get([path])
-    assert session is not None
-    fields = {"archived": {"events": 20, "segments": session.fields["sealed"]}}
-    writes = [Write(path=path, fields=fields, mask=[("archived",)])]
-    await documents.commit(writes, repeatable_when_unanswered=True)
+    path = session_path(WHO)
+    sealed = (await fields_of(store, path))["sealed"]
+    await change(store, path, {"archived": {"events": 20, "segments": sealed}})
 
     (fault,) = await faults(store)
     assert ("FSCK121", "archived") == (fault.code, fault.item)
@@ -315,16 +306,12 @@ async def test_a_count_of_archived_segments_with_events_that_are_not_is_repaired
 async def test_an_archive_that_is_larger_than_any_segment_is_refused_unread(store: Store) -> None:
     """A reference must not make a process read and split hundreds of megabytes."""
     await store.sessions.archive_session(**WHO, before=Point.position(25))
-    documents = store.sessions.storage.documents
-    (first, *_) = await documents.query("", "adk_segments", all_descendants=True)
-    archive: Any = first.fields["archive"]
-    fields = {"archive": {**archive, "size": 5 * 1024 * 1024}}
-    writes = [Write(path=first.path, fields=fields, mask=[("archive",)])]
-    await documents.commit(writes, repeatable_when_unanswered=True)
+    first, fields = next(iter((await collection(store, "adk_segments")).items()))
+    await change(store, first, {"archive": {**fields["archive"], "size": 5 * 1024 * 1024}})
 
     with pytest.raises(StoredDataError, match="cannot be right: archive"):
         await SessionService(store.sessions.storage).get_session_at(**WHO, at=Point.position(30))
-    assert {"FSCK202"} == {fault.code for fault in await faults(store) if fault.path == first.path}
+    assert {"FSCK202"} == {fault.code for fault in await faults(store) if fault.path == first}
 
 
 async def test_archives_of_a_session_with_a_time_to_live_end_with_it() -> None:
@@ -408,11 +395,9 @@ async def test_what_of_a_turn_is_in_a_payload_stays_with_it(store: Store) -> Non
 @pytest.mark.parametrize("is_known", [False, True])
 async def test_a_session_that_lacks_a_segment_is_named_at_once(store: Store, *, is_known: bool) -> None:
     """Also where this process knows the segment; a prune counts the session, and goes on."""
-    documents = store.sessions.storage.documents
     if is_known:
         await store.sessions.get_session(**WHO)
-    found = await documents.query("", "adk_segments", all_descendants=True)
-    await documents.commit([Delete(path=found[0].path)], repeatable_when_unanswered=True)
+    await remove(store, min(await collection(store, "adk_segments")))
 
     with pytest.raises(StoredDataError, match="segments is missing"):
         await store.sessions.archive_session(**WHO, before=Point.position(25))
@@ -478,18 +463,19 @@ async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest
 
     A history of any length takes the memory of 50 segments.
     """
-    parsed: list[int] = []
+    parsed: list[str] = []
     read_at_once: list[int] = []
+    parse = Event.model_validate_json
 
-    async def counting(texts: Sequence[str], **more: Any) -> Any:
-        parsed.append(len(texts))
-        return await decode_events(texts, **more)
+    def counting(text: str, **more: Any) -> Event:
+        parsed.append(text)
+        return parse(text, **more)
 
-    monkeypatch.setattr(run, "decode_events", counting)
     async with Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=1)) as store:
         session = await store.sessions.create_session(**WHO)
         for number in range(120):
             await store.sessions.append_event(session, event(number))
+        monkeypatch.setattr(Event, "model_validate_json", counting)
 
         documents = type(store.sessions.storage.documents)
         get = documents.get
@@ -500,12 +486,12 @@ async def test_many_segments_are_archived_in_several_commits(monkeypatch: pytest
 
         monkeypatch.setattr(documents, "get", counted)
         dry = await store.sessions.archive_session(**WHO, before=Point.position(115), dry_run=True)
-        assert 120 == sum(parsed)
+        assert 120 == len(parsed)
         parsed.clear()
         found = await store.sessions.archive_session(**WHO, before=Point.position(115))
 
         assert (115, 115) == (found.events, found.segments) == (dry.events, dry.segments)
-        assert 120 == sum(parsed)
+        assert 120 == len(parsed)
         assert 50 == max(read_at_once)
         assert ids(115, 120) == ids_of(await read(store))
         assert ids(0, 120) == [each.event.id async for each in store.sessions.iter_events(**WHO)]

@@ -23,15 +23,12 @@ from gcp_adk_store import (
     InvalidInputError,
     NotProvisionedError,
 )
-from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import MeteredSession
 from tests.services.conftest import APP, USER, WHO, LosingSession, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 REFERENCES = "artifact://apps/app/users"
-UPLOAD = ObjectFields(data=b"", content_type="a/b", metadata={})
-OBJECT = StoredObject(name="o", generation=1, content_type=None, metadata={}, create_time=1.0, size=0)
 
 
 def binary(data: bytes, mime_type: str = "image/png", display_name: str | None = None) -> types.Part:
@@ -42,6 +39,11 @@ def binary(data: bytes, mime_type: str = "image/png", display_name: str | None =
 def file(uri: str, mime_type: str | None = None) -> types.Part:
     """Return an artifact whose content lies elsewhere."""
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+def bucket_of(artifacts: GcsArtifactService) -> Any:
+    """Return the bucket as Google's own client has it."""
+    return Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
 
 
 @pytest.fixture
@@ -65,11 +67,7 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
     await artifacts.save_artifact(**REPORT, artifact=binary(b"\x00\xff"), custom_metadata=custom)
     found = await artifacts.get_artifact_version(**REPORT, version=0)
     assert found is not None
-    blob = (
-        Client(project="demo", credentials=AnonymousCredentials())
-        .bucket(artifacts.bucket_name)
-        .get_blob("app/user/session/report.txt/0")
-    )
+    blob = bucket_of(artifacts).get_blob("app/user/session/report.txt/0")
 
     assert f"gs://{artifacts.bucket_name}/app/user/session/report.txt/0" == found.canonical_uri
     assert (b"\x00\xff", "image/png") == (blob.download_as_bytes(), blob.content_type)
@@ -124,11 +122,7 @@ def reference(filename: str, version: int = 0, *, session: bool = True) -> types
 async def test_a_reference_that_was_tampered_with_is_not_followed(artifacts: GcsArtifactService) -> None:
     """The scope is checked again when it is loaded."""
     await artifacts.save_artifact(**REPORT, artifact=reference("x"))
-    blob = (
-        Client(project="demo", credentials=AnonymousCredentials())
-        .bucket(artifacts.bucket_name)
-        .get_blob("app/user/session/report.txt/0")
-    )
+    blob = bucket_of(artifacts).get_blob("app/user/session/report.txt/0")
     blob.metadata = {"adkFileUri": "artifact://apps/app/users/user/sessions/else/artifacts/f/versions/0"}
     blob.patch()
 
@@ -169,7 +163,7 @@ async def test_this_service_reads_what_adks_own_wrote(
     loaded = [await artifacts.load_artifact(**REPORT, version=n) for n in range(len(SHARED))]
     mine = await artifacts.get_artifact_version(**REPORT)
     theirs = await adk_artifacts.get_artifact_version(**REPORT)
-    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
+    bucket = bucket_of(artifacts)
     legacy = bucket.blob("app/user/session/old/0")
     legacy.metadata = {"file_uri": "gs://old/a"}
     legacy.upload_from_string(b"", content_type="text/csv")
@@ -188,7 +182,7 @@ async def test_this_service_reads_what_adks_own_wrote(
 @pytest.mark.emulators
 async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService) -> None:
     """Names without a version are left out, and in peace."""
-    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
+    bucket = bucket_of(artifacts)
     for name in (
         "app/user/session/report.txt/draft",
         "app/user/session/report.txt/٣",
@@ -211,10 +205,8 @@ async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: Gcs
             try:
                 return super().request(method, url, *args, **kwargs)
             except requests.ConnectionError:
-                bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(
-                    artifacts.bucket_name
-                )
-                bucket.blob("app/user/session/report.txt/0").upload_from_string("new", "text/plain")
+                blob = bucket_of(artifacts).blob("app/user/session/report.txt/0")
+                blob.upload_from_string("new", "text/plain")
                 raise
 
     http = SavingMeanwhile("DELETE", 1)
@@ -237,7 +229,7 @@ async def test_what_is_known_of_the_latest_version_ages(artifacts: GcsArtifactSe
     await service.save_artifact(**REPORT, artifact=text("0"))
     for number in range(1, 4):
         await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
+    bucket = bucket_of(artifacts)
     for number in (0, 1):
         bucket.delete_blob(f"app/user/session/report.txt/{number}")
     saved = await service.save_artifact(**REPORT, artifact=text("4"))
@@ -353,10 +345,16 @@ async def test_that_the_bucket_exists_is_asked_once(adk_store_bucket: str) -> No
 
 
 class Refuses(requests.adapters.HTTPAdapter):
-    """Answers every request as to somebody who may not."""
+    """Answers requests of some methods as to somebody who may not; all others go on."""
 
-    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
-        """Answer."""
+    def __init__(self, *methods: str) -> None:
+        super().__init__()
+        self._methods = methods
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        """Answer, or send."""
+        if request.method not in self._methods:
+            return super().send(request, *args, **options)
         response = requests.Response()
         response.status_code, response.request, response.url = 403, request, request.url or ""
         response.raw = urllib3.HTTPResponse(
@@ -365,29 +363,39 @@ class Refuses(requests.adapters.HTTPAdapter):
         return response
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize(
-    ("call", "permission"),
+    ("call", "method", "permission"),
     [
-        (lambda service: service.load_artifact(**REPORT, version=0), "storage.objects.get"),
-        (lambda service: service.list_versions(**REPORT), "storage.objects.list"),
-        (lambda service: service.open_artifact(**REPORT, version=0), "storage.objects.get"),
-        (lambda service: service._objects.create("n", UPLOAD), "storage.objects.create"),
-        (lambda service: service._objects.delete("n", generation=1), "storage.objects.delete"),
-        (lambda service: service._objects.copy(OBJECT, "n", UPLOAD), "storage.objects.create"),
+        (lambda service: service.load_artifact(**REPORT, version=0), "GET", "storage.objects.get"),
+        (lambda service: service.list_versions(**REPORT), "GET", "storage.objects.list"),
+        (lambda service: service.open_artifact(**REPORT, version=0), "GET", "storage.objects.get"),
+        (
+            lambda service: service.save_artifact(**REPORT, artifact=text("1")),
+            "POST",
+            "storage.objects.create",
+        ),
+        (lambda service: service.delete_artifact(**REPORT), "DELETE", "storage.objects.delete"),
+        (lambda service: service.copy_artifact(**REPORT, to_filename="b"), "POST", "storage.objects.create"),
     ],
 )
 async def test_who_may_not_gets_the_permission_and_the_bucket(
-    adk_store_bucket: str, call: Callable[[GcsArtifactService], Awaitable[object]], permission: str
+    artifacts: GcsArtifactService,
+    call: Callable[[GcsArtifactService], Awaitable[object]],
+    method: str,
+    permission: str,
 ) -> None:
     """And the role that has it; what the server said stays in the cause."""
+    await artifacts.save_artifact(**REPORT, artifact=text("0"))
     http = LosingSession("NONE", 0)
-    http.mount("http://", Refuses())
+    http.mount("http://", Refuses(method))
     client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
-    service = GcsArtifactService(adk_store_bucket, client=client)
+    service = GcsArtifactService(artifacts.bucket_name, client=client)
     with pytest.raises(AccessDeniedError) as caught:
         await call(service)
+    await service.close()
 
-    assert f"bucket '{adk_store_bucket}' on the emulator at " in str(caught.value)
+    assert f"bucket '{artifacts.bucket_name}' on the emulator at " in str(caught.value)
     advice = f": Forbidden; this identity lacks {permission} on it; grant roles/storage.objectUser"
     assert advice in str(caught.value)
     assert "secret" not in str(caught.value)
