@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from google.adk.events import Event
@@ -66,14 +66,16 @@ async def iterated(service: SessionService) -> object:
 
 @pytest.mark.parametrize("place", ["bucket", "chunks"])
 @pytest.mark.parametrize(
-    ("reads", "result"),
+    ("reads", "on_missing_payload", "result"),
     [
-        (read, None),
-        (listed, []),
-        (paged, []),
-        (of_the_user, []),
+        (read, "raise", None),
+        (read, "placeholder", None),
+        (listed, "raise", []),
+        (paged, "raise", []),
+        (of_the_user, "raise", []),
         (
             iterated,
+            "raise",
             (
                 "iter_events app_name='app' user_id='user' session_id='session': "
                 "another call deleted the session during the read, or it has expired"
@@ -88,6 +90,7 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
     project: str,
     place: str,
     reads: Callable[[SessionService], Coroutine[Any, Any, object]],
+    on_missing_payload: Literal["raise", "placeholder"],
     result: object,
 ) -> None:
     """It is not damaged, and spoils no listing: there is none, as the next read finds."""
@@ -95,6 +98,7 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
         project=project,
         bucket=adk_store_bucket if place == "bucket" else None,
         limits=SessionLimits(inline_bytes=1000, state_value_bytes=1000),
+        on_missing_payload=on_missing_payload,
     )
     session = await service.create_session(**WHO, state={"large": "x" * 2000})
     blob = types.Blob(data=b"x" * 5000, mime_type="image/png")

@@ -1,6 +1,5 @@
 """Readers and collectors whose ground moves under them."""
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from urllib.parse import quote
@@ -8,36 +7,11 @@ from urllib.parse import quote
 import pytest
 import requests
 from google.adk.events import Event, EventActions
-from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits, SessionService
 from gcp_adk_store.testing.emulators import Emulator
-from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.faults.conftest import WHO
 from tests.support.clock import in_days
-
-
-async def test_a_session_that_is_deleted_while_it_is_read_with_placeholders_is_gone(
-    firestore_proxy: FirestoreProxy, project: str
-) -> None:
-    """As without them."""
-    service = FirestoreSessionService(
-        project=project, limits=SessionLimits(inline_bytes=1000), on_missing_payload="placeholder"
-    )
-    session = await service.create_session(**WHO)
-    blob = types.Blob(data=b"x" * 5000, mime_type="image/png")
-    content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
-    await service.append_event(session, Event(author="user", content=content))
-    hold = Hold()
-    firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
-    reading = asyncio.create_task(service.get_session(**WHO))
-    await asyncio.to_thread(hold.reached.wait)
-    firestore_proxy.plan = no_faults
-    await service.delete_session(**WHO)
-    hold.release()
-
-    assert await reading is None
 
 
 async def found_by(service: SessionService) -> list[Garbage]:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,11 +129,16 @@ def test_garbage_is_found_and_removed(folder: Path) -> None:
 
 
 def test_a_template_is_compared_with_the_session(folder: Path) -> None:
-    """Only what the session lacks is unknown."""
-    result = run("template", "lint", "instruction.txt", "--session", "app/ada/s1", "--json", at=folder)
+    """What it does not have, keys or artifacts, is unknown; a session that is not there is an error."""
+    instruction = folder.parent / "instruction.txt"
+    instruction.write_text("{user:name} {nothing} {artifact.plot.png} {artifact.none}")
+    lint = partial(run, "template", "lint", f"{instruction}", "--json", "--session", at=folder)
+    found, nowhere = lint("app/%61da/s1"), lint("app/nobody/s1")
 
-    assert 1 == result.exit_code, result.output
-    assert ["{nothing}"] == [each["text"] for each in json.loads(result.stdout) if each["kind"] == "unknown"]
+    assert 1 == found.exit_code, found.output
+    assert ["state", "unknown", "artifact", "unknown"] == [each["kind"] for each in json.loads(found.stdout)]
+    assert 2 == nowhere.exit_code
+    assert "the session app/nobody/s1 does not exist" in nowhere.stderr
 
 
 @pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))

@@ -162,21 +162,6 @@ async def test_what_is_absent_is_not_copied(artifacts: ArtifactService) -> None:
 
 
 @pytest.mark.emulators
-async def test_concurrent_copies_and_saves_each_get_a_number_of_their_own(
-    artifacts: ArtifactService,
-) -> None:
-    """Whichever service they go through."""
-    await artifacts.save_artifact(**WHO, filename="source", artifact=text("source"))
-    services = [GcsArtifactService(artifacts.bucket_name) for _ in range(3)]
-    numbers = await asyncio.gather(
-        *(service.copy_artifact(**WHO, filename="source", to_filename="t") for service in services),
-        *(service.save_artifact(**WHO, filename="t", artifact=text("t")) for service in services),
-    )
-
-    assert list(range(6)) == sorted(number for number in numbers if number is not None)
-
-
-@pytest.mark.emulators
 async def test_a_version_may_be_kept_for_a_while(artifacts: ArtifactService, bucket: Bucket) -> None:
     """Its custom time is for a lifecycle rule of the bucket; until that acts it can be loaded."""
     now = datetime.now(UTC).replace(microsecond=0)

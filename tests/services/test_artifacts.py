@@ -222,23 +222,6 @@ async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: Gcs
     assert b"new" == loaded.inline_data.data
 
 
-@pytest.mark.emulators
-async def test_what_is_known_of_the_latest_version_ages(artifacts: GcsArtifactService) -> None:
-    """Where a lifecycle rule removed old versions, a free number is not the next one."""
-    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=0))
-    await service.save_artifact(**REPORT, artifact=text("0"))
-    for number in range(1, 4):
-        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
-    bucket = bucket_of(artifacts)
-    for number in (0, 1):
-        bucket.delete_blob(f"app/user/session/report.txt/{number}")
-    saved = await service.save_artifact(**REPORT, artifact=text("4"))
-    await service.close()
-
-    assert 4 == saved
-    assert [2, 3, 4] == await artifacts.list_versions(**REPORT)
-
-
 async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> None:
     """As the session service does."""
     await artifacts.save_artifact(**REPORT, artifact=text("0"))

@@ -171,17 +171,6 @@ def test_flushing_is_not_disturbed_by_appends_of_other_threads() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_one_service_serves_one_event_loop_after_another(connect: Connect) -> None:
-    """As under ``Runner.run()``, which makes a loop for every call."""
-    service = connect()
-    held = asyncio.run(service.create_session(**WHO))
-    for number in range(3):
-        asyncio.run(service.append_event(held, event(f"{number}")))
-
-    assert held == asyncio.run(service.get_session(**WHO))
-    assert ["0", "1", "2"] == texts(held.events)
-
-
 def test_one_handle_appended_from_many_threads_loses_nothing(
     connect: Connect, small_segments: SessionLimits
 ) -> None:
@@ -225,4 +214,5 @@ def test_channels_of_event_loops_that_have_ended_are_let_go(connect: Connect) ->
         asyncio.run(service.append_event(held, event(f"{number}")))
 
     assert before == open_channels() > 0
-    assert 20 == len(held.events)
+    assert held == asyncio.run(service.get_session(**WHO))
+    assert [f"{number}" for number in range(20)] == texts(held.events)

@@ -11,7 +11,6 @@ from google.genai import types
 
 from gcp_adk_store import (
     InvalidInputError,
-    SessionConflictError,
     SessionExistsError,
     SessionInfo,
     SessionLimits,
@@ -117,34 +116,6 @@ async def test_turns_and_the_last_message_are_those_of_the_events(connect: Conne
         assert (number, expected.turns.count) == (info.events, info.turns)
         assert (expected.last_text, held.last_update_time) == (info.last_text, info.last_update_time)
     assert (4, "no turn") == (expected.turns.count, expected.last_text)
-
-
-@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
-async def test_the_turns_of_several_writers_are_exact(connect: Connect, on_conflict: str) -> None:
-    """Each appends through a handle of its own, and sees the others' turns or not."""
-    makers = [
-        connect(on_conflict=on_conflict, session_limits=SessionLimits(seal_tail_bytes=2000)) for _ in range(3)
-    ]
-    await makers[0].create_session(**WHO)
-
-    async def write(name: int, service: SessionService) -> None:
-        for number in range(8):
-            while True:
-                held = await read(service, WHO)
-                try:
-                    await service.append_event(held, said(f"{name} {number}", f"{name} {number // 2}"))
-                except SessionConflictError:
-                    assert on_conflict == "raise"  # a merging writer has no conflicts
-                else:
-                    break
-
-    await asyncio.gather(*(write(name, service) for name, service in enumerate(makers)))
-    found = await read(connect(), WHO)
-    info = await info_of(makers[0])
-    expected = Summary.of(found.events)
-
-    assert (24, 24, expected.turns.count) == (len(found.events), info.events, info.turns)
-    assert expected.last_text == info.last_text
 
 
 async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:

@@ -27,15 +27,6 @@ async def artifact_service(kept: Kept) -> AsyncIterator[ArtifactService]:
 class TestFilesOfArtifacts:
     """What ADK's interface lacks."""
 
-    async def test_a_large_file_is_saved_and_loaded_in_pieces(
-        self, artifact_service: ArtifactService
-    ) -> None:
-        data = os.urandom(1024) * (20 * 1024 + 1)
-        assert 0 == await artifact_service.save_artifact_file(**WHO, source=io.BytesIO(data))
-        target = io.BytesIO()
-        await artifact_service.load_artifact_to(**WHO, target=target)
-        assert data == target.getvalue()
-
     async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
         self, on_disk: Kept, folder: Path
     ) -> None:
@@ -52,7 +43,7 @@ class TestFilesOfArtifacts:
 
     async def test_a_signed_url_is_refused(self, artifact_service: ArtifactService) -> None:
         await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
-        with pytest.raises(InvalidInputError, match="no URLs"):
+        with pytest.raises(InvalidInputError, match=r"no URLs.*load_artifact"):
             await artifact_service.get_signed_url(**WHO)
         with pytest.raises(InvalidInputError, match="no URLs"):
             await artifact_service.create_upload(**WHO)

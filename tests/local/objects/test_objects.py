@@ -15,7 +15,6 @@ from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
-from gcp_adk_store.local.objects import local_signer
 from tests.local.objects.conftest import Kept, kept_at
 
 FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})
@@ -256,10 +255,6 @@ class TestObjects:
         read = await kept.objects.read("a", generation=None)
         assert read is not None
         assert b"data" == read[0]
-
-    async def test_a_signature_is_refused_with_the_way_out(self) -> None:
-        with pytest.raises(InvalidInputError, match="load_artifact"):
-            await local_signer().sign("a", method="GET", expiration=60)
 
     async def test_the_store_has_no_bucket_and_no_key(self, kept: Kept) -> None:
         assert kept.objects.kms_key_name is None
