@@ -1,6 +1,8 @@
 """Fill a store with everything that a user can put into it."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.stores import STORES
+from tests.support.temporary import temporary_folder
 from tests.support.traces import in_folder, on_emulators
 from tests.tasks.conftest import of, task
 
@@ -95,6 +98,39 @@ def said(text: str, *, data: bytes = b"", delta: dict[str, Any] | None = None) -
         parts.append(types.Part(inline_data=types.Blob(data=data, mime_type="image/png")))
     content = types.Content(role="user", parts=parts)
     return Event(author="user", content=content, actions=EventActions(state_delta=delta or {}))
+
+
+@pytest.fixture(scope="session")
+def filled_once() -> Iterator[Path]:
+    """A folder with a store of the user; tests take copies."""
+
+    async def make() -> None:
+        async with Store.local(folder, session_limits=LIMITS) as store:
+            await fill(store)
+
+    with temporary_folder() as folder:
+        asyncio.run(make())
+        yield folder
+
+
+@pytest.fixture
+def filled_folder(filled_once: Path, tmp_path: Path) -> Path:
+    """A folder with a store of the user."""
+    return shutil.copytree(filled_once, tmp_path / "filled")
+
+
+@pytest.fixture
+async def filled(filled_folder: Path) -> AsyncIterator[Store]:
+    """A store of the user."""
+    async with Store.local(filled_folder, session_limits=LIMITS) as store:
+        yield store
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory that seals often and spills early."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        yield store
 
 
 async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # one after another

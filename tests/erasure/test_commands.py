@@ -1,6 +1,5 @@
 """Show what ``gcp-adk-store erase-user`` and ``verify`` print, and how they end."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -8,23 +7,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.model.erasures import digest_of
-from tests.erasure.conftest import APP, LIMITS, OWNER, USER, fill
+from tests.erasure.conftest import APP, OWNER, USER
 from tests.support.folder import read_documents
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a store that has a user."""
-
-    async def make() -> None:
-        async with Store.local(tmp_path, session_limits=LIMITS) as store:
-            await fill(store)
-
-    asyncio.run(make())
-    return tmp_path
 
 
 def run(folder: Path, name: str, *options: str, app: str = APP, user: str = USER) -> Result:
@@ -38,30 +24,30 @@ def answer(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_a_user_is_erased_only_with_yes(folder: Path) -> None:
+def test_a_user_is_erased_only_with_yes(filled_folder: Path) -> None:
     """A dry run counts and changes nothing; without either, it says how to go on."""
-    before = read_documents(folder)
+    before = read_documents(filled_folder)
 
-    neither = run(folder, "erase-user")
-    dry = run(folder, "erase-user", "--dry-run", "--task-owner", OWNER, "--json")
+    neither = run(filled_folder, "erase-user")
+    dry = run(filled_folder, "erase-user", "--dry-run", "--task-owner", OWNER, "--json")
 
     assert 2 == neither.exit_code
     assert "nothing was deleted" in neither.stderr
     assert 0 == dry.exit_code
     assert answer(dry)["is_dry_run"]
-    assert before == read_documents(folder)
+    assert before == read_documents(filled_folder)
 
-    erased = run(folder, "erase-user", "--yes", "--task-owner", OWNER, "--json")
+    erased = run(filled_folder, "erase-user", "--yes", "--task-owner", OWNER, "--json")
 
     assert 0 == erased.exit_code
     assert answer(dry)["erased"] == answer(erased)["erased"]
     assert digest_of(answer(erased)) == answer(erased)["digest"]
-    assert {"adk_apps/app", "adk_erasures/key"} == read_documents(folder).keys()
+    assert {"adk_apps/app", "adk_erasures/key"} == read_documents(filled_folder).keys()
 
 
-def test_the_receipt_is_readable(folder: Path) -> None:
+def test_the_receipt_is_readable(filled_folder: Path) -> None:
     """It says what was erased, what was not, and its digest."""
-    shown = run(folder, "erase-user", "--yes").stdout
+    shown = run(filled_folder, "erase-user", "--yes").stdout
 
     assert "sessions" in shown
     assert "not erased: logs, traces, exports" in shown
@@ -71,24 +57,24 @@ def test_the_receipt_is_readable(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("user", ["../other", "a\x1b[31mb", "", "%2F", "x" * 1500, "a\u202eb"])
-def test_ids_of_strangers_do_no_harm(folder: Path, user: str) -> None:
+def test_ids_of_strangers_do_no_harm(filled_folder: Path, user: str) -> None:
     """They are nobody's path: nothing of another user goes, and the terminal stays as it is."""
-    before = read_documents(folder)
+    before = read_documents(filled_folder)
 
-    result = run(folder, "erase-user", "--yes", user=user)
+    result = run(filled_folder, "erase-user", "--yes", user=user)
 
     assert result.exit_code in {0, 2}
     assert "\x1b[31m" not in result.output
-    assert before.items() <= read_documents(folder).items()
+    assert before.items() <= read_documents(filled_folder).items()
 
 
-def test_a_history_is_verified(folder: Path) -> None:
+def test_a_history_is_verified(filled_folder: Path) -> None:
     """The command ends with 0, with 1 for another history or session, and prints how to compare later."""
-    proof = run(folder, "verify", "--session", "s", "--json")
+    proof = run(filled_folder, "verify", "--session", "s", "--json")
     known = ["--events", str(answer(proof)["events"]), "--head", answer(proof)["head"]]
-    shown = run(folder, "verify", "--session", "s", *known)
-    other = run(folder, "verify", "--session", "s", "--events", "1", "--head", "0" * 64)
-    missing = run(folder, "verify", "--session", "nothing")
+    shown = run(filled_folder, "verify", "--session", "s", *known)
+    other = run(filled_folder, "verify", "--session", "s", "--events", "1", "--head", "0" * 64)
+    missing = run(filled_folder, "verify", "--session", "nothing")
 
     assert (0, None) == (proof.exit_code, answer(proof)["broken"])
     assert (0, 1, 1) == (shown.exit_code, other.exit_code, missing.exit_code)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,6 @@ from tests.erasure.conftest import APP, LIMITS, OTHER, OWNER, PLACES, USER, Stor
 from tests.support.stored import collection, put
 from tests.support.stores import sessions_in
 from tests.support.traces import in_folder, traces
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store in memory that seals often and spills early."""
-    async with Store.local(":memory:", session_limits=LIMITS) as store:
-        yield store
 
 
 def counts_of(receipt: ErasureReceipt) -> dict[str, int]:
@@ -60,12 +52,11 @@ async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
     assert receipt.begun_at <= receipt.empty_at <= receipt.ended_at
 
 
-async def test_anchors_hold_nothing_of_a_user(store: Store, tmp_path: Path) -> None:
+async def test_anchors_hold_nothing_of_a_user(filled: Store, tmp_path: Path) -> None:
     """Neither in their names nor in their content, so they may stay."""
-    await fill(store)
-    report = await store.anchor(app_name=APP, anchors=f"{tmp_path}")
+    report = await filled.anchor(app_name=APP, anchors=f"{tmp_path / 'anchors'}")
 
-    kept = in_folder(tmp_path)
+    kept = in_folder(tmp_path / "anchors")
     assert (2, 2) == (report.sessions, report.written)
     assert [] == [name for name in (USER, *map(canary, PLACES)) if traces(kept, name)]
 
@@ -85,14 +76,13 @@ async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> Non
     assert {"adk_erasures/key"} == after.keys() - before.keys()
 
 
-async def test_a_dry_run_counts_what_an_erasure_removes(store: Store) -> None:
+async def test_a_dry_run_counts_what_an_erasure_removes(filled: Store) -> None:
     """Both report the same, and a dry run changes nothing."""
-    await fill(store)
-    before = await collection(store, "adk_segments")
+    before = await collection(filled, "adk_segments")
 
-    _, planned = await erase(store, dry_run=True, task_owner=OWNER)
-    after = await collection(store, "adk_segments")
-    _, receipt = await erase(store, task_owner=OWNER)
+    _, planned = await erase(filled, dry_run=True, task_owner=OWNER)
+    after = await collection(filled, "adk_segments")
+    _, receipt = await erase(filled, task_owner=OWNER)
 
     assert before == after
     assert planned.is_dry_run
@@ -115,13 +105,12 @@ async def test_a_user_who_is_not_there_gets_a_receipt_too(store: Store) -> None:
     assert 64 == len(receipt.subject)
 
 
-async def test_the_intent_names_nobody(store: Store) -> None:
+async def test_the_intent_names_nobody(filled: Store) -> None:
     """Neither its path nor its fields hold the ids of the user or the app."""
-    await fill(store)
-    async with aclosing(store.erase_user(app_name=APP, user_id=USER)) as steps:
+    async with aclosing(filled.erase_user(app_name=APP, user_id=USER)) as steps:
         await anext(steps)
 
-    intents = await collection(store, "adk_erasures")
+    intents = await collection(filled, "adk_erasures")
 
     shown = repr([(path, fields) for path, fields in intents.items() if "begun_at" in fields])
     assert USER not in shown
@@ -140,22 +129,21 @@ async def test_the_subject_distinguishes_users_and_apps(store: Store) -> None:
     assert 3 == len(set().union(*subjects.values()))
 
 
-async def test_what_a_writer_stores_meanwhile_is_found_by_the_next_pass(store: Store) -> None:
+async def test_what_a_writer_stores_meanwhile_is_found_by_the_next_pass(filled: Store) -> None:
     """A session that is created behind the erasure's back, with its payload, goes too."""
-    await fill(store)
     created = 0
-    async for step in store.erase_user(app_name=APP, user_id=USER):
+    async for step in filled.erase_user(app_name=APP, user_id=USER):
         if isinstance(step, ErasureProgress) and created < 3:
             created += 1
-            await store.sessions.create_session(
+            await filled.sessions.create_session(
                 app_name=APP, user_id=USER, session_id=f"late-{created}", state={"a": "late" * 100}
             )
-    (left,) = await store.sessions.storage.documents.get([f"adk_apps/{APP}/adk_users/{USER}"])
+    (left,) = await filled.sessions.storage.documents.get([f"adk_apps/{APP}/adk_users/{USER}"])
 
     assert isinstance(step, ErasureReceipt)
     assert step.passes > 2
     assert None is left
-    assert [] == (await store.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+    assert [] == (await filled.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
 
 
 async def test_an_erasure_ends_with_an_error_while_others_write_all_the_time(store: Store) -> None:
@@ -205,15 +193,14 @@ async def test_documents_that_nobody_can_read_are_erased(store: Store) -> None:
     assert [f"{root}x/adk_sessions/s"] == [*await collection(store, "adk_sessions")]
 
 
-async def test_a_receipt_is_awaited_or_comes_last(store: Store) -> None:
+async def test_a_receipt_is_awaited_or_comes_last(filled: Store) -> None:
     """Both ways, also one after the other; what ended early has none."""
-    await fill(store)
-    receipt = await store.erase_user(app_name=APP, user_id=USER, dry_run=True)
-    begun = store.erase_user(app_name=APP, user_id=USER)
+    receipt = await filled.erase_user(app_name=APP, user_id=USER, dry_run=True)
+    begun = filled.erase_user(app_name=APP, user_id=USER)
     first = await anext(begun)
     rest = await begun
-    steps = [step async for step in store.erase_user(app_name=APP, user_id=USER)]
-    ended = store.erase_user(app_name=APP, user_id=USER)
+    steps = [step async for step in filled.erase_user(app_name=APP, user_id=USER)]
+    ended = filled.erase_user(app_name=APP, user_id=USER)
     await ended.aclose()
 
     assert isinstance(first, ErasureProgress)
@@ -226,10 +213,9 @@ async def test_a_receipt_is_awaited_or_comes_last(store: Store) -> None:
         await ended
 
 
-async def test_an_awaited_erasure_that_is_cancelled_is_closed(store: Store) -> None:
+async def test_an_awaited_erasure_that_is_cancelled_is_closed(filled: Store) -> None:
     """It ends there; the next call goes on."""
-    await fill(store)
-    erasure = store.erase_user(app_name=APP, user_id=USER, quiet_s=3600.0)
+    erasure = filled.erase_user(app_name=APP, user_id=USER, quiet_s=3600.0)
     while getattr(await anext(erasure), "stage", "") != "waiting":
         pass
     waiting = asyncio.ensure_future(erasure)
@@ -240,7 +226,7 @@ async def test_an_awaited_erasure_that_is_cancelled_is_closed(store: Store) -> N
     with pytest.raises(InvalidInputError, match="call erase_user again"):
         await erasure
 
-    receipt = await store.erase_user(app_name=APP, user_id=USER)
+    receipt = await filled.erase_user(app_name=APP, user_id=USER)
     assert receipt.erased["sessions"].count
 
 
@@ -260,31 +246,28 @@ async def test_a_deleted_session_takes_its_artifacts_with_it(store: Store) -> No
     assert 3 == len(await store.artifacts.list_artifact_keys(**{**there, "user_id": OTHER}))
 
 
-async def test_a_store_without_its_bucket_erases_no_reference_into_it(tmp_path: Path) -> None:
+async def test_a_store_without_its_bucket_erases_no_reference_into_it(filled_folder: Path) -> None:
     """Nobody would find the content afterwards."""
-    async with Store.local(tmp_path, session_limits=LIMITS) as whole:
-        await fill(whole)
-    half = Store(sessions=sessions_in(tmp_path, limits=LIMITS), artifacts=None)
+    half = Store(sessions=sessions_in(filled_folder, limits=LIMITS), artifacts=None)
     async with half:
         with pytest.raises(StoredDataError, match="open it with its bucket"):
             await erase(half)
         left = await half.sessions.list_sessions(app_name=APP, user_id="nobody")
-    async with Store.local(tmp_path, session_limits=LIMITS) as whole:
+    async with Store.local(filled_folder, session_limits=LIMITS) as whole:
         await erase(whole, task_owner=OWNER)
 
     assert [] == left.sessions
-    assert [] == traces(in_folder(tmp_path), USER)
+    assert [] == traces(in_folder(filled_folder), USER)
 
 
-async def test_two_erasures_of_one_user_at_once_leave_nothing(store: Store) -> None:
+async def test_two_erasures_of_one_user_at_once_leave_nothing(filled: Store) -> None:
     """Each has a receipt, and together they count at least what was there."""
-    await fill(store)
-    _, planned = await erase(store, dry_run=True)
+    _, planned = await erase(filled, dry_run=True)
 
-    found = await asyncio.gather(erase(store), erase(store))
+    found = await asyncio.gather(erase(filled), erase(filled))
 
     assert (
         max(counts_of(receipt).get("segments", 0) for _, receipt in found) >= counts_of(planned)["segments"]
     )
-    _, nothing = await erase(store)
+    _, nothing = await erase(filled)
     assert {} == nothing.erased

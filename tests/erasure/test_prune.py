@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,6 @@ from tests.support.clock import in_days
 from tests.support.stored import collection, fields_of, put
 
 APP = "app"
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store in memory."""
-    async with Store.local(":memory:", session_limits=LIMITS) as store:
-        yield store
 
 
 async def talk(store: Store, user: str, session: str, **info: Any) -> None:

@@ -1,7 +1,6 @@
 """A redacted event leaves a marker, its hash, a proven history, and none of its content."""
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +41,6 @@ async def fill(store: Store, *, count: int = 9) -> None:
     session = await store.sessions.create_session(**WHO)
     for number in range(count):
         await store.sessions.append_event(session, numbered(number))
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store in memory that seals often and spills early."""
-    async with Store.local(":memory:", session_limits=LIMITS) as store:
-        yield store
 
 
 async def events_of(store: Store, session_id: str = "s") -> list[Event]:
