@@ -16,8 +16,8 @@ from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.memory.searches import iter_entries
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.faults import Hold
+from tests.memory.conftest import USER
 
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
 LARGE = types.Part(inline_data=types.Blob(data=b"x" * 10_000, mime_type="image/png"))
 """A payload of its own."""

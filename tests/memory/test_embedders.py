@@ -20,7 +20,8 @@ from gcp_adk_store.kernel.ports import EmbeddingKind
 from gcp_adk_store.memory.contents import Similarity, quantized
 from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.ranking import VECTORS, fuse
-from tests.memory.test_vectors import add, said, search, service
+from tests.memory.conftest import said
+from tests.memory.test_vectors import add, search, service
 from tests.support.lengths import at_length
 
 

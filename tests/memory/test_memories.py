@@ -13,10 +13,10 @@ from google.genai import types
 
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, MemoryService, Store, StoredDataError
 from gcp_adk_store.model.payloads import Payload, PayloadOwner
+from tests.memory.conftest import USER, content, said
 from tests.support.clock import in_days
 from tests.support.stored import change
 
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 HEAD = "adk_apps/app/adk_users/user/adk_memories/head"
 """The path of the document that has the newest memories."""
 
@@ -42,19 +42,6 @@ def memory(store: Store) -> MemoryService:
 def another(store: Store) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
     return MemoryService(store.sessions.storage)
-
-
-def said(text: str, *, at: float | None = None, author: str = "user", **fields: Any) -> Event:
-    """Return an event with *text*."""
-    made = Event(author=author, content=content(text), **fields)
-    if at is not None:
-        made.timestamp = at
-    return made
-
-
-def content(text: str) -> types.Content:
-    """Return *text* as content."""
-    return types.Content(role="user", parts=[types.Part(text=text)])
 
 
 def session(*events: Event, id_: str = "session") -> Session:

@@ -1,19 +1,15 @@
 """Count what operations on memories take: RPCs and billed operations. One more than agreed fails."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter
+from tests.memory.conftest import USER, said
 from tools.benchmarks.memory_embedder import PartsEmbedder
-
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
 @pytest.fixture
@@ -27,11 +23,6 @@ def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iter
 def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
     """Return RPCs by name, documents read, written and deleted."""
     return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
-
-
-def said(text: str) -> Event:
-    """Return a user's event."""
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
 
 
 @pytest.mark.emulators

@@ -3,19 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from google.adk.events import Event
 from google.adk.sessions import Session
-from google.genai import types
 
 from gcp_adk_store import Store
+from tests.memory.conftest import USER, said
 from tests.support.documents import blocks
-
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
-
-
-def said(text: str) -> Event:
-    """Return a user's event."""
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
 
 
 async def test_the_blocks_of_the_memory_page_run(tmp_path: Path) -> None:

@@ -21,14 +21,8 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
+from tests.memory.conftest import USER, said
 from tests.support.local_commits import before_commits
-
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
-
-
-def said(text: str, author: str = "user") -> Event:
-    """Return an event with *text*."""
-    return Event(author=author, content=types.Content(role="user", parts=[types.Part(text=text)]))
 
 
 async def listed(store: Store) -> list[str | None]:

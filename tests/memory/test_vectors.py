@@ -28,10 +28,10 @@ from gcp_adk_store.kernel.ports import Embedder, EmbeddingKind
 from gcp_adk_store.memory import embedding
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import row_key
+from tests.memory.conftest import USER, said
 from tests.support.clock import PassingTime, in_days
 from tests.support.stored import change, collection, remove
 
-USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
 MEANINGS = {"hound": "dog", "puppy": "dog", "automobile": "car", "vehicle": "car", "residence": "home"}
 
@@ -97,11 +97,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def service(store: Store, embedder: Embedder | None = None) -> MemoryService:
     """Return a memory service that knows nothing yet, as in another process."""
     return MemoryService(store.sessions.storage, embedder=embedder)
-
-
-def said(text: str, **fields: Any) -> Event:
-    """Return a user's event with *text*."""
-    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]), **fields)
 
 
 async def add(memory: MemoryService, *events: Event, **options: Any) -> None:
