@@ -1,7 +1,8 @@
 """Fork sessions: what a fork takes over, what it leaves, and what both do afterwards."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from gcp_adk_store import (
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Origin, StoredSession
 from tests.support.clock import in_days
+from tests.support.local_commits import before_commits
 from tests.support.stores import STORES
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -422,20 +424,25 @@ class Stopped(BaseException):
     """A process that stops in the middle."""
 
 
+def before_commit(patch: pytest.MonkeyPatch, number: int, act: Callable[[], Awaitable[object]]) -> None:
+    """Let *act* happen before the commit of this number, of those from now on."""
+    numbers = itertools.count(1)
+
+    async def see(_: Any) -> None:
+        if next(numbers) == number:
+            await act()
+
+    before_commits(patch, see)
+
+
 async def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, *, after: int, **options: Any) -> None:
     """Fork, and stop after so many commits."""
-    documents = store.sessions._storage.documents
-    commit, sent = documents.commit, 0
 
-    async def counted(writes: Any, **given: Any) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent > after:
-            raise Stopped
-        return await commit(writes, **given)
+    async def stop() -> None:
+        raise Stopped
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(documents), "commit", lambda _, writes, **given: counted(writes, **given))
+        before_commit(patch, after + 1, stop)
         with pytest.raises(Stopped):
             await store.fork_session(**WHO, **options)
 
@@ -493,17 +500,11 @@ async def test_a_fork_that_was_collected_cannot_be_completed(
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(store)
     await collected(store)
-    documents = store.sessions._storage.documents
-    commit, sent = documents.commit, 0
 
-    async def sleeping(writes: Any, **given: Any) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent == 3:
-            assert GarbageKind.DELETION in await collected(store)
-        return await commit(writes, **given)
+    async def sleep() -> None:
+        assert GarbageKind.DELETION in await collected(store)
 
-    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: sleeping(writes, **given))
+    before_commit(monkeypatch, 3, sleep)
     with pytest.raises(UnavailableError, match=r"^fork_session .*a collector removed this fork"):
         await store.fork_session(**WHO, to_session_id="fork")
     monkeypatch.undo()
@@ -518,16 +519,6 @@ async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
     """The fork is made after it."""
     monkeypatch.setattr("gcp_adk_store.sessions.fork.format.SEGMENTS_PER_COMMIT", 1)
     await fill(store)
-    documents = store.sessions._storage.documents
-    commit, sent = documents.commit, 0
-
-    async def interrupted(writes: Any, **given: Any) -> Any:
-        nonlocal sent
-        sent += 1
-        if sent == 3:
-            await store.sessions.delete_session(**OWNER, session_id="fork")
-        return await commit(writes, **given)
-
-    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: interrupted(writes, **given))
+    before_commit(monkeypatch, 3, lambda: store.sessions.delete_session(**OWNER, session_id="fork"))
     fork = await store.fork_session(**WHO, to_session_id="fork")
     assert fork == await required(store, fork)

@@ -1,14 +1,17 @@
 """A collector finds what is in nobody's use and nothing else, and takes nothing from under a writer."""
 
+import asyncio
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from google.adk.events import Event
+from google.adk.sessions import Session
 from google.cloud.firestore import Client
 from google.genai import types
 
@@ -26,9 +29,9 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
-from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event, on_emulators
 from tests.support.clock import in_days
+from tests.support.stored import change, session_path
 
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]
@@ -44,6 +47,16 @@ async def found_by(service: SessionService | ArtifactService | Store) -> list[Ga
     """Return what the collector finds in two days."""
     with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
+
+
+async def in_vain(service: SessionService) -> Session:
+    """Append a picture to a session after another writer; return the session as that one left it."""
+    held = await service.create_session(**WHO)
+    stale = held.model_copy(deep=True)
+    await service.append_event(held, event())
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"in vain" * 10))
+    return held
 
 
 @pytest.fixture(params=["chunks", "bucket"])
@@ -115,11 +128,8 @@ async def test_payloads_of_an_append_in_vain_are_removed(
     service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """A conflict after the payload was written leaves it to nobody."""
-    held = await service.create_session(**WHO)
-    stale = held.model_copy(deep=True)
+    held = await in_vain(service)
     await service.append_event(held, picture(b"stays" * 10))
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"in vain" * 10))
     found = await found_by(service)
 
     assert [GarbageKind.PAYLOAD] == [garbage.kind for garbage in found]
@@ -186,11 +196,7 @@ class LosesAfter(LostAnswers):
 
 async def test_what_is_young_is_left_to_its_writer(service: SessionService) -> None:
     """A payload is written before what refers to it."""
-    held = await service.create_session(**WHO)
-    stale = held.model_copy(deep=True)
-    await service.append_event(held, event())
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"in vain" * 10))
+    await in_vain(service)
     young = [garbage async for garbage in service.find_garbage(older_than_s=3600)]
 
     assert [] == young
@@ -201,13 +207,9 @@ async def test_what_comes_into_use_again_stays(
     service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """The same picture is sent again between finding and removing."""
-    held = await service.create_session(**WHO)
-    stale = held.model_copy(deep=True)
-    await service.append_event(held, event())
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"again" * 10))
+    held = await in_vain(service)
     (garbage,) = await found_by(service)
-    await service.append_event(held, picture(b"again" * 10))
+    await service.append_event(held, picture(b"in vain" * 10))
 
     assert not await service.remove_garbage(garbage)
     assert held == await connect(**place).get_session(**WHO)
@@ -218,15 +220,11 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
     service: SessionService, connect: Connect, place: dict[str, Any]
 ) -> None:
     """Its old payload went after the collector found it; the append that follows has its own."""
-    held = await service.create_session(**WHO)
-    stale = held.model_copy(deep=True)
-    await service.append_event(held, event())
-    with pytest.raises(SessionConflictError):
-        await service.append_event(stale, picture(b"again" * 10))
+    held = await in_vain(service)
     (garbage,) = await found_by(service)
     assert await service.remove_garbage(garbage)
     assert await service.remove_garbage(garbage), "removing again is no error"
-    await service.append_event(held, picture(b"again" * 10))
+    await service.append_event(held, picture(b"in vain" * 10))
 
     assert held == await connect(**place).get_session(**WHO)
 
@@ -357,63 +355,50 @@ async def test_artifacts_of_an_app_of_whatever_name_are_no_uploads(adk_store_buc
     assert [] == await found_by(service)
 
 
-@pytest.mark.emulators
 class TestCommand:
     """``gcp-adk-store gc``."""
 
     @pytest.fixture
-    async def replaced(
-        self, connect: Connect, adk_store_bucket: str, firestore_proxy: FirestoreProxy
-    ) -> SessionService:
+    def folder(self, tmp_path: Path) -> Path:
         """A store with one payload that nothing refers to."""
-        assert firestore_proxy.address
-        service = connect(bucket=adk_store_bucket, limits=SMALL)
-        held = await service.create_session(**WHO)
-        for letter in "ab":
-            await service.append_event(held, event(delta={"mine": letter * 50}))
-        return service
 
-    def run(self, project: str, bucket: str, *arguments: str, days: float = 2) -> Any:
-        """Run the command, in so many days."""
-        with in_days(days):
-            return CliRunner().invoke(command, ["gc", "--project", project, "--bucket", bucket, *arguments])
+        async def make() -> None:
+            async with Store.local(tmp_path, session_limits=SMALL) as store:
+                held = await store.sessions.create_session(**WHO)
+                for letter in "ab":
+                    await store.sessions.append_event(held, event(delta={"mine": letter * 50}))
 
-    @pytest.mark.usefixtures("replaced")
-    def test_a_dry_run_removes_nothing(self, project: str, adk_store_bucket: str) -> None:
-        """It lists what a run would remove, as often as it is asked."""
-        for _ in range(2):
-            result = self.run(project, adk_store_bucket, "--dry-run")
-            assert 0 == result.exit_code
-            assert "1 found" in result.stdout
-            assert "--dry-run" in result.stdout
+        asyncio.run(make())
+        return tmp_path
 
-    @pytest.mark.usefixtures("replaced")
-    def test_a_run_removes_what_was_found(self, project: str, adk_store_bucket: str) -> None:
-        """The next one finds nothing."""
-        first = self.run(project, adk_store_bucket, "--json")
-        second = self.run(project, adk_store_bucket)
+    def run(self, folder: Path, *arguments: str) -> Result:
+        """Run the command, in two days."""
+        with in_days(2):
+            return CliRunner().invoke(command, ["gc", "--local", f"{folder}", *arguments])
+
+    def test_a_run_removes_what_was_found(self, folder: Path) -> None:
+        """If it was not written lately, by the age that the user chooses; the next one finds nothing."""
+        young = self.run(folder, "--older-than", "72", "--json")
+        first = self.run(folder, "--json")
+        second = self.run(folder)
         (found,) = json.loads(first.stdout)
 
+        assert [] == json.loads(young.stdout)
         assert ("payload", "bucket", "removed") == (found["kind"], found["in"], found["outcome"])
         assert found["name"].startswith("adk-payloads/")
         assert found["bytes"] > 0
         assert (0, 0) == (first.exit_code, second.exit_code)
         assert "nothing" in second.stdout
 
-    @pytest.mark.usefixtures("replaced")
-    def test_what_was_written_lately_is_not_found(self, project: str, adk_store_bucket: str) -> None:
-        """The age is the user's to choose."""
-        listed = self.run(project, adk_store_bucket, "--dry-run", "--older-than", "72", "--json")
-
-        assert [] == json.loads(listed.stdout)
-
-    @pytest.mark.usefixtures("replaced")
-    def test_what_cannot_be_read_is_reported(self, project: str, adk_store_bucket: str) -> None:
+    def test_what_cannot_be_read_is_reported(self, folder: Path) -> None:
         """And left alone, with a status that a job notices."""
-        client = Client(project=project)
-        client.document("adk_apps/app/adk_users/user/adk_sessions/session").update({"format": 3})
-        client.close()
-        result = self.run(project, adk_store_bucket)
+
+        async def damage() -> None:
+            async with Store.local(folder) as store:
+                await change(store, session_path(WHO), {"format": 3})
+
+        asyncio.run(damage())
+        result = self.run(folder)
 
         assert 1 == result.exit_code
         assert "left alone" in result.stdout
