@@ -293,6 +293,20 @@ def test_a_damaged_state_value_is_reported_or_read(field: Any) -> None:
         ({"ttl_s": 10**18}, "has a field that cannot be right: ttl_s"),
         ({"spilled": [HUSH]}, "has a field that cannot be right: spilled"),
         ({"format": HUSH}, "has format str, this release reads 2"),
+        ({"chain_sealed": None}, "has a field of a wrong kind: chain_sealed is NoneType"),
+        ({"turns": 6, "last_turn": "ab" * 8}, "has a field that cannot be right: turns"),
+        ({"turns": 3, "last_turn": "x"}, "has a field that cannot be right: last_turn"),
+        ({"initial": []}, "has a field of a wrong kind: initial is list"),
+        ({"initial": {"%41": 1}}, "state.%41 is not a valid name of a state key"),
+        ({"initial": None, "initial_payload": {}}, "initial_payload refers to a payload in a form unknown"),
+        ({"turn": 3}, "has a field of a wrong kind: turn is int"),
+        ({"turn": {}}, "lacks turn"),
+        ({"inbox": [1]}, "has a field of a wrong kind: inbox[0] is int"),
+        ({"restores": -1}, "has a field that cannot be right: restores"),
+        ({"restore_id": 3}, "has a field of a wrong kind: restore_id is int"),
+        ({"cut": {}}, "has a field of a wrong kind: cut is dict"),
+        ({"cut": [{"from": 0}]}, "lacks cut[0][to]"),
+        ({"cut": [{"from": 0, "to": 1}]}, "has a field that cannot be right: sealed_max"),
     ],
 )
 def test_damage_is_reported_by_path_and_field(fields: dict[str, Any], message: str) -> None:
@@ -303,6 +317,22 @@ def test_damage_is_reported_by_path_and_field(fields: dict[str, Any], message: s
     assert str(caught.value).startswith(f"{PATH}")
     assert message in str(caught.value)
     assert HUSH not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"chain_end": b""}, "has a field that cannot be right: chain_end"),
+        ({"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
+        ({"count": 3}, "holds 2 events, not 3"),
+    ],
+)
+def test_damage_of_a_segment_is_reported_by_path_and_field(fields: dict[str, Any], message: str) -> None:
+    """Half a segment is not passed off as a session's history, for example."""
+    with pytest.raises(StoredDataError) as caught:
+        read_segment(document({**SEGMENT, **fields}))
+
+    assert f"{PATH} {message}" == str(caught.value)
 
 
 def test_a_session_has_no_more_segments_than_are_read() -> None:
