@@ -26,16 +26,13 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Summary
-from gcp_adk_store.sessions.fork.format import fork_writes
+from gcp_adk_store.moving import copy
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from gcp_adk_store.turns import Turns
-from tests.services.conftest import APP, SESSION, USER, WHO, event
+from tests.services.conftest import APP, USER, WHO, event
 from tests.support.clock import Clock, in_days
+from tests.support.stored import collection
 
 pytestmark = pytest.mark.emulators
 
@@ -370,28 +367,23 @@ async def test_a_handle_of_another_process_looks_first(
     assert ({"Commit": 1}, 0, 1, 0) == cost(meter.take())
 
 
-async def a_thousand_events(service: SessionService) -> int:
-    """Store a session of a thousand events of 600 bytes; return the number of its segments."""
+async def a_thousand_events(store: Store) -> int:
+    """Copy a session of a thousand events of 600 bytes there; return the number of its segments."""
     async with Store.local(":memory:") as local:
         held = await local.sessions.create_session(**WHO, state={"mine": "initial"})
         for number in range(1000):
             await local.sessions.append_event(held, event(f"{number} {'x' * 285}", delta={"mine": number}))
-        key = SessionKey(app=APP, user=USER, session=SESSION)
-        stored = await local.sessions._reader.stored(key)
-        assert stored is not None
-        segments = await local.sessions._reader.segments(stored, range(stored.sealed))
-    assert segments is not None
-    header, parts = fork_writes(Layout("adk"), stored, segments, summary=Summary(), parts_at=None)
-    await service._storage.documents.commit([header, *parts], repeatable_when_unanswered=True)
-    return len(segments)
+        await copy(local.sessions, store.sessions, app_name=APP)
+    return len(await collection(store, "adk_segments"))
 
 
 async def test_a_fork_of_a_thousand_events_takes_twelve_reads_and_twelve_writes_at_most(
     meter: FirestoreMeter, project: str
 ) -> None:
     """In three calls: the session with shared state, its segments, and one commit of all."""
+    async with Store.connect(project=project) as other:
+        segments = await a_thousand_events(other)
     store = Store(sessions=FirestoreSessionService(project=project), artifacts=None)
-    segments = await a_thousand_events(store.sessions)
     costs = []
     meter.take()
     for options in ({}, {"to_user_id": "other"}, {"at": Point.position(500)}):
@@ -580,7 +572,8 @@ async def test_waiting_for_a_turn_is_a_read_for_each_change(
 ) -> None:
     """1 to find it busy, 1 as the stream opens, 1 for each append and the end; then 1 write, and no poll."""
     held = await service.create_session(**WHO)
-    turns, waiting = Turns(service), Turns(FirestoreSessionService(project=project))
+    turns = Store(sessions=service, artifacts=None).turns
+    waiting = Store(sessions=FirestoreSessionService(project=project), artifacts=None).turns
     documents = waiting.sessions.storage.documents
     watch, watches = documents.watch, asyncio.Event()
 
