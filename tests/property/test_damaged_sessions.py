@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Coroutine, Iterator
+from enum import Enum, auto
 from typing import Any, TypeVar
 
 import pytest
@@ -29,7 +30,6 @@ from gcp_adk_store import (
     StoredDataError,
     StoreError,
 )
-from gcp_adk_store.codec.values import Foreign
 from gcp_adk_store.testing.emulators import Emulator
 from tests.golden.raw import Documents, Objects, take_documents, take_objects
 from tests.support import damage
@@ -56,8 +56,13 @@ LIMITS = SessionLimits(
     # What is remembered would be no damage.
     segment_cache_bytes=0,
 )
-FOREIGN = st.builds(Foreign, st.sampled_from(["geo_point_value", "reference_value"]))
-"""Fields of kinds that the service never writes."""
+
+
+class Foreign(Enum):
+    """A field of a kind that the service never writes."""
+
+    GEO_POINT = auto()
+    REFERENCE = auto()
 
 
 def event(number: int) -> Event:
@@ -142,9 +147,9 @@ class Stored:
 
     def _raw(self, value: Any, *, in_list: bool = False) -> Any:
         match value:
-            case Foreign(kind="geo_point_value"):
+            case Foreign.GEO_POINT:
                 return GeoPoint(1.0, 2.0)
-            case Foreign():
+            case Foreign.REFERENCE:
                 return self.client.document("a/b")
             case dict():
                 return {name: self._raw(one) for name, one in value.items()}
@@ -264,7 +269,7 @@ def test_no_damage_of_a_document_crashes_a_reader_or_gives_a_part(stored: Stored
     def damage_one(data: st.DataObject, on_conflict: Any) -> None:
         path = data.draw(st.sampled_from(sorted(kinds)).flatmap(lambda kind: st.sampled_from(kinds[kind])))
         original = stored.documents[path]
-        fields = data.draw(st.none() | damaged(original, others=damage.FIELDS | FOREIGN))
+        fields = data.draw(st.none() | damaged(original, others=damage.FIELDS | st.sampled_from(Foreign)))
         service = FirestoreSessionService(
             project=stored.project, bucket=stored.bucket, limits=LIMITS, on_conflict=on_conflict
         )

@@ -3,16 +3,31 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from gcp_adk_store import ArtifactLimits, ArtifactService
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads, local_signer
 from tests.support.temporary import temporary_folder
+
+FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})
+
+
+def upload(data: bytes = b"data", *, until: datetime | None = None) -> ObjectFields:
+    """Return an upload of *data*, which may expire."""
+    return ObjectFields(data=data, content_type="text/plain", metadata={"k": "v"}, custom_time=until)
+
+
+def files(folder: Path) -> list[Path]:
+    """Return all files of a store's contents, without marks."""
+    return sorted(path for path in (folder / "objects").glob("??/*") if path.is_file())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,18 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store import ForkedProcessError, UnavailableError
-from gcp_adk_store.codec.objects import ObjectFields
-from tests.local.objects.conftest import kept_at
+from tests.local.objects.conftest import kept_at, upload
 
-FIELDS: Final = ObjectFields(content_type="text/plain", metadata={"k": "v"})
 OLD: Final = b"old" * 1000
 NEW: Final = b"new" * 100_000
 _LARGEST: Final = 1024 * 1024
-
-
-def upload(data: bytes) -> ObjectFields:
-    """Return an upload of *data*."""
-    return ObjectFields(data=data, content_type=FIELDS.content_type, metadata=FIELDS.metadata)
 
 
 def forked(folder: str) -> list[str]:

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store import ArtifactLimits, InvalidInputError, OutcomeUnknownError
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local.contents import Contents, FileContents
 from gcp_adk_store.local.object_rows import Content
-from tests.local.objects.conftest import Kept, kept_at
+from tests.local.objects.conftest import Kept, kept_at, upload
 
 
 async def put(contents: Contents, *pieces: bytes) -> Content:
@@ -20,11 +19,6 @@ async def put(contents: Contents, *pieces: bytes) -> Content:
         for piece in pieces:
             await draft.write(piece)
         return await draft.finish()
-
-
-def files(folder: Path) -> list[Path]:
-    """Return all files of a store's contents, without marks."""
-    return sorted(path for path in (folder / "objects").glob("??/*") if path.is_file())
 
 
 def marks(folder: Path) -> list[str]:
@@ -69,9 +63,7 @@ def test_what_a_store_makes_is_for_its_user_alone_whatever_the_umask(tmp_path: P
     try:
         for folder in (tmp_path / "above" / "store", there):
             kept = kept_at(folder)
-            asyncio.run(
-                kept.objects.create("a", ObjectFields(data=b"x", content_type="text/plain", metadata={}))
-            )
+            asyncio.run(kept.objects.create("a", upload()))
             with pytest.raises(OutcomeUnknownError):
                 asyncio.run(_lose(kept.contents))
             kept_here = [*folder.rglob("*")]

@@ -6,21 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.objects.conftest import Kept
-from tests.local.objects.object_process import (
-    FIELDS,
-    OLD,
-    forked,
-    full,
-)
+from tests.local.objects.conftest import FIELDS, Kept, files
+from tests.local.objects.object_process import OLD, forked, full
 from tests.support.ready_processes import elsewhere
 
 pytestmark = pytest.mark.processes
-
-
-def files(folder: Path) -> set[str]:
-    """Return the names of all files of a store's contents, without marks."""
-    return {path.name for path in (folder / "objects").glob("??/*") if path.is_file()}
 
 
 async def owned(kept: Kept) -> set[str]:
@@ -51,7 +41,7 @@ class TestProcesses:
         assert str(folder) in said
         assert "EFBIG" in said
         assert {"small": OLD} == asyncio.run(state(on_disk))
-        assert files(folder) == asyncio.run(owned(on_disk))
+        assert {path.name for path in files(folder)} == asyncio.run(owned(on_disk))
 
     async def test_a_large_upload_takes_the_memory_of_two_pieces(self, on_disk: Kept) -> None:
         async def read_at(start: int, size: int) -> bytes:

@@ -13,21 +13,8 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.adk_server.uris import artifact_service_arguments
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, ObjectExistsError
-from tests.local.objects.conftest import Kept, kept_at
-
-FIELDS = ObjectFields(content_type="text/plain", metadata={"k": "v"})
-
-
-def upload(data: bytes = b"data", fields: ObjectFields = FIELDS) -> ObjectFields:
-    """Return an upload of *data*."""
-    return ObjectFields(
-        data=data,
-        content_type=fields.content_type,
-        metadata=fields.metadata,
-        custom_time=fields.custom_time,
-    )
+from tests.local.objects.conftest import FIELDS, Kept, kept_at, upload
 
 
 async def put(kept: Kept, *names: str, data: bytes = b"data") -> None:
@@ -159,8 +146,7 @@ class TestObjects:
         noon = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=1)))
 
         async def create(name: str, time: datetime | None) -> None:
-            fields = ObjectFields(content_type="text/plain", metadata={}, custom_time=time)
-            await kept.objects.create(name, upload(fields=fields))
+            await kept.objects.create(name, upload(until=time))
 
         await create("p/earlier", noon - timedelta(microseconds=1))
         await create("p/later", noon + timedelta(days=1))

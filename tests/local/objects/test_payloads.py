@@ -14,7 +14,7 @@ from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.testing.conformance import SessionServiceConformance
-from tests.local.objects.conftest import Kept
+from tests.local.objects.conftest import Kept, files
 from tests.support.stores import sessions_over
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -30,11 +30,6 @@ def picture() -> Event:
     """Return a user's upload."""
     blob = types.Blob(data=DATA, mime_type="image/png")
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
-
-
-def files(folder: Path) -> list[Path]:
-    """Return all files of a store's contents."""
-    return [path for path in (folder / "objects").rglob("*") if path.is_file()]
 
 
 def flip(path: Path) -> None:

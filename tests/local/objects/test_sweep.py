@@ -10,30 +10,21 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import ArtifactLimits, UnavailableError
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.object_rows import Content
 from gcp_adk_store.local.objects import LocalObjects
 from gcp_adk_store.local.sweep import Sweeper, sweep_objects
-from tests.local.objects.conftest import Kept
+from tests.local.objects.conftest import FIELDS, Kept, files, upload
 from tests.support.logs import of_ours
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 AT = NOW.timestamp()
-FIELDS = ObjectFields(data=b"", content_type="text/plain", metadata={})
 DAY_S = 24 * 3600.0
 
 
 async def put(kept: Kept, name: str, until: datetime | None) -> None:
     """Create an object that expires."""
-    await kept.objects.create(
-        name, ObjectFields(data=b"data", content_type="text/plain", metadata={}, custom_time=until)
-    )
-
-
-def files(folder: Path) -> list[Path]:
-    """Return all files of a store's contents, without marks."""
-    return [path for path in (folder / "objects").glob("??/*") if path.is_file()]
+    await kept.objects.create(name, upload(until=until))
 
 
 class TestExpiry:
@@ -200,5 +191,5 @@ class TestSweeper:
         await put(kept, "a", NOW)
         sweeper = Sweeper(kept.database, kept.contents)
         objects = LocalObjects(kept.database, kept.contents, ArtifactLimits(), sweeper=sweeper)
-        await objects.create("b", ObjectFields(data=b"data", content_type="text/plain", metadata={}))
+        await objects.create("b", upload())
         assert ["b"] == await objects.names("", delimiter=None)
