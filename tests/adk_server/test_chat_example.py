@@ -8,10 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.adk_server.chromium import shown_on
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import READY_S, Server
-from tests.inspector.browser import browser
+from tests.inspector.browser import Browser, browser
 from tests.support.ready_programs import ready_programs
 
 PICTURE = ROOT / "tests/artifacts/chat.png"
@@ -37,32 +36,41 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+@pytest.fixture(scope="module")
+def page(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of this file."""
+    with browser(chromium, profile=tmp_path_factory.mktemp("profile")) as page:
+        page.look_as(width=1400)
+        yield page
+
+
 @pytest.mark.processes
-def test_the_page_shows_a_session_with_its_history(server: Server, chromium: str, tmp_path: Path) -> None:
+def test_the_page_shows_a_session_with_its_history(server: Server, page: Browser) -> None:
     """Title and last message in the list, messages as text; a picture is kept in tests/artifacts."""
-    PICTURE.unlink(missing_ok=True)
-    text = shown_on(f"{server.url}/chat/?still#s1", chromium=chromium, screenshot=PICTURE, profile=tmp_path)
+    page.open(f"{server.url}/chat/?still#s1")
+    page.appear("document.body.innerText.split('Noted. 1 in all.').length === 3")
+    text = page.text
+    page.keep(PICTURE)
 
     assert "Shopping Noted. 1 in all." in text
     assert "Edit <b>buy</b> milk" in text
     assert text.index("milk") < text.rindex("Noted. 1 in all.")
-    assert PICTURE.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.processes
-def test_the_first_message_is_the_title(server: Server, chromium: str, tmp_path: Path) -> None:
+def test_the_first_message_is_the_title(server: Server, page: Browser) -> None:
     """Its first 60 characters, of a chat that the message begins; another message changes nothing."""
-    with browser(chromium, profile=tmp_path) as page:
-        page.open(f"{server.url}/chat/?still")
-        page.appear(f"{ANSWERS}.join() === 'Noted. 1 in all.'")
-        for words, answers in (
-            ("call \U0001f600 " + "x" * 60, "Noted. 1 in all.,Noted. 1 in all."),
-            ("call Bob", "Noted. 2 in all.,Noted. 1 in all."),
-        ):
-            page.run(f"element('words').value = {json.dumps(words)}; element('say').requestSubmit()")
-            page.appear(f"{ANSWERS}.join() === {answers!r}")
-        shown = page.run("element('title').textContent")
-        failure = page.run("element('failure').textContent")
+    page.open("about:blank")  # else the browser would stay on the page, whose fragment alone differs
+    page.open(f"{server.url}/chat/?still")
+    page.appear(f"{ANSWERS}.join() === 'Noted. 1 in all.'")
+    for words, answers in (
+        ("call \U0001f600 " + "x" * 60, "Noted. 1 in all.,Noted. 1 in all."),
+        ("call Bob", "Noted. 2 in all.,Noted. 1 in all."),
+    ):
+        page.run(f"element('words').value = {json.dumps(words)}; element('say').requestSubmit()")
+        page.appear(f"{ANSWERS}.join() === {answers!r}")
+    shown = page.run("element('title').textContent")
+    failure = page.run("element('failure').textContent")
     with httpx.Client(base_url=server.url, timeout=READY_S) as client:
         titles = {info["title"] for info in client.get(STORE).json()["sessions"]}
 

@@ -15,9 +15,9 @@ import pytest
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator, create_bucket
 from gcp_adk_store.testing.faults import Hold, no_faults, only
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from tests.adk_server.chromium import shown_on
 from tests.adk_server.process import READY_S, Server
 from tests.adk_server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
+from tests.inspector.browser import browser
 from tests.support.documents import ROOT, command
 from tests.support.ready_programs import ready_path
 
@@ -145,14 +145,12 @@ def test_the_page_of_adk_web_shows_the_session_after_the_restart(
     adk_story: Story, chromium: str, tmp_path: Path
 ) -> None:
     """What was said, called and saved in the server before; a picture is kept in tests/artifacts."""
-    picture = PICTURES / "adk-web.png"
-    picture.unlink(missing_ok=True)
-    text = shown_on(
-        f"{adk_story.after.url}/dev-ui/?app=notes&userId=ada&session=s1",
-        chromium=chromium,
-        screenshot=picture,
-        profile=tmp_path,
-    )
+    with browser(chromium, profile=tmp_path) as page:
+        page.look_as(width=1400)
+        page.open(f"{adk_story.after.url}/dev-ui/?app=notes&userId=ada&session=s1")
+        page.appear("document.body.innerText.includes('Artifact: notes.txt')")
+        text = page.text
+        page.keep(PICTURES / "adk-web.png")
 
     for words in (
         "buy milk",
@@ -164,7 +162,6 @@ def test_the_page_of_adk_web_shows_the_session_after_the_restart(
     ):
         assert words in text
     assert text.index("Noted. 1 in all.") < text.index("Noted. 2 in all.")
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Story) -> None:
