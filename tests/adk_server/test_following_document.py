@@ -16,13 +16,9 @@ async def test_the_blocks_of_the_document_run(tmp_path: Path, capsys: pytest.Cap
     """In their order, on a store with a session."""
     async with Store.local(tmp_path / "store") as store:
         held = await store.sessions.create_session(app_name="support", user_id="ada", session_id="s1")
-        for author in ("user", "agent"):
-            content = types.Content(
-                role="user" if author == "user" else "model", parts=[types.Part(text="hi")]
-            )
-            call = types.Part(function_call=types.FunctionCall(name="look"))
-            if author == "user":
-                content.parts = [call]
+        call = types.Part(function_call=types.FunctionCall(name="look"))
+        for author, part in (("user", call), ("agent", types.Part(text="hi"))):
+            content = types.Content(role=author.replace("agent", "model"), parts=[part])
             await store.sessions.append_event(held, Event(author=author, invocation_id="i", content=content))
         app = FastAPI()
         before = len(app.routes)
