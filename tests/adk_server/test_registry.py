@@ -1,6 +1,5 @@
 """Show what ADK makes of the store's URIs, however they were registered."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from fastapi import FastAPI
-from google.adk.cli.service_registry import ServiceRegistry, load_services_module
+from google.adk.cli.service_registry import ServiceRegistry
 from google.adk.cli.utils.service_factory import (
     create_artifact_service_from_options,
     create_memory_service_from_options,
@@ -30,7 +29,6 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.adk_server import artifact_service, lifespan, memory_service, session_service
 from gcp_adk_store.cli.command import command
-from tests.support.documents import blocks
 from tests.support.server_end import close_services
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -113,21 +111,6 @@ def test_a_registry_of_ones_own_is_taught_alone(registry: ServiceRegistry) -> No
     assert isinstance(own.create_session_service("firestore://p"), SessionService)
     assert isinstance(own.create_artifact_service("gs://my-bucket"), ArtifactService)
     assert registry.create_session_service("firestore://p") is None
-
-
-def test_the_services_yaml_of_the_documents_is_loaded(
-    registry: ServiceRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """From the folder of the agents, by ADK; a mistake in it would only be in the log."""
-    (tmp_path / "services.yaml").write_text(blocks("docs/adk-server.md", "yaml")[0])
-    with caplog.at_level(logging.WARNING):
-        load_services_module(str(tmp_path))
-    session = registry.create_session_service("firestore://p?prefix=x", agents_dir=str(tmp_path))
-    artifact = registry.create_artifact_service("gs://my-bucket", agents_dir=str(tmp_path))
-
-    assert [] == caplog.messages
-    assert isinstance(session, SessionService)
-    assert isinstance(artifact, ArtifactService)
 
 
 def test_options_of_a_server_reach_the_service() -> None:

@@ -93,8 +93,13 @@ async def test_adk_run_ignores_a_file_beside_the_agents(
     assert [] == listed.sessions
 
 
-def test_a_server_reads_the_file_beside_the_agents(registry: ServiceRegistry, place: Path) -> None:
-    """``get_fast_api_app``, on which ``adk web`` and ``adk api_server`` stand, loads it from there."""
+def test_a_server_reads_the_file_beside_the_agents(
+    registry: ServiceRegistry, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``get_fast_api_app``, on which ``adk web`` and ``adk api_server`` stand, loads it from there.
+
+    A mistake in it would only be in the log.
+    """
     write_file(place, BESIDE)
     get_fast_api_app(
         agents_dir=str(place / "agents"),
@@ -103,7 +108,8 @@ def test_a_server_reads_the_file_beside_the_agents(registry: ServiceRegistry, pl
         web=False,
     )
 
-    assert isinstance(registry.create_session_service("firestore://p"), SessionService)
+    assert [] == [record for record in caplog.records if record.name.startswith("google_adk")]
+    assert isinstance(registry.create_session_service("firestore://p?prefix=x"), SessionService)
     assert isinstance(registry.create_artifact_service("gs://my-bucket"), ArtifactService)
 
 
