@@ -193,11 +193,6 @@ def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Pa
     assert command("docs/deploying.md", "PORT=") == command("docs/adk-server.md", "PORT=")
 
 
-def test_adk_alone_answers_the_same_error_with_500(adk_story: Story) -> None:
-    """Which is why the example does otherwise."""
-    assert 500 == adk_story.after.ask("GET", f"{SESSION}/artifacts/a%00b/versions").status_code
-
-
 def test_a_turn_that_runs_when_sigterm_comes_is_answered(start: Start, firestore_emulator: Emulator) -> None:
     """Then the example closes its connections and ends, in time before Cloud Run kills it."""
     hold = Hold()

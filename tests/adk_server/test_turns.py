@@ -287,22 +287,12 @@ async def test_a_client_that_leaves_while_it_waits_runs_nothing(
 
 async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, elsewhere: Store) -> None:
     """With the code that says to try again later."""
-    sent: list[Any] = []
-
-    messages = iter([{"type": "websocket.connect"}])
-
-    async def receive() -> dict[str, Any]:
-        for message in messages:
-            return message
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
     async with elsewhere.turns.hold(**WHO):
-        await serve()(live(WHO), receive, send)
-    assert [{"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"}] == sent
+        client = Client(serve(), live(WHO), {"type": "websocket.connect"})
+        closed = await client.hear()
+        await client.ended()
+    assert {"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"} == closed
+    assert client.sent.empty()
 
 
 async def test_an_app_that_serves_already_is_refused(serve: Serve, elsewhere: Store) -> None:
