@@ -50,6 +50,10 @@ class Deployment:
         """What leads a process there."""
         return {"ADK_STORE_PROJECT": self.project, "ADK_STORE_BUCKET": self.bucket}
 
+    def led(self, *arguments: str, **environ: str) -> Result:
+        """Run the command, which the environment alone leads to it."""
+        return CliRunner().invoke(command, arguments, env={**self.environ, **environ})
+
     def process(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
         """Run the command as a process of its own, which ends in a pipe."""
         return subprocess.run(

@@ -179,12 +179,12 @@ def test_a_deletion_that_is_not_decided_is_refused(
 
 def test_no_bucket_is_an_error_that_ends_with_the_command(deployment: Deployment) -> None:
     """And a bucket that is not there one that says so."""
-    without = deployment.process("artifacts", "list", *NAMED, ADK_STORE_BUCKET="")
-    missing = deployment.process("artifacts", "list", *NAMED, ADK_STORE_BUCKET="not-there-at-all")
+    without = deployment.led("artifacts", "list", *NAMED, ADK_STORE_BUCKET="")
+    missing = deployment.led("artifacts", "list", *NAMED, ADK_STORE_BUCKET="not-there-at-all")
 
-    assert (2, 2) == (without.returncode, missing.returncode)
-    assert without.stderr.strip().endswith(b"artifacts list --bucket NAME --app app --user ada --session s1")
-    assert b"the bucket does not exist" in missing.stderr
+    assert (2, 2) == (without.exit_code, missing.exit_code)
+    assert without.stderr.strip().endswith("artifacts list --bucket NAME --app app --user ada --session s1")
+    assert "the bucket does not exist" in missing.stderr
 
 
 def test_a_listing_of_nothing_says_so(deployment: Deployment) -> None:
@@ -197,10 +197,10 @@ def test_a_listing_of_nothing_says_so(deployment: Deployment) -> None:
 def test_no_project_is_needed(deployment: Deployment, storage_emulator: Emulator) -> None:
     """Objects are found by their bucket."""
     done(save(deployment, "plot.png", b"1"))
-    run = deployment.process("artifacts", "list", *NAMED, ADK_STORE_PROJECT="")
+    run = deployment.led("artifacts", "list", *NAMED, ADK_STORE_PROJECT="")
 
-    assert 0 == run.returncode, run.stderr
-    assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}".encode() in run.stdout
+    assert 0 == run.exit_code, run.stderr
+    assert f"bucket {deployment.bucket}, on the emulator at {storage_emulator.address}" in run.stdout
 
 
 def test_many_artifacts_are_listed(deployment: Deployment) -> None:

@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import os
 import re
-import subprocess
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from google.genai import types
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.place import PLACE
 from tests.cli.conftest import Deployment
-from tests.support.documents import ROOT, blocks, commands
-from tests.support.ready_programs import ready_path
+from tests.support.documents import ROOT, all_blocks, blocks
 
 PAGE = (ROOT / "docs/cli.md").read_text()
 ELSEWHERE = {"adk", "ces", "emulators"}
@@ -86,34 +84,35 @@ def test_every_command_with_a_place_is_named() -> None:
     assert shared == set(re.findall(r"`([\w-]+)[ `]", line)) - ELSEWHERE
 
 
-def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) -> None:
-    """One after the other, in a shell with the variables of a store."""
+def test_the_examples_of_the_page_run(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other, in a folder of the reader's, with the variables of a store."""
     asyncio.run(fill(deployment))
-    elsewhere = ("_COMPLETE", "gcp-adk-store bulk ")  # tests/beam runs bulk jobs, which need Beam
-    examples = [text for text in commands("docs/cli.md") if not any(each in text for each in elsewhere)]
+    elsewhere = ("eval ", "gcp-adk-store bulk ")  # tests/beam runs bulk jobs, which need Beam
+    shells = [each for each in all_blocks("docs/cli.md") if each.language == "bash" and not each.needs]
+    examples = [line for each in shells for line in each.lines if not line.startswith(elsewhere)]
     (folder := tmp_path / "reader").mkdir()
-    run = subprocess.run(
-        ["bash", "-e", "-c", "\n".join(examples)],  # noqa: S607  # the reader's shell
-        cwd=folder,
-        env={**os.environ, **deployment.environ, "PATH": ready_path(os.environ)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.chdir(folder)
+    shown = ""
+    for line in examples:
+        program, *arguments = shlex.split(line.replace("$PWD", str(folder)))
+        run = deployment.led(*arguments)
+        shown += run.stdout
+        assert ("gcp-adk-store", 0) == (program, run.exit_code), run.output
 
-    assert 0 == run.returncode, run.stdout + run.stderr
-    assert "hello" in run.stdout
+    assert "hello" in shown
     of_copies = {"moved.ledger", "sessions.db", "support", "support.jsonl"}
     assert {"plot.png", "session.jsonl"} | of_copies == {each.name for each in folder.iterdir()}
-    assert "deleted plot.png\n" in run.stdout
-    assert run.stdout.splitlines()[-1].startswith("no fault in ")
+    assert "deleted plot.png\n" in shown
+    assert shown.splitlines()[-1].startswith("no fault in ")
 
 
 def test_the_lines_of_the_page_are_those_of_an_export(deployment: Deployment) -> None:
     """With the same names in each."""
     asyncio.run(fill(deployment))
     named = ("--app", "support", "--user", "ada", "--session", "s1")
-    exported = deployment.process("sessions", "export", *named, "-").stdout.splitlines()
+    exported = deployment.led("sessions", "export", *named, "-").stdout.splitlines()
     shown = [json.loads(line) for line in blocks("docs/cli.md", "json")[0].splitlines()]
     written = [json.loads(line) for line in exported]
 

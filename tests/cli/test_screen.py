@@ -47,14 +47,10 @@ def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode()).replace("\r", "")
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("arguments", "row"),
     [
-        (
-            ("artifacts", "list", "--app", "app", "--user", "ada", "--session", "s"),
-            rf"{LONG} +0 +1 byte +text/plain ",
-        ),
+        (LISTED, rf"{LONG} +0 +1 byte +text/plain "),
         (("sessions", "list", "--app", "app"), r"u{200} +s{200} +0 +20\d\d-"),
         (("cost", *USED), r"documents written +[\d,]+ +[\d,]+ +0\.09 for 100,000 +\d+\.\d\d +\d+\.\d\d$"),
         (("doctor",), r"ok +latency of documents +half of 20 reads took less than .* none more than .* ms$"),
@@ -64,11 +60,11 @@ def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
 def test_a_row_is_one_line_in_a_pipe(deployment: Deployment, arguments: tuple[str, ...], row: str) -> None:
     """Of any width, whatever the environment says of columns, without blanks at its end."""
     save(deployment)
-    run = deployment.process(*arguments, COLUMNS="40")
-    lines = run.stdout.decode().splitlines()
+    run = deployment.led(*arguments, COLUMNS="40")
+    lines = run.stdout.splitlines()
 
-    assert 0 == run.returncode, run.stderr
-    assert [line for line in lines if re.search(row, line)], run.stdout.decode()
+    assert 0 == run.exit_code, run.stderr
+    assert [line for line in lines if re.search(row, line)], run.stdout
     assert [] == [line for line in lines if line != line.rstrip() or "\x1b" in line]
 
 
