@@ -1,5 +1,6 @@
 """The manifest for GKE is one that Kubernetes takes, and runs the example for Cloud Run on a store."""
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -31,6 +32,7 @@ SCALARS: Mapping[str, tuple[type, ...]] = {
 Object = dict[str, Any]
 
 
+@functools.cache
 def objects() -> list[Object]:
     """Return what the manifest has, in order."""
     return list(yaml.safe_load_all(MANIFEST.read_text()))
