@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,7 +14,8 @@ from gcp_adk_store import Store
 from tests.adk_server.conftest import chromium
 from tests.inspector.browser import Browser, browser
 from tests.inspector.process import inspected
-from tests.inspector.story import CALM_PLACE, EVIL, LIMITS, PLACE, fill_calm, fill_hostile
+from tests.inspector.story import CALM_PLACE, LIMITS, PLACE, fill_calm, fill_hostile
+from tests.inspector.test_security import HOSTILE_PAGES
 from tests.support.documents import ROOT
 from tests.support.lengths import at_length
 
@@ -24,7 +25,7 @@ PICTURES: Final = ROOT / "tests/artifacts"
 OF_ADA: Final = {"app": "support", "user": "ada"}
 AXE: Final = files("axe_core_python").joinpath("axe.min.js").read_text()
 SERIOUS: Final = """
-axe.run(document, {%s resultTypes: ["violations"], iframes: false}).then(found => JSON.stringify(
+axe.run(document, {resultTypes: ["violations"], iframes: false}).then(found => JSON.stringify(
   found.violations.filter(each => ["serious", "critical"].includes(each.impact)).map(
     each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))
 """
@@ -53,23 +54,11 @@ CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
     ("artifact", {**CALM_PLACE, "name": "letter.pdf"}, "application/pdf"),
     ("restore", CALM_PLACE, "To the event"),
 ]
-HOSTILE_PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
-    ("sessions", {"app": PLACE["app"], "user": PLACE["user"]}),
-    ("memories", {"app": PLACE["app"], "user": PLACE["user"], "q": "remember"}),
-    ("session", PLACE),
-    ("event", {**PLACE, "event": f"event1{EVIL}"}),
-    ("timeline", PLACE),
-    ("search", {**PLACE, "tool": f"tool{EVIL}"}),
-    ("compare", {**PLACE, "other": PLACE["session"]}),
-    ("matrix", PLACE),
-    ("change", {**PLACE, "event": f"event1{EVIL}", "key": f"state{EVIL}"}),
-    ("state", PLACE),
-    ("difference", PLACE),
-    ("usage", {"app": PLACE["app"]}),
-    ("find", {"app": PLACE["app"], "author": f"author{EVIL}"}),
-    ("raw", PLACE),
-    *(("artifact", {**CALM_PLACE, "name": f"evil.{ending}"}) for ending in ("svg", "html", "png", "csv")),
+HOSTILE: Final = [
+    *{path: asked for path, asked in reversed(HOSTILE_PAGES) if path != "events"}.items(),
+    *(("artifact", {**CALM_PLACE, "name": f"evil.{ending}"}) for ending in ("html", "png", "csv")),
 ]
+"""Each page once, and each kind of file."""
 
 
 @pytest.fixture(scope="module")
@@ -108,35 +97,34 @@ def page(chromium: str, site: str, tmp_path_factory: pytest.TempPathFactory) -> 
         yield page
 
 
-def address(site: str, path: str, parameters: dict[str, Any]) -> str:
+def address(site: str, path: str, parameters: Mapping[str, Any]) -> str:
     """Return the address of a page."""
     return f"{site}{path}?{urlencode(parameters)}"
 
 
-def unusable(page: Browser, *, dark: bool) -> list[Any]:
-    """Return what axe-core finds to be serious on the page; in dark, where colours alone differ, of these."""
-    if not dark:
-        page.run(AXE)
-    found: list[Any] = json.loads(page.run(SERIOUS % ("runOnly: ['color-contrast']," if dark else "")))
+def unusable(page: Browser) -> list[Any]:
+    """Return what axe-core finds to be serious on the page."""
+    page.run(AXE)
+    found: list[Any] = json.loads(page.run(SERIOUS))
     return found
 
 
 def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> None:
     """In light and dark; without an error in the console, and without a serious finding of axe-core.
 
-    In the short form every other page is shown in dark: their colours are those of one sheet.
+    In the short form they take turns: the colours of all pages are those of one sheet.
     """
     for number, (path, parameters, says) in enumerate(CALM_PAGES):
         name = f"inspector-{path or 'apps'}-{str(parameters.get('name', '')).rpartition('.')[2]}".rstrip("-")
-        for dark in at_length((False, True)[: 2 - number % 2], (False, True)):
+        for dark in at_length((number % 2 == 1,), (True, False)):
             page.look_as(dark=dark)
-            if not dark:
-                page.open(address(site, path, parameters))
+            page.open(address(site, path, parameters))
             assert says in page.text, (path, page.text)
             assert [] == page.wrong, (path, parameters)
-            assert [] == unusable(page, dark=dark), (path, dark)
-        page.look_as()
-        page.keep(PICTURES / f"{name}.png")
+            assert [] == unusable(page), (path, dark)
+        if at_length(short=False, long=True):
+            page.keep(PICTURES / f"{name}.png")
+    page.look_as()
     assert page.run("innerWidth") == 1200
 
 
@@ -155,7 +143,7 @@ def test_pictures_are_drawn_and_audio_can_be_played(page: Browser, site: str) ->
 
 def test_nothing_that_is_stored_runs(page: Browser, site: str) -> None:
     """On no page of the hostile session, folded parts included; nor does it ask for anything elsewhere."""
-    for path, parameters in HOSTILE_PAGES:
+    for path, parameters in HOSTILE:
         page.open(address(site, path, parameters))
         page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
         page.appear("document.readyState === 'complete'")

@@ -36,7 +36,7 @@ ORIGIN = {"Origin": f"http://{HOST}"}
 EVENT = f"event1{EVIL}"
 WRITING = ("/fork", "/restore", "/redact", "/erase")
 OF_EVENT = {**PLACE, "event": EVENT}
-HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
+HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [  # of each page, one that is found is the first
     ("", {}),
     ("users", {"app": PLACE["app"]}),
     ("usage", {"app": PLACE["app"]}),
@@ -58,8 +58,8 @@ HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
     ("timeline", PLACE),
     ("search", {**PLACE, "q": "onload", "tool": f"tool{EVIL}"}),
     ("search", {**PLACE, "q": EVIL, "author": EVIL}),
-    ("compare", {**PLACE, "other": EVIL, "other_user": EVIL}),
     ("compare", {**PLACE, "other": PLACE["session"], "order": "oldest"}),
+    ("compare", {**PLACE, "other": EVIL, "other_user": EVIL}),
     ("matrix", PLACE),
     ("change", {**OF_EVENT, "key": f"state{EVIL}"}),
     ("change", {**PLACE, "key": f"state{EVIL}", "back": EVIL}),
