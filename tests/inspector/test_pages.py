@@ -14,7 +14,6 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_pages, site
-from gcp_adk_store.inspector.conversation import HITS, SEARCHED
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
@@ -312,11 +311,14 @@ async def test_no_text_is_searched_under_the_mask(masked: FastAPI) -> None:
     assert 12 == len(by_tool.all("article"))
 
 
-async def test_a_search_of_a_long_session_goes_on(store: Store, app: FastAPI) -> None:
-    """After 50 events that it shows, and after 1,000 that it looked at; each is on one page."""
+async def test_a_search_of_a_long_session_goes_on(
+    store: Store, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 50 events that it shows, and after as many as it looks at; each is on one page."""
+    monkeypatch.setattr(session_pages, "SEARCHED", searched := 100)
     session = await store.sessions.create_session(**CALM)
-    for number in range(SEARCHED + 60):
-        author = "rare" if number in (SEARCHED - 1, SEARCHED, SEARCHED + 40) else "agent"
+    for number in range(searched + 60):
+        author = "rare" if number in (searched - 1, searched, searched + 40) else "agent"
         await store.sessions.append_event(session, Event(id=f"e{number}", author=author))
     found = []
     for author in ("rare", "agent"):
@@ -329,8 +331,8 @@ async def test_a_search_of_a_long_session_goes_on(store: Store, app: FastAPI) ->
                 asked = next((link for link in links if "cursor=" in link), None)
 
     assert [1, 2] == found[:2]
-    assert SEARCHED + 57 == sum(found[2:])
-    assert HITS == max(found)
+    assert searched + 57 == sum(found[2:])
+    assert session_pages.HITS == max(found)
 
 
 async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app: FastAPI) -> None:
