@@ -67,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     async def fill() -> None:
         async with Store.local(folder) as store:
             imports = SessionImports(store.sessions.storage, LIMITS)
-            many = [("many", f"s{number}", 150) for number in range(18)]
+            many = [("many", f"s{number}", 60) for number in range(18)]
             for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
                 key = SessionKey(app=app, user="ada", session=name)
                 header = SessionHeader(key=key, state=state_after(count), last_update_time=0.0)
@@ -84,21 +84,29 @@ async def store(folder: Path) -> AsyncIterator[Store]:
         yield store
 
 
-async def test_the_first_page_of_a_long_session_costs_what_that_of_a_short_one_does(store: Store) -> None:
+async def test_the_first_page_of_a_long_session_costs_what_that_of_a_short_one_does(
+    client: httpx.AsyncClient,
+) -> None:
     """At most twice as many calls of functions, whichever end it shows."""
+
+    async def cost(session: str, order: str) -> int:
+        asked: dict[str, Any] = {"app": "app", "user": "ada", "session": session, "order": order}
+        await client.get("/session", params=asked)
+        with counted_work() as work:
+            page = await client.get("/session", params=asked)
+        assert 50 == page.text.count("<article")
+        return work.calls
+
+    for order in ("oldest", "newest"):
+        assert 0 < await cost("long", order) < 2 * await cost("short", order)
+
+
+@pytest.fixture
+async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
+    """A reader of an inspector that shows content."""
     app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     async with client_of(app) as client:
-
-        async def cost(session: str, order: str) -> int:
-            asked: dict[str, Any] = {"app": "app", "user": "ada", "session": session, "order": order}
-            await client.get("/session", params=asked)
-            with counted_work() as work:
-                page = await client.get("/session", params=asked)
-            assert 50 == page.text.count("<article")
-            return work.calls
-
-        for order in ("oldest", "newest"):
-            assert 0 < await cost("long", order) < 2 * await cost("short", order)
+        yield client
 
 
 @pytest.fixture
@@ -163,17 +171,17 @@ PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
 ]
 
 
-async def test_a_page_of_a_long_session_reads_and_weighs_little(store: Store, read: list[str]) -> None:
+async def test_a_page_of_a_long_session_reads_and_weighs_little(
+    client: httpx.AsyncClient, read: list[str]
+) -> None:
     """At most 50 documents, of a session of 10,000 events, and 1 MB, whatever it is asked for."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
-    async with client_of(app) as client:
-        for page, asked in PAGES:
-            read.clear()
-            answer = await client.get(f"/{page}", params=asked)
+    for page, asked in PAGES:
+        read.clear()
+        answer = await client.get(f"/{page}", params=asked)
 
-            assert 200 == answer.status_code, (page, asked, answer.text)
-            assert 1 <= len(read) <= 50, (page, asked)
-            assert len(answer.content) < 1_000_000, (page, asked)
+        assert 200 == answer.status_code, (page, asked, answer.text)
+        assert 1 <= len(read) <= 50, (page, asked)
+        assert len(answer.content) < 1_000_000, (page, asked)
 
 
 async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
@@ -189,43 +197,41 @@ async def led(client: httpx.AsyncClient, address: str, says: str) -> Read:
 
 
 @pytest.mark.parametrize("count", [0, 1, *map(at, (1000, 2345, 5000, 6100)), EVENTS - 1, EVENTS])
-async def test_the_state_at_each_place_is_what_the_events_before_it_made(store: Store, count: int) -> None:
+async def test_the_state_at_each_place_is_what_the_events_before_it_made(
+    client: httpx.AsyncClient, count: int
+) -> None:
     """Wherever it is; a value that a page does not read, or that was not given yet, is found by its link."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
-    async with client_of(app) as client:
-        page = await led(client, f"/state?{urlencode({**LONG, 'event': count})}", f"place {count}")
-        wanted = state_after(count)
-        texts = page.text
-        unread = [each["href"] for each in page.all("a") if "back=" in each["href"]]
-        missing = {parse_qs(urlsplit(link).query)["key"][0] for link in unread}
-        assert not missing & {"often"}
-        assert not missing or at(2345) < count < EVENTS
-        for key in set(wanted) - missing:
-            assert f"{key} {json.dumps(wanted[key])}" in texts
-        for key in set(state_after(EVENTS)) - set(wanted) - missing:
-            assert f"{key} " not in texts
-        for link in unread[:2]:
-            key = parse_qs(urlsplit(link).query)["key"][0]
-            found = await led(client, link, key)
-            changed = [number for number in range(count) if key in delta_of(number)]
-            if changed:
-                assert f"By event e{changed[-1]}" in found.text
-            elif key == "given":
-                assert "At the creation of the session." in found.text
-            else:
-                assert "The session was created without this key" in found.text
+    page = await led(client, f"/state?{urlencode({**LONG, 'event': count})}", f"place {count}")
+    wanted = state_after(count)
+    texts = page.text
+    unread = [each["href"] for each in page.all("a") if "back=" in each["href"]]
+    missing = {parse_qs(urlsplit(link).query)["key"][0] for link in unread}
+    assert not missing & {"often"}
+    assert not missing or at(2345) < count < EVENTS
+    for key in set(wanted) - missing:
+        assert f"{key} {json.dumps(wanted[key])}" in texts
+    for key in set(state_after(EVENTS)) - set(wanted) - missing:
+        assert f"{key} " not in texts
+    for link in unread[:2]:
+        key = parse_qs(urlsplit(link).query)["key"][0]
+        found = await led(client, link, key)
+        changed = [number for number in range(count) if key in delta_of(number)]
+        if changed:
+            assert f"By event e{changed[-1]}" in found.text
+        elif key == "given":
+            assert "At the creation of the session." in found.text
+        else:
+            assert "The session was created without this key" in found.text
 
 
 @pytest.mark.parametrize(
     ("begin", "end"),
     [(10, 20), (at(2400), at(2900)), (at(5000), at(5000) + 100), (at(6000), 10), (0, EVENTS)],
 )
-async def test_two_places_of_a_session_are_compared(store: Store, begin: int, end: int) -> None:
+async def test_two_places_of_a_session_are_compared(client: httpx.AsyncClient, begin: int, end: int) -> None:
     """What events between them changed, in either direction; what a page does not read has a link."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     asked = urlencode({**LONG, "from": begin, "to": end})
-    async with client_of(app) as client:
-        page = await led(client, f"/difference?{asked}", f"{begin} to {end}")
+    page = await led(client, f"/difference?{asked}", f"{begin} to {end}")
     before, after = state_after(begin), state_after(end)
     unread = {
         parse_qs(urlsplit(each["href"]).query)["key"][0] for each in page.all("a") if "back=" in each["href"]
@@ -242,34 +248,30 @@ async def test_two_places_of_a_session_are_compared(store: Store, begin: int, en
 
 @pytest.mark.parametrize("end", [4050, 5001, 6789, 9990])
 async def test_a_time_is_found_after_a_number_that_took_all_reads(
-    store: Store, read: list[str], end: int
+    client: httpx.AsyncClient, read: list[str], end: int
 ) -> None:
     """By links to look on, each of which reads as little as any other page."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     begin, end = at(3960), at(end)
     time = datetime.fromtimestamp(end - 0.5, UTC).isoformat()
     address, on = f"/difference?{urlencode({**LONG, 'from': begin, 'to': time})}", 0
-    async with client_of(app) as client:
-        while address:
-            read.clear()
-            page = Read((await client.get(address)).text)
-            assert len(read) <= 50
-            links = [each["href"] for each in page.all("a") if "near=" in each["href"]]
-            address, on = next(iter(links), ""), on + len(links)
+    while address:
+        read.clear()
+        page = Read((await client.get(address)).text)
+        assert len(read) <= 50
+        links = [each["href"] for each in page.all("a") if "near=" in each["href"]]
+        address, on = next(iter(links), ""), on + len(links)
 
     assert on
     assert f"often {state_after(begin)['often']} {state_after(end)['often']}" in page.text
 
 
-async def test_an_event_is_found_without_its_place(store: Store) -> None:
+async def test_an_event_is_found_without_its_place(client: httpx.AsyncClient) -> None:
     """By some links, each of which says how far it came; a link of a page has the place."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
-    async with client_of(app) as client:
-        first = Read((await client.get("/event", params={**LONG, "event": "e10"})).text)
-        found = await led(client, f"/event?{urlencode({**LONG, 'event': 'e10'})}", "e10")
-        change = await led(client, f"/change?{urlencode({**LONG, 'event': 'e10', 'key': 'often'})}", "e10")
-        gone = await led(client, f"/event?{urlencode({**LONG, 'event': 'no'})}", "the end")
-        matrix = Read((await client.get("/matrix", params=LONG)).text)
+    first = Read((await client.get("/event", params={**LONG, "event": "e10"})).text)
+    found = await led(client, f"/event?{urlencode({**LONG, 'event': 'e10'})}", "e10")
+    change = await led(client, f"/change?{urlencode({**LONG, 'event': 'e10', 'key': 'often'})}", "e10")
+    gone = await led(client, f"/event?{urlencode({**LONG, 'event': 'no'})}", "the end")
+    matrix = Read((await client.get("/matrix", params=LONG)).text)
     links = [
         each["href"]
         for page in (found, change, matrix)
@@ -285,18 +287,16 @@ async def test_an_event_is_found_without_its_place(store: Store) -> None:
     assert all("at=" in link for link in links if "event=" in link)
 
 
-async def test_the_matrix_of_a_long_session_has_pages(store: Store) -> None:
+async def test_the_matrix_of_a_long_session_has_pages(client: httpx.AsyncClient) -> None:
     """Each change is on one, with the number of its event; the newest page ends with the last event."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     marks: list[str] = []
     asked = f"/matrix?{urlencode(LONG)}"
-    async with client_of(app) as client:
-        newest = Read((await client.get("/matrix", params={**LONG, "order": "newest"})).text)
-        while asked:
-            page = Read((await client.get(asked)).text)
-            marks += [each["aria-label"].split(",")[0] for each in page.all("a") if "aria-label" in each]
-            links = [each["href"] for each in page.all("a") if each["href"].startswith("/matrix?")]
-            asked = next((link for link in links if "cursor=" in link), "")
+    newest = Read((await client.get("/matrix", params={**LONG, "order": "newest"})).text)
+    while asked:
+        page = Read((await client.get(asked)).text)
+        marks += [each["aria-label"].split(",")[0] for each in page.all("a") if "aria-label" in each]
+        links = [each["href"] for each in page.all("a") if each["href"].startswith("/matrix?")]
+        asked = next((link for link in links if "cursor=" in link), "")
     wanted = [f"Event {number + 1}" for number in range(EVENTS) for _ in delta_of(number)]
 
     newest_time = f"{datetime.fromtimestamp(EVENTS - 1, UTC):%F %TZ}"
@@ -308,17 +308,15 @@ async def test_the_matrix_of_a_long_session_has_pages(store: Store) -> None:
     )
 
 
-async def test_all_segments_of_a_long_session_are_named(store: Store) -> None:
+async def test_all_segments_of_a_long_session_are_named(client: httpx.AsyncClient) -> None:
     """Some on each page of its documents."""
-    app = create_app(store, authorize=lambda *asked: True, reveal="always")  # noqa: ARG005
     names: set[str] = set()
     asked = f"/raw?{urlencode(LONG)}"
-    async with client_of(app) as client:
-        while asked:
-            page = Read((await client.get(asked)).text)
-            links = [each["href"] for each in page.all("a")]
-            names |= {parse_qs(urlsplit(link).query)["document"][0] for link in links if "document=" in link}
-            asked = next((link for link in links if "after=" in link and "document=" not in link), "")
-        vitals = Read((await client.get("/vitals", params=LONG)).text)
+    while asked:
+        page = Read((await client.get(asked)).text)
+        links = [each["href"] for each in page.all("a")]
+        names |= {parse_qs(urlsplit(link).query)["document"][0] for link in links if "document=" in link}
+        asked = next((link for link in links if "after=" in link and "document=" not in link), "")
+    vitals = Read((await client.get("/vitals", params=LONG)).text)
 
     assert f"Segments {len(names - {'user'})};" in vitals.text
