@@ -22,7 +22,6 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 
 LIMITS = SessionLimits(deadline_s=10)
-REFUSED = Refuse(403)
 
 
 @pytest.fixture
@@ -74,46 +73,32 @@ def objects_left(adk_store_bucket: str, storage_emulator: Emulator) -> Callable[
 
 
 @pytest.mark.parametrize(
-    "plan",
+    ("plan", "stays"),
     [
-        only("Commit", nth(1, Refuse("PERMISSION_DENIED"))),
-        only("RunQuery", nth(0, Refuse("PERMISSION_DENIED"))),
-        only("BatchGetDocuments", nth(1, Refuse("PERMISSION_DENIED"))),
+        (only("Commit", nth(1, Refuse("PERMISSION_DENIED"))), False),
+        (only("RunQuery", nth(0, Refuse("PERMISSION_DENIED"))), False),
+        (only("BatchGetDocuments", nth(1, Refuse("PERMISSION_DENIED"))), False),
+        (only("Commit", from_nth(2, Refuse("PERMISSION_DENIED"))), True),
     ],
+    ids=["at its change", "at the listing", "at a read", "at its deletion"],
 )
-async def test_a_document_that_fails_on_the_way_is_removed(
+async def test_a_document_that_fails_on_the_way_is_removed_or_named(
     documents: Documents,
     documents_left: Callable[[], list[str]],
     firestore_emulator: Emulator,
     monkeypatch: pytest.MonkeyPatch,
     plan: Plan,
+    *,
+    stays: bool,
 ) -> None:
-    """At its change, at the listing, at a read: the error says what to do."""
-    with FirestoreProxy(firestore_emulator.address, plan) as proxy:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+    """The error says what to do; what cannot be removed can be by hand."""
+    with FirestoreProxy(firestore_emulator.address, plan) as proxy, monkeypatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, proxy.address)
         found = await probe_document(documents, "adk", samples=3)
-        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
 
     assert "PERMISSION_DENIED; grant roles/datastore.user" in found.failure
-    assert not found.left
-    assert [] == documents_left()
-
-
-async def test_a_document_that_cannot_be_removed_is_named(
-    documents: Documents,
-    documents_left: Callable[[], list[str]],
-    firestore_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """So that it can be by hand."""
-    plan = only("Commit", from_nth(2, Refuse("PERMISSION_DENIED")))
-    with FirestoreProxy(firestore_emulator.address, plan) as proxy:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        found = await probe_document(documents, "adk", samples=1)
-        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
-
-    assert [found.left] == documents_left()
-    assert "PERMISSION_DENIED" in found.failure
+    assert stays is bool(found.left)
+    assert [found.left] * stays == documents_left()
 
 
 async def test_a_caller_who_gives_up_leaves_no_document(
@@ -124,15 +109,15 @@ async def test_a_caller_who_gives_up_leaves_no_document(
 ) -> None:
     """Ctrl-C while it waits for a read."""
     hold = Hold("before")
-    with FirestoreProxy(firestore_emulator.address, only("BatchGetDocuments", nth(0, hold))) as proxy:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+    holding = only("BatchGetDocuments", nth(0, hold))
+    with FirestoreProxy(firestore_emulator.address, holding) as proxy, monkeypatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, proxy.address)
         task = asyncio.create_task(probe_document(documents, "adk", samples=1))
         await asyncio.to_thread(hold.reached.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         hold.release()
-        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
 
     assert [] == documents_left()
 
@@ -146,10 +131,12 @@ async def test_an_object_that_fails_on_the_way_is_removed(
     number: int,
 ) -> None:
     """At any of its requests: the error names the permission."""
-    with StorageProxy(storage_emulator.address, nth(number, REFUSED)) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+    with (
+        StorageProxy(storage_emulator.address, nth(number, Refuse(403))) as proxy,
+        monkeypatch.context() as patch,
+    ):
+        patch.setenv(STORAGE_VARIABLE, proxy.address)
         found = await probe_object(objects, samples=1)
-        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
     assert "lacks storage.objects." in found.failure
     assert not found.left
@@ -163,10 +150,9 @@ async def test_an_object_whose_answer_is_lost_lives_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is its own that is there already."""
-    with StorageProxy(storage_emulator.address, nth(0, Lose())) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+    with StorageProxy(storage_emulator.address, nth(0, Lose())) as proxy, monkeypatch.context() as patch:
+        patch.setenv(STORAGE_VARIABLE, proxy.address)
         found = await probe_object(objects, samples=1)
-        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
     assert found.succeeded
     assert [] == objects_left()
@@ -181,8 +167,11 @@ async def test_a_caller_who_gives_up_leaves_no_object(
     """Ctrl-C while it is on its way: its deletion waits for it."""
     writing, deleting = Hold("before"), Hold("before")
     held = {0: writing, 1: deleting}
-    with StorageProxy(storage_emulator.address, lambda call: held.get(call.number)) as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+    with (
+        StorageProxy(storage_emulator.address, lambda call: held.get(call.number)) as proxy,
+        monkeypatch.context() as patch,
+    ):
+        patch.setenv(STORAGE_VARIABLE, proxy.address)
         calls = object_calls(adk_store_bucket, project="demo", credentials=None, deadline_s=10)
         task = asyncio.create_task(probe_object(Objects(calls), samples=1))
         await asyncio.to_thread(writing.reached.wait)
@@ -193,7 +182,6 @@ async def test_a_caller_who_gives_up_leaves_no_object(
         with pytest.raises(asyncio.CancelledError):
             await task
         await calls.close()
-        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
     assert not came_first
     assert [] == objects_left()
