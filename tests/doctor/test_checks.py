@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS
 from gcp_adk_store.doctor import measures
 from gcp_adk_store.doctor.findings import Answer, Facts, Place, Probe, Status
 from gcp_adk_store.doctor.measures import histogram
@@ -114,38 +115,8 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         FIELDS,
         with_(
             fields=[
-                *(
-                    configured(collection, "*")
-                    for collection in ("apps", "users", "segments", "chunks", "memories", "shards", "vectors")
-                ),
-                *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
-                *(
-                    configured("sessions", name)
-                    for name in (
-                        "state",
-                        "initial",
-                        "initial_payload",
-                        "origin",
-                        "tail",
-                        "chain",
-                        "chain_sealed",
-                        "digests",
-                        "create_time",
-                        "sealed_max",
-                        "cut",
-                        "expire_at",
-                        "parts_expire_at",
-                        "turns",
-                        "last_turn",
-                        "title",
-                        "labels",
-                        "label_set",
-                        "last_text",
-                        "turn",
-                        "inbox",
-                        "archived",
-                    )
-                ),
+                *(configured(collection, "*") for collection in UNINDEXED_FIELDS if collection != "sessions"),
+                *(configured("sessions", name) for name in UNINDEXED_FIELDS["sessions"]),
             ]
         ),
         "index exemptions",

@@ -18,7 +18,7 @@ from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Finding, Place, Status
 from gcp_adk_store.doctor.report import CHECKS, CHECKS_OF_ANCHORS, CHECKS_OF_KEYS, findings_of
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator, create_bucket
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
@@ -30,50 +30,52 @@ def doctor(*arguments: str) -> Result:
     return CliRunner().invoke(command, ["doctor", *arguments], env={"COLUMNS": "200"})
 
 
-@pytest.fixture
-def emulated(project: str, adk_store_bucket: str) -> tuple[str, ...]:
-    """Options for a deployment on the emulators."""
-    return ("--project", project, "--bucket", adk_store_bucket)
+@pytest.fixture(scope="module")
+def emulated(firestore_emulator: Emulator, storage_emulator: Emulator) -> tuple[str, str]:
+    """The names of a deployment on the emulators."""
+    assert firestore_emulator.address
+    project, bucket = f"demo-{uuid.uuid4().hex[:20]}", f"bucket-{uuid.uuid4().hex}"
+    create_bucket(bucket, storage_emulator.address)
+    return project, bucket
 
 
-def test_the_emulators_are_looked_at_as_far_as_they_go(emulated: tuple[str, ...]) -> None:
+@pytest.fixture(scope="module")
+def shown(emulated: tuple[str, str]) -> str:
+    """What the command of the documentation prints of it."""
+    (line,) = re.findall(r"^gcp-adk-store (doctor --project .*)$", DOCS, re.MULTILINE)
+    names = dict(zip(("my-project", "my-bucket"), emulated, strict=True))
+    result = doctor(*(names.get(word, word) for word in shlex.split(line)[1:]))
+    assert 0 == result.exit_code, result.output
+    assert {*names} <= {*shlex.split(line)}
+    return result.output
+
+
+def test_the_emulators_are_looked_at_as_far_as_they_go(shown: str) -> None:
     """A short table of what applies there, and one line that names what does not."""
-    result = doctor(*emulated)
     lines = {
         match[2]: match[1]
-        for match in re.finditer(r"^ ?(ok|skipped|warn|fail) +(.+?)  +(.*?) *$", result.output, re.MULTILINE)
+        for match in re.finditer(r"^ ?(ok|skipped|warn|fail) +(.+?)  +(.*?) *$", shown, re.MULTILINE)
     }
-    (aside,) = re.findall(r"^does not apply on an emulator: (.*)$", result.output, re.MULTILINE)
+    (aside,) = re.findall(r"^does not apply on an emulator: (.*)$", shown, re.MULTILINE)
 
-    assert 0 == result.exit_code, result.output
     assert dict.fromkeys(("bucket", *PROBES), "ok") == lines
     assert {*CHECKS} - {*lines} == {*aside.split(", ")}
-    assert f"{len(lines)} ok\n" in result.output
-    assert "skipped" not in result.output
+    assert f"{len(lines)} ok\n" in shown
+    assert "skipped" not in shown
 
 
-def test_it_says_where_it_looked(emulated: tuple[str, ...], firestore_emulator: Emulator) -> None:
+def test_it_says_where_it_looked(shown: str, emulated: tuple[str, str], firestore_emulator: Emulator) -> None:
     """In the first line; without a project, that is the one of stores that name none."""
-    first = doctor(*emulated).output.splitlines()[0]
-    assumed = doctor().output.splitlines()[0]
+    first, assumed = (each.splitlines()[0] for each in (shown, doctor().output))
 
-    assert f"project {emulated[1]}, database (default), prefix adk, bucket {emulated[3]}" in first
+    assert f"project {emulated[0]}, database (default), prefix adk, bucket {emulated[1]}" in first
     assert firestore_emulator.address in first
     assert assumed.startswith("project demo-adk-store, database (default), prefix adk, no bucket")
 
 
-def test_the_command_of_the_documentation_runs(emulated: tuple[str, ...]) -> None:
-    """With the names of a deployment that is there."""
-    (line,) = re.findall(r"^gcp-adk-store (doctor --project .*)$", DOCS, re.MULTILINE)
-    names = {"my-project": emulated[1], "my-bucket": emulated[3]}
-    result = doctor(*(names.get(word, word) for word in shlex.split(line)[1:]))
-
-    assert 0 == result.exit_code, result.output
-
-
-def test_latency_is_drawn(emulated: tuple[str, ...]) -> None:
+def test_latency_is_drawn(shown: str) -> None:
     """As a histogram for documents and one for objects; its bars count the reads."""
-    drawn = doctor(*emulated).output.split("reading ")[1:]
+    drawn = shown.split("reading ")[1:]
     counts = [
         sum(int(count) for count in re.findall(r"ms .*?(?:█ *| )(\d+) *$", part, re.MULTILINE))
         for part in drawn
