@@ -29,6 +29,12 @@ REQUIRED: Mapping[str, Mapping[str, Any]] = {
 """What a folder cannot be planned without, beside the project."""
 
 
+def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Return the arguments of each resource of a kind."""
+    resources = plan["planned_values"]["root_module"]["resources"]
+    return [each["values"] for each in resources if each["type"] == kind]
+
+
 @pytest.fixture(scope="session")
 def terraform() -> Iterator[Terraform]:
     """The command; its stand-ins run as long as the tests do."""
@@ -75,7 +81,7 @@ def plans(
         key = f"{name} {sorted(variables.items())}"
         if key not in made:
             folder = copied(tmp_path_factory.mktemp("plans"), prepared) / name
-            made[key] = terraform.plan(folder, **REQUIRED.get(name, PLACE), **variables)
+            made[key] = terraform.plan(folder, **{**REQUIRED.get(name, PLACE), **variables})
         return made[key]
 
     return plan

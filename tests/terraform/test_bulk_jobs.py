@@ -4,8 +4,7 @@ import base64
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -13,11 +12,10 @@ import pytest
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.cli.flex_template import PARAMETERS, command_of
-from tests.terraform.command import Terraform, copied
+from tests.terraform.conftest import IMAGE, made
 from tools.setup.tools import ROOT
 
 METADATA = json.loads((ROOT / "terraform/modules/bulk_jobs/metadata.json").read_text())
-IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/bulk:1"
 JOBS: dict[str, Any] = {
     "nightly": {
         "app": "support",
@@ -29,25 +27,11 @@ JOBS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def plan(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+@pytest.fixture
+def plan(plans: Callable[..., Mapping[str, Any]]) -> Mapping[str, Any]:
     """What it makes for two jobs, one of them with a schedule."""
-    folder = copied(tmp_path_factory.mktemp("bulk_jobs")) / "modules/bulk_jobs"
-    return terraform.plan(
-        folder,
-        project_id="my-project",
-        region="europe-west1",
-        image=IMAGE,
-        store={"project": "my-project", "bucket": "my-store", "database": "agents"},
-        bucket_name="my-jobs",
-        jobs=JOBS,
-    )
-
-
-def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    """Return the arguments of each resource of a kind."""
-    resources = plan["planned_values"]["root_module"]["resources"]
-    return [each["values"] for each in resources if each["type"] == kind]
+    store = {"project": "my-project", "bucket": "my-store", "database": "agents"}
+    return plans("modules/bulk_jobs", store=store, bucket_name="my-jobs", jobs=JOBS)
 
 
 def test_the_template_names_the_image_and_its_parameters(plan: Mapping[str, Any]) -> None:
@@ -155,16 +139,9 @@ def test_the_grants_are_those_that_jobs_need(plan: Mapping[str, Any]) -> None:
     assert all_roles == set(re.findall(r"`(roles/[\w.]+)`", readme))
 
 
-def test_no_schedule_makes_no_launcher(terraform: Terraform, configurations: Path) -> None:
+def test_no_schedule_makes_no_launcher(plans: Callable[..., Mapping[str, Any]]) -> None:
     """And what the output says to run is one command, of words that a shell takes."""
-    shown = terraform.plan(
-        configurations / "modules/bulk_jobs",
-        project_id="my-project",
-        region="europe-west1",
-        image=IMAGE,
-        store={"project": "my-project"},
-        jobs={"once": JOBS["once"]},
-    )
+    shown = plans("modules/bulk_jobs", jobs={"once": JOBS["once"]})
     resources = [each["type"] for each in shown["planned_values"]["root_module"]["resources"]]
     text = (ROOT / "terraform/modules/bulk_jobs/outputs.tf").read_text()
 

@@ -15,7 +15,7 @@ from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
 from tests.support.documents import all_blocks, blocks
 from tests.terraform.command import Terraform
-from tests.terraform.conftest import IMAGE
+from tests.terraform.conftest import IMAGE, made
 from tools.setup.tools import ROOT
 
 EXAMPLE = "examples/cloud_run"
@@ -37,12 +37,6 @@ def whole(plans: Plans) -> Mapping[str, Any]:
     """What it makes with the jobs, the pages and the inspector."""
     prune = {"app": "agent", "schedule": "1 2 * * *", "options": ["--idle-days", "90"]}
     return plans(EXAMPLE, prune=prune, web=True, iap_members=ADA, inspectors=ADA)
-
-
-def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    """Return the arguments of each resource of a kind."""
-    resources = plan["planned_values"]["root_module"]["resources"]
-    return [each["values"] for each in resources if each["type"] == kind]
 
 
 def references(plan: Mapping[str, Any], address: str, *path: str) -> str:

@@ -5,7 +5,6 @@ A variable that is declared and missing here fails a test, and so does one that 
 
 # ruff: noqa: FBT003  # a bool is the value that is tried
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -329,13 +328,3 @@ def test_an_illegal_value_is_refused_with_the_legal_ones(
             assert message in errors, variable.name
         for choice in variable.choices:
             assert choice in " ".join(variable.messages), variable.name
-
-
-def test_the_table_names_no_default() -> None:
-    """A value that is the default would show nothing."""
-    assert [] == [
-        (folder, each.name)
-        for folder in TABLE
-        for each in variables(folder)
-        if each.default == json.dumps(TABLE[folder][each.name].value)
-    ]
