@@ -27,6 +27,8 @@ frames = (
     | st.builds(Result, objects)
     | st.builds(Failed, st.sampled_from(["memory", "output", "error"]), st.text())
 )
+others = values.map(json.dumps).map(str.encode).map(lambda text: len(text).to_bytes(4, "big") + text)
+"""JSON of no known kind."""
 
 
 def bytes_of(frame: Frame) -> bytes:
@@ -54,11 +56,11 @@ def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) ->
 
 
 @settings(max_examples=at_length(30, 80), deadline=None)
-@given(st.lists(st.binary(max_size=200) | frames.map(bytes_of), max_size=6))
+@given(st.lists(st.binary(max_size=200) | others | frames.map(bytes_of), max_size=6))
 @example([b"\x00\x00\x00\x00"])
 @example([b"\xff\xff\xff\xff"])
 def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> None:
-    """Never another exception, and never more than the limits say."""
+    """Never another exception, and never more than the limits say; test_forgery.py sends some by hand."""
     reader = FrameReader(LIMITS)
     try:
         for piece in pieces:
@@ -66,23 +68,6 @@ def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> 
                 assert isinstance(frame, HostCall | Result | Failed)
     except SandboxError as exc:
         assert isinstance(exc, SandboxProtocolError | SandboxOutputError)  # noqa: PT017
-
-
-@settings(max_examples=at_length(30, 80), deadline=None)
-@given(st.binary(max_size=300) | values.map(lambda value: json.dumps(value).encode()))
-@example(b"[" * 4000)
-@example(b'{"kind":"result","result":{"a":' + b"[" * 30 + b"]" * 30 + b"}}")
-@example(b'{"kind":"result","result":{"a":-Infinity}}')
-@example(b'{"kind":"result","result":{"a":-1e400}}')
-@example(b'{"kind":"result","result":{"\\udfff":1}}')
-@example(b'{"kind":["call"],"id":1,"call":{}}')
-@example(b'{"kind":"call","id":1.0,"call":{}}')
-def test_json_of_no_known_kind_is_refused(text: bytes) -> None:
-    """Also JSON that Python reads and others do not."""
-    reader = FrameReader(LIMITS)
-
-    with pytest.raises(SandboxProtocolError):
-        reader.feed(len(text).to_bytes(4, "big") + text)
 
 
 def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:

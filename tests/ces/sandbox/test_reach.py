@@ -54,29 +54,6 @@ result.append([name for _, name in socket.if_nameindex()])
     assert ["ConnectionRefusedError", "OSError", ["lo"]] == found
 
 
-async def test_no_process_is_started(run: Run) -> None:
-    """Neither a fork nor another program, by Python or by the C library."""
-    code = (
-        OUTCOME
-        + """
-import os, subprocess, sys
-def fork():
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-result = [
-    outcome(fork),
-    outcome(lambda: subprocess.run([sys.executable, "-c", ""], check=True)),
-    outcome(lambda: os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", ""], {}), 0)),
-]
-"""
-    )
-
-    assert ["done"] * 3 == outside(code)
-    assert ["PermissionError"] * 3 == await run(code)
-
-
 async def test_a_bomb_of_forks_ends_with_its_run(unfiltered: BubblewrapSandbox) -> None:
     """Where forks are not filtered their number is limited; all end with the first, in whichever session."""
     code = """
