@@ -151,15 +151,6 @@ async def contested(times: int) -> Contested:
 SEEN = 'n = get_variable("others") or 0; set_variable("seen", n); return n'
 
 
-async def test_where_another_writer_is_first_the_caller_decides(make: MakeRuntime) -> None:
-    """The code has run, and may have had effects that nobody wants twice."""
-    service = await contested(1)
-
-    with pytest.raises(StaleSessionError):
-        await ran(make(sessions=service), SEEN)
-    assert (await stored(service)).state == {"others": 1}
-
-
 async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: MakeRuntime) -> None:
     """On what is there then; no more often than it may."""
     service = await contested(2)
@@ -349,18 +340,6 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
         sys.modules.pop(name, None)
     linecache.clearcache()
     assert capsys.readouterr().out == ""
-
-
-async def test_code_may_see_the_latest_events_alone(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """Where a long history is not wanted."""
-    for number in range(3):
-        await said(sessions, "user", f"e-{number}", types.Part(text=str(number)))
-
-    settings = RuntimeSettings(recent_events=2)
-    assert await result_of(make(settings=settings), "return [part.text for part in context.parts()]") == [
-        "1",
-        "2",
-    ]
 
 
 async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:

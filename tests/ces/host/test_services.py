@@ -109,10 +109,12 @@ async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService,
         event = Event(author="other", actions=EventActions(state_delta={"n": number}))
         await service.append_event(await stored(service), event)
 
-    for recent, seen in ((0, 0), (1, 1), (None, 4)):
+    for recent, seen in ((0, []), (1, [{"a": 0}]), (2, [{"a": 0}, {"a": 1}])):
         runtime = make(sessions=service, settings=RuntimeSettings(recent_events=recent))
-        assert await result_of(runtime, f'set_variable("a", {seen}); return len(context.events)') == seen
-    assert (await stored(service)).state == {"name": "Ada", "n": 1, "a": 4}
+        body = f'set_variable("a", {recent}); return [event.actions.state_delta for event in context.events]'
+        assert await result_of(runtime, body) == seen
+    assert await result_of(make(sessions=service), "return len(context.events)") == 5
+    assert (await stored(service)).state == {"name": "Ada", "n": 1, "a": 2}
 
 
 async def test_a_session_that_is_deleted_under_a_run_stays_deleted(

@@ -1,5 +1,6 @@
 """Variables are the session's state, removed ones and those of other scopes included."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -210,9 +211,9 @@ async def test_many_runs_do_not_bring_together_what_one_may_not(
     assert sum(len(str(value)) for value in (await stored(sessions)).state.values()) < 8_000_000
 
 
-async def overfill(sessions: BaseSessionService, prefixes: tuple[str, ...] = ("", "user:", "app:")) -> None:
-    """Let an agent set what code may not: 104 variables of 250 KB in each scope."""
-    delta = {f"{prefix}large{n:03}": "x" * 250_000 for prefix in prefixes for n in range(104)}
+async def overfill(sessions: BaseSessionService, *prefixes: str, size: int = 250_000) -> None:
+    """Let an agent set what code may not: 104 variables of so many bytes in each scope."""
+    delta = {f"{prefix}large{n:03}": "x" * size for prefix in prefixes for n in range(104)}
     event = Event(author="agent", actions=EventActions(state_delta=delta))
     await sessions.append_event(await stored(sessions), event)
 
@@ -221,13 +222,17 @@ OVERFILLED = RuntimeSettings(
     shared_variables=tuple(f"{scope}:large{n:03}" for scope in ("user", "app") for n in range(104)),
     history_bytes=0,
 )
+TENTH = replace(
+    OVERFILLED, session_variables_bytes=600_000, user_variables_bytes=200_000, app_variables_bytes=200_000
+)
+"""The same with a tenth of the limits that come by themselves, for variables of a tenth."""
 
 
 async def test_a_run_begins_whatever_variables_there_are(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
     """What does not fit is not sent, and a warning says how many of which scope; small ones come first."""
-    await overfill(sessions)
+    await overfill(sessions, "", "user:", "app:")
 
     run = await ran(make(settings=OVERFILLED), 'return [len(context.state), get_variable("name")]')
     assert run.error is None
@@ -241,13 +246,13 @@ async def test_code_deletes_and_replaces_what_it_was_not_sent(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
     """Until there is room again; and a called tool can."""
-    await overfill(sessions)
+    await overfill(sessions, "", "user:", "app:", size=25_000)
     names = [f"{scope}large{n:03}" for scope in ("", "user:", "app:") for n in range(104)]
     forget = PythonTool(
         name="forget",
         code=tool("for name in names: remove_variable(name)", name="forget", parameters="names"),
     )
-    runtime = make(settings=OVERFILLED, tools=[forget])
+    runtime = make(settings=TENTH, tools=[forget])
 
     assert (await ran(runtime, f"for name in {names[:100]}: remove_variable(name)")).ok
     assert (await ran(runtime, f'tools.forget({{"names": {names[100:200]}}})')).ok
@@ -264,8 +269,8 @@ async def test_an_overfull_scope_takes_what_does_not_make_it_larger(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
     """Smaller values and other scopes; nothing else until it is within its limits."""
-    await overfill(sessions, ("",))
-    runtime = make(settings=OVERFILLED)
+    await overfill(sessions, "", size=25_000)
+    runtime = make(settings=TENTH)
 
     assert (await ran(runtime, 'set_variable("large103", 1)')).ok
     assert (await ran(runtime, 'set_variable("user:large000", 1)')).ok
