@@ -36,10 +36,3 @@ def test_a_malformed_script_is_refused(tmp_path: Path, text: str, says: str) -> 
 
     with pytest.raises(InvalidInputError, match=says):
         ScriptedModel.from_file(tmp_path / "script.yaml")
-
-
-async def test_a_model_that_adk_does_not_know_is_refused(tmp_path: Path, converse: Converse) -> None:
-    """By its name."""
-    app = write_app(tmp_path, {"root": {}})
-    with pytest.raises(InvalidInputError, match="ADK has no model 'nothing'"):
-        converse(app, model="nothing")

@@ -81,6 +81,7 @@ def test_tests_of_turns_compare_members_by_their_text_too(
     assert has(actual, expected) is holds
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}b"])
 def test_a_regular_expression_that_takes_too_long_is_an_error(pattern: str) -> None:
     """In bounded time; Python's own would take minutes, and hear of no signal."""
