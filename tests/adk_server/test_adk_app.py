@@ -3,7 +3,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,13 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from google.adk.artifacts import InMemoryArtifactService
-from google.adk.cli import api_server
+from google.adk.cli import api_server, service_registry
 from google.adk.cli.fast_api import get_fast_api_app
-from google.adk.cli.service_registry import ServiceRegistry
 from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store import errors
 from gcp_adk_store.adk_server import answer_errors
-from gcp_adk_store.testing.faults import Refuse, from_nth, only
+from gcp_adk_store.testing.faults import Refuse, from_nth, no_faults, only
 from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.adk_server.conftest import AGENTS, ROOT
 
@@ -47,13 +46,26 @@ class Served:
         return self.sessions.figures.calls + self.artifacts.figures.calls
 
 
-@pytest.fixture
-async def served(registry: ServiceRegistry, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
-    """The example's agents, with the session ``s1``."""
-    # Else ADK decides for the whole process where traces go.
-    monkeypatch.setattr(api_server, "_setup_telemetry", lambda **_: None)
+@pytest.fixture(scope="module")
+def apps() -> Iterator[tuple[Served, Served]]:
+    """The example's agents in ADK's app alone, and in one that was fitted to the store's errors."""
+    with pytest.MonkeyPatch.context() as patch:
+        # Else ADK decides for the whole process where traces go.
+        patch.setattr(api_server, "_setup_telemetry", lambda **_: None)
+        patch.setattr(service_registry, "_service_registry_instance", None)
+        patch.setattr(sys, "path", list(sys.path))
+        alone, fitted = new_app(), new_app()
+        answer_errors(fitted.app)
+        yield alone, fitted
+    for name in [name for name in sys.modules if name.partition(".")[0] == "notes"]:
+        del sys.modules[name]
+
+
+def new_app() -> Served:
+    """Make one."""
     sessions = FaultySessionService(InMemorySessionService())
     artifacts = FaultyArtifactService(InMemoryArtifactService())
+    registry = service_registry.get_service_registry()
     registry.register_session_service("faulty", lambda uri, **_: sessions)  # noqa: ARG005  # ADK's
     registry.register_artifact_service("faulty", lambda uri, **_: artifacts)  # noqa: ARG005  # ADK's
     app = get_fast_api_app(
@@ -63,11 +75,28 @@ async def served(registry: ServiceRegistry, monkeypatch: pytest.MonkeyPatch) -> 
         web=False,
     )
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-    await sessions.create_session(app_name="notes", user_id="ada", session_id="s1")
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-        yield Served(app=app, client=client, sessions=sessions, artifacts=artifacts)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "notes"]:
-        del sys.modules[name]
+    client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+    return Served(app=app, client=client, sessions=sessions, artifacts=artifacts)
+
+
+async def renewed(served: Served) -> Served:
+    """Return it with the session ``s1`` and nothing else."""
+    served.sessions.inner, served.artifacts.inner = InMemorySessionService(), InMemoryArtifactService()
+    served.sessions.plan = served.artifacts.plan = no_faults
+    await served.sessions.create_session(app_name="notes", user_id="ada", session_id="s1")
+    return served
+
+
+@pytest.fixture
+async def alone(apps: tuple[Served, Served]) -> Served:
+    """ADK's app as it is."""
+    return await renewed(apps[0])
+
+
+@pytest.fixture
+async def fitted(apps: tuple[Served, Served]) -> Served:
+    """The app that was fitted."""
+    return await renewed(apps[1])
 
 
 async def request(served: Served, what: str) -> int:
@@ -91,23 +120,23 @@ async def answer_to(served: Served, what: str) -> httpx.Response:
     return await served.client.request(method, path, json=body)
 
 
-async def test_each_request_asks_of_the_store_what_the_document_says(served: Served) -> None:
+async def test_each_request_asks_of_the_store_what_the_document_says(alone: Served) -> None:
     """For each row of its table."""
     text = (ROOT / "docs/adk-server.md").read_text()
     rows = re.findall(r"^\| `((?:GET|POST|PATCH|DELETE) \S+)` \|(.*)\|(.*)\|$", text, re.MULTILINE)
-    assert await request(served, "POST /run") == 200  # an artifact to ask for
+    assert await request(alone, "POST /run") == 200  # an artifact to ask for
     for what, sessions, artifacts in rows:
-        before = served.calls()
-        status = await request(served, what)
+        before = alone.calls()
+        status = await request(alone, what)
         documented = re.findall(r"(\d+) `(\w+)`", f"{sessions} {artifacts}")
 
         assert (what, 200) == (what, status)
-        assert (what, {name: int(number) for number, name in documented}) == (what, served.calls() - before)
+        assert (what, {name: int(number) for number, name in documented}) == (what, alone.calls() - before)
     assert len(rows) == 10
 
 
 @pytest.mark.parametrize(
-    ("what", "method", "error", "alone", "fitted"),
+    ("what", "method", "error", "by_adk", "by_fitted"),
     [
         # The oldest ADK that is supported answers 500.
         ("POST /apps/A/users/U/sessions", "create_session", errors.InvalidInputError, {400, 500}, 400),
@@ -129,28 +158,31 @@ async def test_each_request_asks_of_the_store_what_the_document_says(served: Ser
     ],
 )
 async def test_errors_are_answered_as_the_document_says(
-    served: Served, what: str, method: str, error: type[errors.StoreError], alone: set[int], fitted: int
+    alone: Served,
+    fitted: Served,
+    what: str,
+    method: str,
+    error: type[errors.StoreError],
+    by_adk: set[int],
+    by_fitted: int,
 ) -> None:
     """By ADK alone, and by an app that was fitted to them."""
-    plan = only(method, from_nth(0, Refuse(error=lambda: error("no answer"))))
-    served.sessions.plan = served.artifacts.plan = plan
-    answer = await request(served, what)
-    served.app.middleware_stack = None  # was built by the first request
-    answer_errors(served.app)
+    for each in (alone, fitted):
+        plan = only(method, from_nth(0, Refuse(error=lambda: error("no answer"))))
+        each.sessions.plan = each.artifacts.plan = plan
 
-    assert answer in alone
-    assert fitted == await request(served, what)
+    assert await request(alone, what) in by_adk
+    assert by_fitted == await request(fitted, what)
 
 
-async def test_an_answer_says_what_happened_and_when_to_come_again(served: Served) -> None:
+async def test_an_answer_says_what_happened_and_when_to_come_again(fitted: Served) -> None:
     """In seconds, rounded up; a second where the service asked for no time."""
-    answer_errors(served.app)
     waits = iter([0.2, None, 2.5])
-    served.sessions.plan = only(
+    fitted.sessions.plan = only(
         "get_session",
         from_nth(0, Refuse(error=lambda: errors.UnavailableError("no answer", retry_after_s=next(waits)))),
     )
-    answers = [await served.client.get(SESSION) for _ in range(3)]
+    answers = [await fitted.client.get(SESSION) for _ in range(3)]
 
     assert ["1", "1", "3"] == [answer.headers["Retry-After"] for answer in answers]
     assert {"detail": "UnavailableError"} == answers[0].json()
@@ -166,55 +198,52 @@ async def test_an_answer_says_what_happened_and_when_to_come_again(served: Serve
 )
 @pytest.mark.parametrize("error", [errors.UnavailableError, errors.CredentialsError, errors.StoreError])
 async def test_what_only_an_operator_can_mend_is_in_the_log_and_not_in_the_answer(
-    served: Served, what: str, method: str, error: type[errors.StoreError], caplog: pytest.LogCaptureFixture
+    fitted: Served, what: str, method: str, error: type[errors.StoreError], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Answers do not contain accounts, files, projects and buckets."""
-    answer_errors(served.app)
     reason = "no token for the service account key of agent@demo from /secrets/key.json"
     plan = only(method, from_nth(0, Refuse(error=lambda: error(reason))))
-    served.sessions.plan = served.artifacts.plan = plan
-    answer = await answer_to(served, what)
+    fitted.sessions.plan = fitted.artifacts.plan = plan
+    answer = await answer_to(fitted, what)
 
     assert answer.status_code in (500, 503)
     assert {"detail": error.__name__} == answer.json()
     assert reason in caplog.text
 
 
-async def test_answers_that_are_adks_own_stay(served: Served) -> None:
+async def test_answers_that_are_adks_own_stay(fitted: Served) -> None:
     """What is not there is 404 and what is no request 422, with ADK's words."""
-    answer_errors(served.app)
-    missing = await served.client.get(f"{SESSIONS}/none")
-    unknown = await served.client.get("/no/such/path")
+    missing = await fitted.client.get(f"{SESSIONS}/none")
+    unknown = await fitted.client.get("/no/such/path")
 
     assert (404, {"detail": "Session not found"}) == (missing.status_code, missing.json())
     assert 404 == unknown.status_code
-    assert 422 == (await served.client.post("/run", json={"streaming": "x"})).status_code
+    assert 422 == (await fitted.client.post("/run", json={"streaming": "x"})).status_code
 
 
-async def test_an_error_within_a_stream_is_its_last_event(served: Served) -> None:
+async def test_an_error_within_a_stream_is_its_last_event(fitted: Served) -> None:
     """The answer has begun with 200 before the turn does."""
-    answer_errors(served.app)
-    served.sessions.plan = only(
+    fitted.sessions.plan = only(
         "append_event", from_nth(1, Refuse(error=lambda: errors.SessionConflictError("no answer")))
     )
-    answer = await served.client.post("/run_sse", json=TURN)
+    answer = await fitted.client.post("/run_sse", json=TURN)
 
     assert 200 == answer.status_code
     assert answer.text.splitlines()[-2].startswith('data: {"error": "SessionConflictError: no answer"')
 
 
-async def test_an_app_that_serves_already_is_refused(served: Served) -> None:
+async def test_an_app_that_serves_already_is_refused(alone: Served) -> None:
     """FastAPI would ignore its arguments then."""
-    await served.client.get("/health")
+    await alone.client.get("/health")
     with pytest.raises(RuntimeError, match="before it serves"):
-        answer_errors(served.app)
+        answer_errors(alone.app)
 
 
-async def test_an_id_with_a_slash_has_no_path(served: Served) -> None:
+async def test_an_id_with_a_slash_has_no_path(alone: Served) -> None:
     """Encoded or not; in the body of a turn it is an id like any other."""
-    await served.sessions.create_session(app_name="notes", user_id="a/b", session_id="s/1")
-    answer = await served.client.get("/apps/notes/users/a%2Fb/sessions/s%2F1")
-    turn = await served.client.post("/run", json={**TURN, "userId": "a/b", "sessionId": "s/1"})
+    await alone.sessions.create_session(app_name="notes", user_id="a/b", session_id="s/1")
+    answer = await alone.client.get("/apps/notes/users/a%2Fb/sessions/s%2F1")
+    turn = await alone.client.post("/run", json={**TURN, "userId": "a/b", "sessionId": "s/1"})
 
     assert 404 == answer.status_code
     assert {"detail": "Not Found"} == answer.json()
