@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from gcp_adk_store.adk_server import answer_errors, follow_sessions
 from gcp_adk_store.adk_server.following import Followers
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import Server
+from tests.support.documents import blocks
 from tests.support.ready_programs import ready_programs
 
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
@@ -324,3 +326,23 @@ def test_a_server_ends_while_clients_follow(tmp_path: Path) -> None:
 async def _prepared(place: Path) -> None:
     async with Store.local(place) as store:
         await appended(store, "0")
+
+
+async def test_the_blocks_of_the_document_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In their order, on a store with a session."""
+    async with Store.local(tmp_path / "store") as store:
+        held = await store.sessions.create_session(app_name="support", user_id="ada", session_id="s1")
+        call = types.Part(function_call=types.FunctionCall(name="look"))
+        for author, part in (("user", call), ("agent", types.Part(text="hi"))):
+            content = types.Content(role=author.replace("agent", "model"), parts=[part])
+            await store.sessions.append_event(held, Event(author=author, invocation_id="i", content=content))
+        app = FastAPI()
+        before = len(app.routes)
+        code = "\n".join(blocks("docs/following.md", "python"))
+        names = {"store": store, "app": app}
+        exec(f"async def run():\n{textwrap.indent(code, '    ')}", names)  # noqa: S102  # the document's
+        await names["run"]()  # type: ignore[operator]  # as the line before defines it
+
+    out = capsys.readouterr().out.splitlines()
+    assert ["user", "agent", "user", "agent"] == [line.split()[0] for line in out]
+    assert before + 1 == len(app.routes)

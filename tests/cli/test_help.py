@@ -1,12 +1,16 @@
-"""The list of commands is whole and quick: it needs no import of ADK."""
+"""The list of commands is whole and quick, and a shell completes it: neither needs an import of ADK."""
 
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
+from tests.support.documents import command as of_document
 
 SHOW = """
 import sys
@@ -34,3 +38,55 @@ def test_the_list_of_commands_says_what_each_is_for() -> None:
 
     assert [row.split()[0] for row in rows] == sorted(command.list_commands(None))  # type: ignore[arg-type]
     assert all(row.endswith(".") and not row.endswith("...") for row in rows)
+
+
+COMPLETE = """
+COMP_WORDS=({words}) COMPREPLY=()
+COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_gcp_adk_store_completion gcp-adk-store
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+COMPLETIONS = {
+    "gcp-adk-store se": {"sessions"},
+    "gcp-adk-store sessions ''": {"archive", "delete", "export", "list", "redact", "show", "turn", "usage"},
+    "gcp-adk-store sessions turn ''": {"abort", "repair", "status", "withdraw"},
+    "gcp-adk-store sessions list --or": {"--order"},
+    "gcp-adk-store sessions list --order ''": {"newest", "oldest"},
+    "gcp-adk-store artifacts delete --d": {"--database", "--dry-run"},
+}
+
+
+def test_bash_completes_with_the_line_of_the_documents() -> None:
+    """In a shell that took it."""
+    line = of_document("docs/cli.md", "_GCP_ADK_STORE_COMPLETE")
+    asked = [COMPLETE.format(words=words) + "echo .\n" for words in COMPLETIONS]
+    run = subprocess.run(
+        ["bash", "-c", line + "".join(asked)],  # noqa: S607  # the reader's shell
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *found, _ = run.stdout.split(".\n")
+
+    assert list(COMPLETIONS.values()) == [set(each.split()) for each in found], run.stderr
+
+
+def test_a_tab_imports_neither_adk_nor_googles_clients() -> None:
+    """The names of all commands are there before a second has passed."""
+    asked = {"_GCP_ADK_STORE_COMPLETE": "bash_complete", "COMP_WORDS": "gcp-adk-store ", "COMP_CWORD": "1"}
+    run = subprocess.run(
+        ["gcp-adk-store"],  # noqa: S607  # of the environment under test
+        env={**ENVIRON, **asked, "PYTHONPROFILEIMPORTTIME": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = set(re.findall(r"\| +([\w.]+)$", run.stderr, re.MULTILINE))
+
+    assert {"plain,doctor", "plain,sessions"} <= set(run.stdout.split())
+    assert "gcp_adk_store.cli.command" in imported
+    assert set() == {"google.adk.events", "google.genai", "grpc", "google.cloud.storage"} & imported

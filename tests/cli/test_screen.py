@@ -1,4 +1,4 @@
-"""Tables keep their width where nobody looks, and fit a terminal where somebody does."""
+"""Tables keep their width where nobody looks, and fit a terminal, which no text steers, where somebody does."""
 
 import asyncio
 import os
@@ -8,6 +8,7 @@ import re
 import pytest
 from google.genai import types
 
+from gcp_adk_store.cli.screen import visible
 from tests.cli.conftest import Deployment
 from tests.support.ready_programs import ready_programs
 
@@ -78,3 +79,20 @@ def test_a_terminal_gets_what_fits(deployment: Deployment) -> None:
     assert len(table) > 5
     assert 60 >= max(map(len, lines[1:]))
     assert LONG.startswith(names[:100])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain \u00e4 \u4e2d \U0001f469\u200d\U0001f680\u00a0x", None),
+        ("two\tcells\nand lines", None),
+        ("two\r\nlines", "two\nlines"),
+        ("over\rwritten", r"over\rwritten"),
+        ("\x1b[31m \x07 \x08 \x9b \x7f", r"\x1b[31m \x07 \x08 \x9b \x7f"),
+        ("\u202eabc\u2066 \u2028", r"\u202eabc\u2066 \u2028"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_only_what_steers_is_escaped(text: str, shown: str | None) -> None:
+    """Text of any language is as it was; None is the same."""
+    assert (text if shown is None else shown) == visible(text)

@@ -1,4 +1,4 @@
-"""An app says how long tools may take, what answers in their place, and what follows if a model fails."""
+"""What answers in place of tools and models, how long they may take, and what follows if one fails."""
 
 import json
 from collections.abc import AsyncGenerator, Mapping
@@ -12,9 +12,11 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai.errors import ServerError
 from typing_extensions import override
 
-from gcp_adk_store.ces import AgentApp, PythonTool, RuntimeSettings, read_app
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.ces import AgentApp, MockConfig, PythonTool, RuntimeSettings, ScriptedModel, read_app
 from gcp_adk_store.ces.host.toolbox import timeout_of
 from gcp_adk_store.ces.sandbox import Limits
+from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
 
@@ -201,3 +203,72 @@ def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
         "the timeout of Crm does not count: its r",
         "after_model callback 0 of root runs once",
     ]
+
+
+GREET = "def greet():\n    return get_variable('name')\n"
+GREETS = {"calls": [{"name": "greet"}]}
+
+
+async def test_a_message_brings_variables_along(tmp_path: Path, converse: Converse) -> None:
+    """Which stay, as those that code sets; in a turn of the store too."""
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["greet"], "instruction": "Greet {name}."}},
+        tools={"greet": GREET},
+        variables={"name": "nobody"},
+    )
+    async with Store.local(MEMORY) as store:
+        conversation = converse(
+            app, [GREETS, "Hi.", GREETS, "Hi."], sessions=store.sessions, turns=store.turns
+        )
+        key = await conversation.begin()
+
+        first = await conversation.send("I am Ada.", key, variables={"name": "Ada"})
+        second = await conversation.send("Again", key)
+
+        assert [turn.calls[0].response for turn in (first, second)] == [{"result": "Ada"}] * 2
+        assert second.variables["name"] == "Ada"
+
+
+async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, converse: Converse) -> None:
+    """Before those of the conversation."""
+    app = write_app(tmp_path, {"root": {"tools": ["greet"]}}, tools={"greet": GREET})
+    conversation = converse(app, [GREETS, "Hi.", GREETS, "Hi."], mocks=_answering("always"))
+    key = await conversation.begin()
+
+    first = await conversation.send("Hi", key, mocks=_answering("once"))
+    second = await conversation.send("Hi", key)
+
+    assert [turn.calls[0].response for turn in (first, second)] == [{"result": "once"}, {"result": "always"}]
+
+
+def _answering(said: str) -> MockConfig:
+    return MockConfig.from_json({"mockedToolCalls": [{"toolId": "greet", "mockResponse": {"result": said}}]})
+
+
+async def test_a_script_that_is_over_is_an_error(tmp_path: Path, converse: Converse) -> None:
+    """It says how many replies it has."""
+    conversation = converse(write_app(tmp_path, {"root": {}}), ["One."])
+    key = await conversation.begin()
+    await conversation.send("a", key)
+
+    with pytest.raises(InvalidInputError, match="the script has 1 replies"):
+        await conversation.send("b", key)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "cannot be read as a script"),
+        ("{}", "must be a list"),
+        ("[{}]", "reply 1 of the script"),
+        ('["a", {"say": "b"}]', "reply 2 of the script"),
+        ('[{"calls": [{}]}]', "reply 1 of the script"),
+    ],
+)
+def test_a_malformed_script_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    """The message names the reply."""
+    (tmp_path / "script.yaml").write_text(text)
+
+    with pytest.raises(InvalidInputError, match=says):
+        ScriptedModel.from_file(tmp_path / "script.yaml")

@@ -1,8 +1,10 @@
-"""Reports of tests are bounded, whatever code prints and test files report."""
+"""Reports of tests are bounded and can be read, whatever code prints and test files report."""
 
 from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 from gcp_adk_store.ces.testing.outcomes import Outcome, bounded
+from gcp_adk_store.cli.ces.check import junit_xml
 
 
 def outcome(*says: str, stdout: str = "", name: str = "a") -> Outcome:
@@ -46,3 +48,12 @@ def test_a_report_has_ten_thousand_tests_and_counts_the_others() -> None:
         replace(passed, name="others", says=("[2 tests are left out]",)),
     ]
     assert (len(worse), worse[-1].status, worse[-1].says) == (10_001, "failed", ("[1 tests are left out]",))
+
+
+def test_a_report_is_xml_whatever_code_printed() -> None:
+    """Also what XML cannot have."""
+    said = "\0\x1b\ud800\ufffe<&]]>\n\U0001f600"
+    bad = Outcome(path="a.yaml", line=1, name=said, subject="a", status="error", says=(said,), stdout=said)
+    (suite,) = ET.fromstring(junit_xml([bad]))  # noqa: S314  # our own
+
+    assert "\\x00\\x1b\\ud800\\ufffe<&]]>\n\U0001f600" == suite[0].findtext("system-out")

@@ -1,11 +1,14 @@
-"""Tools run: which function, with which arguments, and what becomes of their result."""
+"""Tools run: which function, with which arguments, and what becomes of their result; others run first."""
 
+import sys
 from typing import Any
 
 import pytest
 
+from gcp_adk_store.ces.guest.first_runs import FIRST_REPLY, FIRST_RUNS
+from gcp_adk_store.ces.guest.running import warm_up
 from tests.ces.guest import seed
-from tests.ces.guest.runs import as_tool, of_tool, result_of
+from tests.ces.guest.runs import Host, answered, as_tool, of_tool, result_of
 
 
 def test_without_one_its_first_function_is_called_with_a_warning() -> None:
@@ -160,3 +163,22 @@ def test_globals_are_all_documented_names() -> None:
     found = of_tool(source, settings={"strict_typing": True})["result"]
 
     assert found == sorted({*seed.MEASURED_GLOBALS, *seed.CLASSES, *seed.GLOBALS})
+
+
+def test_each_first_run_ends_as_it_is_meant_to() -> None:
+    """With host calls, changes and prints; one of them fails, for that is prepared too."""
+    host = Host(lambda _call: FIRST_REPLY)
+    tool, failed, *callbacks = [answered(request, host) for request in FIRST_RUNS]
+
+    assert {"found": [1, 1], "names": ["Ada"]} == tool["result"]
+    assert "KeyError" == failed["error"]["type"]
+    assert 4 == len(host.calls)
+    assert [None] * 3 == [each["error"] for each in callbacks]
+
+
+def test_warming_up_leaves_no_module_and_no_stream() -> None:
+    """A later run finds what it would have found."""
+    before = {*sys.modules}, sys.stdin, sys.stdout, sys.stderr
+    warm_up()
+
+    assert before == ({*sys.modules}, sys.stdin, sys.stdout, sys.stderr)
