@@ -1,4 +1,4 @@
-"""Tables keep their width where nobody looks, and fit a terminal, which no text steers, where somebody does."""
+"""Tables keep their width where nobody looks, and fit a terminal where somebody does; no text steers it."""
 
 import asyncio
 import os

@@ -196,37 +196,44 @@ def test_an_api_that_is_not_enabled_is_named_with_the_command(look: Look, apis: 
     )
 
 
-def test_a_missing_database_is_one_finding(look: Look, apis: GoogleApis) -> None:
+@pytest.mark.parametrize(
+    ("missing", "check", "says", "command", "skipped"),
+    [
+        (
+            (DATABASE_OF, INDEXES, FIELDS),
+            "database",
+            f"projects/{PROJECT}/databases/{DATABASE} does not exist",
+            f"gcloud firestore databases create {WHERE} --location=LOCATION",
+            [*OF[DATABASE_OF][1:], *OF[INDEXES], *OF[FIELDS], "bucket location"],
+        ),
+        (
+            (BUCKET_OF, BUCKET_IAM),
+            "bucket",
+            "",
+            f"gcloud storage buckets create gs://{BUCKET}",
+            [*OF[BUCKET_OF][1:], "bucket holds", *OF[BUCKET_IAM]],
+        ),
+    ],
+    ids=["database", "bucket"],
+)
+def test_what_is_missing_is_one_finding(
+    look: Look,
+    apis: GoogleApis,
+    missing: tuple[str, ...],
+    check: str,
+    says: str,
+    command: str,
+    skipped: list[str],
+) -> None:
     """What hangs on it is skipped."""
-    for at in (DATABASE_OF, INDEXES, FIELDS):
+    for at in missing:
         apis.refuse(at, MISSING)
     found = look()
-    skipped = [check for check, one in found.items() if one.status is Status.SKIPPED]
 
-    assert Status.FAIL is found["database"].status
-    assert f"projects/{PROJECT}/databases/{DATABASE} does not exist" in found["database"].says
-    assert f"gcloud firestore databases create {WHERE} --location=LOCATION" in found["database"].commands[0]
-    assert skipped == [
-        "point-in-time recovery",
-        "delete protection",
-        "indexes",
-        "index exemptions",
-        "time to live",
-        "bucket location",
-    ]
-
-
-def test_a_missing_bucket_is_one_finding(look: Look, apis: GoogleApis) -> None:
-    """What hangs on it is skipped."""
-    for at in (BUCKET_OF, BUCKET_IAM):
-        apis.refuse(at, MISSING)
-    found = look()
-    skipped = [check for check, one in found.items() if one.status is Status.SKIPPED]
-
-    assert Status.FAIL is found["bucket"].status
-    assert f"gcloud storage buckets create gs://{BUCKET}" in found["bucket"].commands[0]
-    assert ["bucket location", "bucket access", "bucket soft delete"] == skipped[:3]
-    assert ["bucket lifecycle", "bucket holds", "IAM of the bucket"] == skipped[3:]
+    assert Status.FAIL is found[check].status
+    assert says in found[check].says
+    assert command in found[check].commands[0]
+    assert skipped == [name for name, one in found.items() if one.status is Status.SKIPPED]
 
 
 def test_a_deployment_without_a_bucket_is_looked_at_without_one(look: Look, apis: GoogleApis) -> None:

@@ -12,6 +12,7 @@ from a2a.utils.errors import InvalidParamsError
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.tasks import TaskStore
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -25,6 +26,13 @@ def large(kilobytes: int) -> Task:
     made = task("large")
     made.artifacts.add(artifact_id="a").parts.add(raw=os.urandom(kilobytes * 1024))
     return made
+
+
+async def read(tasks: TaskStore, id_: str = "t1") -> Task:
+    """Return a task of Ann's, which there must be."""
+    found = await tasks.get(id_, ANN)
+    assert found is not None
+    return found
 
 
 async def test_no_owner_reads_changes_or_deletes_the_task_of_another(opened: Open) -> None:
@@ -58,22 +66,19 @@ async def test_a_lost_update_is_refused_and_the_reader_goes_on(opened: Open) -> 
     here, there = opened().tasks, opened().tasks
     mine = task()
     await here.save(mine, ANN)
-    theirs = await there.get("t1", ANN)
-    assert theirs is not None
+    theirs = await read(there)
     theirs.metadata["who"] = "they"
     await there.save(theirs, ANN)
     mine.metadata["who"] = "me"
     with pytest.raises(TaskConflictError, match="save_task task_id='t1': another writer changed") as caught:
         await here.save(mine, ANN)
-    again = await here.get("t1", ANN)
-    assert again is not None
+    again = await read(here)
     again.metadata["also"] = "me"
     await here.save(again, ANN)
-    stored = await there.get("t1", ANN)
+    stored = await read(there)
 
     assert isinstance(caught.value, ConcurrentTaskModificationError)
     assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))  # noqa: S301  # its own
-    assert stored is not None
     assert {"who": "they", "also": "me"} == dict(stored.metadata)
 
 
@@ -98,9 +103,8 @@ async def test_a_new_object_replaces_a_task_but_does_not_reopen_one_that_ended(o
     await tasks.save(task(state=DONE, at=2), ANN)
     with pytest.raises(TaskConflictError, match="ended the task"):
         await tasks.save(task(state=WORKING, at=3), ANN)
-    stored = await tasks.get("t1", ANN)
+    stored = await read(tasks)
 
-    assert stored is not None
     assert (DONE, 2) == (stored.status.state, stored.status.timestamp.seconds)
 
 
@@ -119,9 +123,7 @@ async def test_of_two_writers_of_the_same_change_one_is_refused(opened: Open) ->
     """Two that counted to the same number did not count twice."""
     here, there = opened().tasks, opened().tasks
     await here.save(task(), ANN)
-    one, two = await here.get("t1", ANN), await there.get("t1", ANN)
-    assert one is not None
-    assert two is not None
+    one, two = await read(here), await read(there)
     for each in (one, two):
         each.metadata["n"] = 1
     await here.save(one, ANN)
@@ -134,9 +136,7 @@ async def test_objects_of_one_store_that_come_to_the_same_content_are_one_writer
     """In their own time: one may be ahead of the other, and each save is stored once."""
     tasks = opened().tasks
     await tasks.save(task(), ANN)
-    one, two = await tasks.get("t1", ANN), await tasks.get("t1", ANN)
-    assert one is not None
-    assert two is not None
+    one, two = await read(tasks), await read(tasks)
     for ahead, behind in ((one, two), (two, one)):
         for number in range(3):
             ahead.metadata[f"{number}"] = id(ahead)
@@ -158,9 +158,7 @@ async def test_what_was_stored_again_as_it_was_is_no_change(opened: Open) -> Non
     here, there = opened().tasks, opened().tasks
     mine = task()
     await here.save(mine, ANN)
-    theirs, idle = await there.get("t1", ANN), await there.get("t1", ANN)
-    assert theirs is not None
-    assert idle is not None
+    theirs, idle = await read(there), await read(there)
     await there.save(theirs, ANN)
     mine.metadata["n"] = 1
     await here.save(mine, ANN)
@@ -174,7 +172,7 @@ async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(open
     store = opened()
     made = large(2500)
     await store.tasks.save(made, ANN)
-    read = await opened().tasks.get("large", ANN)
+    found = await read(opened().tasks, "large")
     counts = [await pieces(store)]
     made.metadata["more"] = 1
     await store.tasks.save(made, ANN)
@@ -188,8 +186,7 @@ async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(open
     await unread.delete("large", ANN)
     counts.append(await pieces(store))
 
-    assert read is not None
-    assert read.artifacts == made.artifacts
+    assert found.artifacts == made.artifacts
     assert [made] == list(listed.tasks)
     assert [3, 3, 0, 2, 0] == counts
 

@@ -8,6 +8,7 @@ from google.adk.sessions import BaseSessionService
 from gcp_adk_store.ces import ConversationTurn, RunLog, RuntimeSettings, SessionKey
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.host.runs import stored
 
 TALK = '''
 def talk(times: int) -> dict:
@@ -65,9 +66,9 @@ async def test_events_keep_as_much_of_the_logs_of_a_turn_as_the_setting_says(
     assert log.size == 2_000
     assert log.failure.endswith("ValueError: enough")
     assert log.printed.startswith("word word")
-    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
-    assert found is not None
-    assert sum("ces_log" in (event.custom_metadata or {}) for event in found.events) == 1
+    assert (
+        sum("ces_log" in (event.custom_metadata or {}) for event in (await stored(sessions, key)).events) == 1
+    )
 
 
 async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
@@ -89,9 +90,7 @@ async def test_an_asynchronous_tool_keeps_its_log_with_its_response(
 
     (only,) = noted
     assert (only[0], only[1].what, only[1].late) == (key, "talk", True)
-    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
-    assert found is not None
-    kept = [event for event in found.events if event.custom_metadata]
+    kept = [event for event in (await stored(sessions, key)).events if event.custom_metadata]
     assert [event.author for event in kept] == ["user"]
     assert kept[0].get_function_responses()
 

@@ -12,7 +12,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions import BaseSessionService
 from google.genai import types
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
@@ -21,7 +21,7 @@ from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
-from tests.ces.host.runs import Gate
+from tests.ces.host.runs import Gate, stored
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 CALL = {"calls": [{"name": "greet", "args": {"name": "Ada"}}]}
@@ -31,13 +31,6 @@ def greet(name: str) -> dict:
     set_variable("trace", [*get_variable("trace"), "greet"])
     return {"said": f"Hello {name}"}
 '''
-
-
-async def stored(sessions: BaseSessionService, key: SessionKey) -> Session:
-    """Return the session as others see it."""
-    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
-    assert found is not None
-    return found
 
 
 def said(events: list[Event]) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.adk.sessions import BaseSessionService, Session
 
-from gcp_adk_store.ces import PythonRuntime, SessionKey, ToolRun
+from gcp_adk_store.ces import PythonRuntime, SessionKey, SessionKeyLike, ToolRun
 
 KEY: Final = "shop/ada/s1"
 
@@ -44,7 +44,7 @@ def tool(body: str, *, name: str = "tool", parameters: str = "") -> str:
     return f"def {name}({parameters}):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
 
 
-async def stored(sessions: BaseSessionService, key: str = KEY) -> Session:
+async def stored(sessions: BaseSessionService, key: SessionKeyLike = KEY) -> Session:
     """Return the session as others see it."""
     parsed = SessionKey.of(key)
     found = await sessions.get_session(app_name=parsed.app, user_id=parsed.user, session_id=parsed.session)

@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces import lint_app, read_app
 from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.lint.test_apps import codes
 
 TOOL = 'def look_up(number: str) -> dict:\n    """Look it up."""\n    return {}\n'
 ROOT: dict[str, Any] = {"tools": ["look_up", "end_session"], "childAgents": ["billing"]}
-
-
-def codes(app: Path) -> list[tuple[str, str, int]]:
-    """Return what is found in *app*."""
-    return [(each.code, each.path, each.line) for each in lint_app(read_app(app))]
 
 
 @pytest.fixture

@@ -115,18 +115,16 @@ def test_texts_of_any_marks_are_one_value_each(name: str, texts: list[str], step
         read(values - 1)
 
 
-def test_frames_together_have_a_limit() -> None:
-    """However small each is."""
-    reader = FrameReader(LIMITS)
-    frame = bytes_of(HostCall(1, {"a": "x" * 4000}))
-
-    with pytest.raises(SandboxOutputError, match="received_bytes"):
-        [reader.feed(frame) for _ in range(20)]
-
-
-def test_values_together_have_a_limit() -> None:
-    """However few are in each frame: those of calls that wait for answers are kept at the same time."""
+@pytest.mark.parametrize(
+    ("value", "error", "limit"),
+    [
+        ("x" * 4000, SandboxOutputError, "received_bytes"),
+        ([1] * 400, SandboxProtocolError, "received_values"),
+    ],
+)
+def test_frames_together_have_limits(value: Any, error: type[SandboxError], limit: str) -> None:
+    """However small each is, and however few values it has: those of calls that wait are kept together."""
     reader = FrameReader(LIMITS)
 
-    with pytest.raises(SandboxProtocolError, match="received_values"):
-        [reader.feed(bytes_of(HostCall(1, {"a": [1] * 400}))) for _ in range(4)]
+    with pytest.raises(error, match=limit):
+        [reader.feed(bytes_of(HostCall(1, {"a": value}))) for _ in range(20)]
