@@ -14,6 +14,7 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_pages, site
+from gcp_adk_store.inspector.conversation import HITS
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
@@ -332,7 +333,7 @@ async def test_a_search_of_a_long_session_goes_on(
 
     assert [1, 2] == found[:2]
     assert searched + 57 == sum(found[2:])
-    assert session_pages.HITS == max(found)
+    assert HITS == max(found)
 
 
 async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app: FastAPI) -> None:
