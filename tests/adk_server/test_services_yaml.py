@@ -77,6 +77,7 @@ async def test_adk_run_reads_the_file_within_the_agents_own_folder(
     assert ("s1", ["buy milk"], ["notes.txt"]) == (listed.id, listed.state["notes"], names)
 
 
+@pytest.mark.long
 async def test_adk_run_ignores_a_file_beside_the_agents(
     place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
 ) -> None:

@@ -13,10 +13,10 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.ready_programs import ready_programs
+from tests.support.stores import damage_session
 from tests.support.watching import once
 
 
@@ -175,22 +175,14 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
     assert "pass OLD=NEW" in wrong.stderr
 
 
-def damage(folder: Path, session: str) -> None:
-    """Damage the document of a session of bob."""
-
-    async def write() -> None:
-        async with Store.local(folder) as store:
-            storage = store.sessions.storage
-            path = storage.layout.session(SessionKey(app=APP, user="bob", session=session))
-            done = Write(path=path, fields={"rev": "secret"}, mask=[("rev",)])
-            await storage.documents.commit([done], repeatable_when_unanswered=False)
-
-    asyncio.run(write())
-
-
 def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_path: Path) -> None:
     """By copies and exports, which end with 1, and by listings; each with the command that looks at it."""
-    damage(folder, "s1")
+
+    async def damage() -> None:
+        async with Store.local(folder) as store:
+            await damage_session(store, SessionKey(app=APP, user="bob", session="s1"), rev="secret")
+
+    asyncio.run(damage())
     place = ("--local", str(folder))
     says = "has a field of a wrong kind: rev is str"
     looking = f"gcp-adk-store fsck --local {folder} --app app --user bob --session s1"

@@ -14,7 +14,6 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.codec.turns import WaitingMessage
 from tests.cli.conftest import HOSTILE, STEERING, follow
 
 KEY: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
@@ -75,9 +74,9 @@ async def test_the_turn_that_runs_is_shown_and_asked_to_stop(folder: Folder) -> 
 
 async def test_a_message_that_waits_is_withdrawn(folder: Folder) -> None:
     """A dry run leaves it; ids of strangers steer nothing."""
-    message = WaitingMessage(id=HOSTILE, message={"parts": [{"text": "secret"}]}, time=1.0)
+    message = {"id": HOSTILE, "message": {"parts": [{"text": "secret"}]}, "time": 1.0, "state_delta": None}
     async with folder.store() as store, store.turns.hold(**KEY):
-        assert await store.turns.enqueue(**KEY, text=str(message))
+        assert await store.turns.enqueue(**KEY, text=json.dumps(message))
         shown = await folder.run("status")
         undecided = await folder.run("withdraw", "--message", HOSTILE)
         dry = await folder.run("withdraw", "--message", HOSTILE, "--dry-run")

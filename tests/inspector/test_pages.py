@@ -19,6 +19,7 @@ from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Rea
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
+from tests.support.stores import damage_session
 
 
 @pytest.mark.usefixtures("calm")
@@ -133,9 +134,7 @@ async def test_a_list_of_sessions_with_long_ids_goes_on(
 async def test_a_damaged_session_is_listed_with_what_looks_at_it(store: Store, masked: FastAPI) -> None:
     """The others are listed as ever; its documents are a link away."""
     await store.sessions.create_session(app_name="support", user_id="ada", session_id="<broken>")
-    path = store.sessions.storage.layout.session(SessionKey(app="support", user="ada", session="<broken>"))
-    write = Write(path=path, fields={"rev": "secret"}, mask=[("rev",)])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+    await damage_session(store, SessionKey(app="support", user="ada", session="<broken>"), rev="secret")
     page = await seen(masked, "sessions", {"app": "support", "user": "ada"})
     (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/raw?")]
     async with client_of(masked) as client:

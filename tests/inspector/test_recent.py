@@ -11,10 +11,10 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import recent_pages
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import Read, client_of, seen
+from tests.support.stores import damage_session
 
 
 async def remarked(store: Store, user: str, name: str, *texts: str, day: int = 1) -> None:
@@ -213,9 +213,7 @@ async def test_a_damaged_session_is_not_counted(store: Store, app: FastAPI) -> N
     """And the page says so; the others are counted."""
     await remarked(store, "ada", "good", "one")
     await remarked(store, "ada", "bad", "one")
-    path = store.sessions.storage.layout.session(SessionKey(app="support", user="ada", session="bad"))
-    write = Write(path=path, fields={"tail": ["{"]}, mask=[("tail",)])
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
+    await damage_session(store, SessionKey(app="support", user="ada", session="bad"), tail=["{"])
     page = await seen(app, "", {})
 
     assert "1 sessions cannot be read." in page.text

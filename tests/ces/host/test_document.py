@@ -6,19 +6,14 @@ import re
 import pytest
 
 from gcp_adk_store.ces import RuntimeSettings
-from gcp_adk_store.ces.sandbox import BubblewrapSandbox
-from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks
 
 PAGE = (ROOT / "docs/ces-runtime.md").read_text().split("\n## Running\n")[1].split("\n## ")[0]
 
 
-def test_its_example_runs(
-    bubblewrap: BubblewrapSandbox, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("bubblewrap", "firestore_emulator")
+def test_its_example_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its own assertions, in the sandbox and on Firestore."""
-    assert isinstance(bubblewrap, BubblewrapSandbox)
-    assert firestore_emulator.address
     monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(ROOT / ".cache" / "ces"))
     _, code = blocks("docs/ces-runtime.md", "python")
 
