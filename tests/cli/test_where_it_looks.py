@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from gcp_adk_store import SessionLimits
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
 
@@ -90,9 +91,10 @@ def test_a_database_that_does_not_answer_leads_to_the_doctor(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """For the same place."""
+    impatient = SessionLimits(rpc_timeout_s=0.3, deadline_s=0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", f"127.0.0.1:{silent.getsockname()[1]}")
-        monkeypatch.setattr("gcp_adk_store.cli.place._READS_ONCE", _impatient())
+        monkeypatch.setattr("gcp_adk_store.cli.place._READS_ONCE", impatient)
         result = run("sessions", "list", "--project", "demo-x", "--prefix", "team", "--app", "a")
 
     assert 2 == result.exit_code
@@ -111,9 +113,3 @@ def test_an_emulator_that_is_not_there_leads_to_the_emulators(monkeypatch: pytes
     assert result.stderr.strip().endswith(
         f"nothing listens at {address}; start `gcp-adk-store emulators`, or unset FIRESTORE_EMULATOR_HOST"
     )
-
-
-def _impatient() -> object:
-    from gcp_adk_store import SessionLimits  # noqa: PLC0415
-
-    return SessionLimits(rpc_timeout_s=0.3, deadline_s=0.5)

@@ -277,20 +277,18 @@ async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("setting", "value"),
     [
-        {"max_depth": -1},
-        {"reruns_on_conflict": -1},
-        {"agent_name": "user"},
-        {"agent_name": ""},
-        {"recent_events": -1},
-        {"history_bytes": -1},
+        *((name, -1) for name in ("max_depth", "reruns_on_conflict", "recent_events", "history_bytes")),
+        *(("agent_name", "user"), ("agent_name", "")),
+        *(("sandboxes_at_once", 0), ("sandboxes_per_session", 0), ("longest_wait_s", -1)),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
-    """At once."""
-    with pytest.raises(InvalidInputError):
-        RuntimeSettings(**settings)
+def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
+    """At once, by name."""
+    given: dict[str, Any] = {setting: value}
+    with pytest.raises(InvalidInputError, match=setting):
+        RuntimeSettings(**given)
 
 
 async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCaptureFixture) -> None:

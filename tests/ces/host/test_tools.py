@@ -6,13 +6,10 @@ from typing import Any
 import pytest
 from google.adk.sessions import BaseSessionService
 
-from gcp_adk_store.ces import (
-    MockTool,
-    PythonTool,
-    RuntimeSettings,
-)
+from gcp_adk_store.ces import HttpPolicy, MockTool, PythonTool, RuntimeSettings
 from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, stored, tool
+from tests.ces.host.web import Web
 
 DOUBLE = PythonTool(
     name="double", code=tool("return 2 * n", name="double", parameters="n"), description="Doubles a number."
@@ -142,10 +139,8 @@ async def test_a_model_cannot_call_what_is_not_there(make: MakeRuntime) -> None:
         await make(tools=[DOUBLE]).call_tool("treble", {}, KEY)
 
 
-async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: Any) -> None:
+async def test_code_requests_the_web_through_the_host(make: MakeRuntime, web: Web) -> None:
     """Where the policy allows it; else there is no answer, and its author learns why."""
-    from gcp_adk_store.ces import HttpPolicy  # noqa: PLC0415
-
     body = f"""
         answer = ces_requests.post("{web.url}/a", json={{"b": 1}}, params={{"c": "d"}})
         future = ces_requests.async_get("{web.url}/e")

@@ -6,7 +6,7 @@ import pytest
 
 from gcp_adk_store.ces import Finding
 from gcp_adk_store.ces.apps.findings import Parsed
-from gcp_adk_store.ces.apps.lint import check_callback, check_tool, check_tool_names
+from gcp_adk_store.ces.apps.lint import check_callback, check_tool
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback, parameters_of
 
 GOOD = '''from typing import Optional
@@ -308,12 +308,3 @@ def test_what_callbacks_return_and_read_has_the_platforms_shape(
     parameters = ", ".join(f"{name}: dict" for name in parameters_of(callback))
 
     assert found == codes(f"def {callback}_callback({parameters}) -> None:\n    {line}\n", callback)
-
-
-def test_a_system_tool_is_no_tool_of_code_and_the_remedy_says_what_is() -> None:
-    """A part of a response."""
-    parsed = Parsed.of("tools.end_session({})", "code.py")
-    assert isinstance(parsed, Parsed)
-    (found,) = check_tool_names(parsed, frozenset())
-
-    assert "Part.from_end_session" in found.fix
