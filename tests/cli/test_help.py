@@ -15,20 +15,20 @@ from tests.support.documents import command as of_document
 SHOW = """
 import sys
 from gcp_adk_store.cli.command import command
-command({words!r}, standalone_mode=False)
-print(sorted({{"google.genai", "google.cloud.firestore", "httpx"}} & set(sys.modules)))
+for words in ["--help"], ["ces", "--help"], ["sessions", "--help"]:
+    command(words, standalone_mode=False)
+    print(words, sorted({"google.genai", "google.cloud.firestore", "httpx"} & set(sys.modules)))
 """
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("words", [["--help"], ["ces", "--help"], ["sessions", "--help"]])
-def test_help_loads_neither_adk_nor_a_client(words: list[str]) -> None:
+def test_help_loads_neither_adk_nor_a_client() -> None:
     """Which takes seconds."""
-    run = subprocess.run(
-        [sys.executable, "-c", SHOW.format(words=words)], capture_output=True, text=True, check=True
-    )
+    run = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True, check=True)
 
-    assert "[]" == run.stdout.splitlines()[-1]
+    assert ["['--help'] []", "['ces', '--help'] []", "['sessions', '--help'] []"] == [
+        line for line in run.stdout.splitlines() if line.startswith("[")
+    ]
 
 
 def test_the_list_of_commands_says_what_each_is_for() -> None:

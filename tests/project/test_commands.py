@@ -50,13 +50,13 @@ RUN = {
         'make bench OPTIONS="--only append --profile 8"',
     ),
     "test_the_collector_is_measured_as_it_is_set_in_three_ways": ("python -m tools.benchmarks.collector",),
-    "test_the_command_of_the_documentation_runs": (
-        "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
-    ),
     "test_the_command_runs_both_until_it_is_asked_to_end": (
         "python -m gcp_adk_store.testing --logs emulators/logs",
     ),
     "test_the_demo_needs_no_emulator": ("make demo",),
+    "test_the_emulators_are_looked_at_as_far_as_they_go": (
+        "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
+    ),
     "test_the_examples_of_the_page_run": (
         "gcp-adk-store sessions list --app support",
         ("gcp-adk-store sessions list --app support --user ada --order oldest --page-size 2 --json"),
@@ -223,7 +223,7 @@ tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
 quickstart, the tutorial, how-to/ and integrations/, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
-    "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
+    "docs/adk-server.md": "test_a_server_reads_the_file_beside_the_agents",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
     "docs/ces-conversations.md": "test_the_script_of_the_page_is_a_script",
     "docs/ces-evaluations.md": "test_the_evaluations_of_the_page_are_read",
