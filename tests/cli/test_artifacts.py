@@ -213,6 +213,6 @@ def test_many_artifacts_are_listed(deployment: Deployment) -> None:
                 await store.artifacts.save_artifact(**OF, filename=name, artifact=types.Part(text=name))
 
     done(save_all())
-    told = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
+    shown = json.loads(deployment.run("artifacts", "list", *NAMED, "--json").stdout)
 
-    assert names == [each["filename"] for each in told["versions"]]
+    assert names == [each["filename"] for each in shown["versions"]]

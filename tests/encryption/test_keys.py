@@ -185,7 +185,7 @@ async def test_a_key_whose_making_fails_at_any_step_is_made_or_found_by_the_next
 async def test_a_destruction_that_fails_at_any_step_is_completed_by_the_next_call(
     tmp_path: Path, failing: str
 ) -> None:
-    """It is destroyed or not, and the next erasure tells."""
+    """It is destroyed or not, and the next erasure says which."""
     left = [failing]
 
     async def meet(step: str) -> None:

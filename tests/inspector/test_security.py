@@ -341,7 +341,7 @@ async def test_who_may_see_one_user_sees_no_other(store: Store) -> None:
 
 
 @pytest.mark.usefixtures("calm")
-async def test_the_first_page_names_an_app_that_is_refused_and_tells_no_more_of_it(store: Store) -> None:
+async def test_the_first_page_names_an_app_that_is_refused_and_says_no_more_of_it(store: Store) -> None:
     """No user, session, number or link of it, while those of another app are there."""
     for user in ("ada", "bob"):
         session = await store.sessions.create_session(

@@ -104,8 +104,8 @@ def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) ->
     third = run("sessions", "show", *NAMED, at=folder)
 
     assert [0, 0, 1] == [each.exit_code for each in (first, second, third)]
-    told = json.loads(first.stdout)
-    assert ("ada", "s1", "found") == (told["user_id"], told["session_id"], told["outcome"])
+    shown = json.loads(first.stdout)
+    assert ("ada", "s1", "found") == (shown["user_id"], shown["session_id"], shown["outcome"])
     assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
     assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
     assert ["plot.png"] == done(_artifacts_of(folder))

@@ -559,10 +559,10 @@ async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -
     embedder.dimensions = 128
     await add(service(store, embedder), *(said(f"secret {number}") for number in range(600)))
     assert await parts_of(store)
-    told = [each async for each in store.erase_user(**USER)]
+    shown = [each async for each in store.erase_user(**USER)]
 
     assert b"" == await stored_bytes(store)
-    receipt = told[-1]
+    receipt = shown[-1]
     assert isinstance(receipt, ErasureReceipt)
     assert 600 == receipt.erased["memories"].count
     assert 0 == (receipt.erased["others"].count if "others" in receipt.erased else 0)

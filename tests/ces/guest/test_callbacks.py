@@ -102,7 +102,7 @@ def test_the_global_context_is_the_callbacks_own() -> None:
 
 
 def test_changes_before_an_override_count_too() -> None:
-    """Both are told."""
+    """Both are reported."""
     changes = callback("after_model", "llm_response.partial = True", f"return {RESPONSE}")
     answer = of_callbacks("after_model", changes, **GIVEN["after_model"])
 

@@ -75,7 +75,7 @@ def test_names_of_typing_are_there_with_a_warning() -> None:
     ],
 )
 def test_what_the_code_binds_itself_is_its_own(before: str, missing: list[str]) -> None:
-    """A star of another module may bind any name; of what nothing binds, the first line is told."""
+    """A star of another module may bind any name; of what nothing binds, the first line is reported."""
     answer = of_tool(f"{before}\ndef tool():\n    return 1")
 
     assert answer["result"] == 1

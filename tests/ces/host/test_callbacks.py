@@ -222,7 +222,7 @@ async def test_requests_of_agents_with_an_output_schema_are_understood(
     assert request.config.response_schema == schema
 
 
-async def test_actions_of_callbacks_are_told(make: MakeRuntime, sessions: BaseSessionService) -> None:
+async def test_actions_of_callbacks_are_reported(make: MakeRuntime, sessions: BaseSessionService) -> None:
     """What follows of them is the caller's."""
     run = await called(make, "before_agent", "callback_context.actions.escalate = True")
 

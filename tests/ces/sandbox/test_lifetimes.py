@@ -185,19 +185,19 @@ def no_process(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("of", "name", "instead", "told"),
+    ("of", "name", "instead", "shown"),
     [
         (threading.Thread, "start", no_thread, (SandboxUnavailableError, "can't start new thread")),
         (subprocess, "Popen", no_process, (LookupError, "unforeseen")),
     ],
 )
-async def test_a_sandbox_that_does_not_start_is_told_to_who_waits_and_starts_later(
+async def test_a_sandbox_that_does_not_start_is_reported_to_who_waits_and_starts_later(
     environment_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     of: Any,
     name: str,
     instead: Any,
-    told: tuple[type[Exception], str],
+    shown: tuple[type[Exception], str],
 ) -> None:
     """Nobody waits for a start that never began."""
     box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
@@ -205,7 +205,7 @@ async def test_a_sandbox_that_does_not_start_is_told_to_who_waits_and_starts_lat
     with monkeypatch.context() as patch:
         patch.setattr(of, name, instead)
         for _ in range(2):
-            with pytest.raises(told[0], match=told[1]):
+            with pytest.raises(shown[0], match=shown[1]):
                 await run_in(box, "result = 1")
     assert len(descriptors()) == len(before)
 
