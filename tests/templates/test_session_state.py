@@ -78,47 +78,43 @@ async def test_a_template_without_placeholders_is_the_same_string(template: str)
     assert template is await inject_session_state(template, session())
 
 
-async def test_a_missing_key_is_an_error_that_names_key_place_and_neighbours() -> None:
-    """It is an error of this library and a ``KeyError``, whose message is no repr."""
-    state = session(user__name="Ann", user__names=[], total=1)
+@pytest.mark.parametrize(
+    ("template", "missing", "way_out"),
+    [
+        (
+            "Hello,\n you are {user:nam}",
+            "Context variable not found: `user:nam`, at line 2, column 10",
+            "there are user:name, user:names; set it, or make it optional: {user:nam?}",
+        ),
+        (
+            "{a?}{topic}{artifact.c}",
+            "Context variable not found: `topic`, at line 1, column 5",
+            "set it, or make it optional: {topic?}",
+        ),
+        (
+            "a\n{artifact.b.txt}",
+            "Artifact 'b.txt' not found, at line 2, column 1",
+            "save it, or make it optional: {artifact.b.txt?}",
+        ),
+        (
+            "{artifact.rule.txt}",
+            "Artifact 'rule.txt' not found, at line 1, column 1",
+            "there are rules.txt; save it, or make it optional: {artifact.rule.txt?}",
+        ),
+    ],
+)
+async def test_the_first_missing_name_is_an_error_with_its_place_and_neighbours(
+    template: str, missing: str, way_out: str
+) -> None:
+    """It is an error of this library and a ``KeyError``, whose message is no repr; it shows no values."""
+    state = session(user__name="Ann", user__names=[], zzz="secret")
 
     with pytest.raises(TemplateKeyError) as raised:
-        await inject_session_state("Hello,\n you are {user:nam}", state)
+        await inject_session_state(template, state, artifact_service=await artifacts(rules_txt="be kind"))
 
-    assert (
-        "Context variable not found: `user:nam`, at line 2, column 10 of the template; there are user:name, "
-        "user:names; set it, or make it optional: {user:nam?}"
-    ) == str(raised.value)
+    assert f"{missing} of the template; {way_out}" == str(raised.value)
     assert isinstance(raised.value, KeyError)
     assert isinstance(raised.value, StoreError)
-
-
-async def test_a_missing_key_without_neighbours_names_none() -> None:
-    """Keys that are not alike are no help, and values are never shown."""
-    with pytest.raises(TemplateKeyError) as raised:
-        await inject_session_state("{topic}", session(zzz="secret"))
-
-    assert (
-        "Context variable not found: `topic`, at line 1, column 1 of the template; set it, or make it "
-        "optional: {topic?}"
-    ) == str(raised.value)
-
-
-async def test_a_missing_artifact_is_an_error_that_names_file_and_place() -> None:
-    """As a missing key is."""
-    with pytest.raises(TemplateKeyError) as raised:
-        await inject_session_state("a\n{artifact.b.txt}", session(), artifact_service=await artifacts())
-
-    assert (
-        "Artifact 'b.txt' not found, at line 2, column 1 of the template; save it, or make it optional: "
-        "{artifact.b.txt?}"
-    ) == str(raised.value)
-
-
-async def test_the_first_of_several_missing_names_is_the_error() -> None:
-    """In the order of the template."""
-    with pytest.raises(TemplateKeyError, match="`b`, at line 1, column 5"):
-        await inject_session_state("{a?}{b}{artifact.c}", session(), artifact_service=await artifacts())
 
 
 async def test_no_template_is_a_clear_error() -> None:
@@ -466,15 +462,3 @@ async def test_a_provider_keeps_to_its_settings_and_its_artifacts() -> None:
     assert "This is a dynamic instruction with {{literal_braces}} and A." == await provide(
         ReadonlyContext(invocation(state))
     )
-
-
-async def test_a_missing_artifact_is_reported_with_the_nearest_filenames() -> None:
-    """As a missing key is."""
-    with pytest.raises(
-        TemplateKeyError, match=r"Artifact 'rule.txt' not found.*; there are rules.txt; save it"
-    ):
-        await inject_session_state(
-            "{artifact.rule.txt}",
-            session(),
-            artifact_service=await artifacts(**{"rules.txt": "be kind"}),
-        )
