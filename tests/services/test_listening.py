@@ -16,7 +16,6 @@ from tests.support.clock import PassingTime
 
 ROOT = "projects/demo/databases/(default)/documents"
 PATH = "things/one"
-_LISTEN = "/google.firestore.v1.Firestore/Listen"
 
 
 def changed(second: int) -> Any:

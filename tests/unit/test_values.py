@@ -101,9 +101,6 @@ def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
     assert "use text, finite numbers" in str(caught.value)
 
 
-WITH_A_KEY = "pass encryption=, or set ADK_STORE_ENCRYPTION_KEY"
-
-
 @pytest.mark.parametrize(
     ("field", "form"),
     [
