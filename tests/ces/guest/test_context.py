@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces.guest.messages import Event
 from tests.ces.guest.runs import of_tool, result_of
 
 
@@ -53,26 +52,33 @@ def test_the_last_input_and_output_are_whole_blocks_in_order(
 
 def test_the_user_is_no_agent() -> None:
     """Whatever is asked for by name; and an error code that is empty is none."""
-    user, agent = (
-        Event(id="e", invocation_id="i", author=author, timestamp=0, error_code="")
-        for author in ("user", "root")
+    found = result_of(
+        """
+        user, agent, silent, failed = context.events
+        asked = user.is_agent("user"), agent.is_agent("user"), agent.is_agent(""), agent.is_agent("root")
+        return [asked, silent.parts(), user.has_error(), failed.has_error()]
+        """,
+        context={
+            "events": [
+                said("user", errorCode=""),
+                said("root"),
+                said("user", content={"role": "user"}),
+                said("user", errorCode="E"),
+            ]
+        },
     )
 
-    assert [user.is_agent("user"), agent.is_agent("user"), agent.is_agent(""), agent.is_agent("root")] == [
-        False,
-        False,
-        False,
-        True,
-    ]
-    silent = Event.model_validate({**said("user"), "content": {"role": "user"}})
-    assert silent.parts() == []
-    assert [user.has_error(), user.model_copy(update={"error_code": "E"}).has_error()] == [False, True]
+    assert found == [[False, False, False, True], [], False, True]
 
 
-@pytest.mark.parametrize(("given", "seconds"), [(1.75, 1), (-1.5, -2), (7, 7)])
-def test_a_time_is_whole_seconds(given: float, seconds: int) -> None:
+def test_a_time_is_whole_seconds() -> None:
     """Those that have passed."""
-    assert Event.model_validate({**said("user"), "timestamp": given}).timestamp == seconds
+    times = result_of(
+        "return [event.timestamp for event in context.events]",
+        context={"events": [said("user", timestamp=given) for given in (1.75, -1.5, 7)]},
+    )
+
+    assert times == [1, -2, 7]
 
 
 def test_state_and_variables_are_the_same_plain_dict() -> None:
