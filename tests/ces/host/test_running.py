@@ -6,6 +6,7 @@ import linecache
 import logging
 import sys
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService, Sess
 from google.genai import types
 
 from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
-from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, Gate, MakeRuntime, ran, result_of, stored, tool
@@ -344,9 +344,9 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
 
 async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
     """They travel with each run."""
-    settings = RuntimeSettings(guest=RunSettings(strict_typing=True))
+    guest = replace(RuntimeSettings().guest, strict_typing=True)
 
-    run = await make(settings=settings).run_tool(
+    run = await make(settings=RuntimeSettings(guest=guest)).run_tool(
         "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
     )
     assert run.error is not None
