@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from gcp_adk_store import InvalidInputError
-from gcp_adk_store.ces.apps.files import app_folder
 from gcp_adk_store.cli.command import command
 from tests.ces.conversation.apps import write_app, write_files
 
@@ -34,23 +32,30 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(command, ["ces", *map(str, arguments)], env={"COLUMNS": "200"})
 
 
+def faulty(*arguments: object) -> set[Path]:
+    """Return the files in which a look at an app finds something."""
+    return {Path(each["path"]) for each in json.loads(run("lint", *arguments, "--json").stdout)}
+
+
 def test_the_app_of_a_project_is_found_from_its_root(project: Path) -> None:
     """Also from the folder that holds the apps, and from the app's own."""
-    app = project / "cxas_app" / "Shop"
+    apps = project / "cxas_app"
+    code = apps / "Shop/tools/greet/python_function/python_code.py"
 
-    assert [app] * 3 == [app_folder(project), app_folder(project / "cxas_app"), app_folder(app)]
-    assert app_folder(project / "evals") == project / "evals"
+    assert [{code}] * 3 == [faulty(project), faulty(apps), faulty(apps / "Shop")]
+    assert f"{project / 'evals'} has no Python of an agent app" in run("lint", project / "evals").stderr
 
 
 def test_one_of_several_apps_is_named(project: Path) -> None:
     """The message has the names."""
-    write_app(project / "cxas_app" / "Bank", {"root": {}})
+    bank = project / "cxas_app" / "Bank"
+    write_app(bank, {"root": {}}, tools={"greet": BAD})
+    unnamed, unknown = run("lint", project), run("lint", project, "--app", "Bakery")
 
-    assert app_folder(project, "Bank") == project / "cxas_app" / "Bank"
-    with pytest.raises(InvalidInputError, match="several apps; name one of: Bank, Shop"):
-        app_folder(project)
-    with pytest.raises(InvalidInputError, match="it has: Bank, Shop"):
-        app_folder(project, "Bakery")
+    assert {bank / "tools/greet/python_function/python_code.py"} == faulty(project, "--app", "Bank")
+    assert [2, 2] == [unnamed.exit_code, unknown.exit_code]
+    assert "several apps; name one of: Bank, Shop" in unnamed.stderr
+    assert "it has: Bank, Shop" in unknown.stderr
 
 
 @pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
