@@ -8,7 +8,6 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
-from gcp_adk_store.ces.conversation.decisions import Condition
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 
@@ -176,6 +175,12 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
     }
 
 
+def forced_if(text: str) -> dict[str, Any]:
+    """Return the rule that the child answers while a condition holds."""
+    condition = {"expressionCondition": {"expression": text}}
+    return {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
+
+
 @pytest.mark.parametrize(
     ("text", "variables", "holds"),
     [
@@ -189,18 +194,23 @@ async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Con
         ("tries > -1", {"tries": 0}, True),
     ],
 )
-def test_conditions_compare_variables(text: str, variables: dict[str, Any], *, holds: bool) -> None:
+async def test_conditions_compare_variables(
+    tmp_path: Path, converse: Converse, text: str, variables: dict[str, Any], *, holds: bool
+) -> None:
     """In either encoding; what cannot be compared does not hold."""
-    assert Condition.of(text).holds(variables) is holds
+    conversation = converse(family(tmp_path, transferRules=[forced_if(text)]), ["Hello."])
+    turn = await conversation.send("Hi", await conversation.begin(variables=variables))
+
+    assert turn.agent == ("billing" if holds else "root")
 
 
 @pytest.mark.parametrize(
     "text", ["__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300]
 )
-def test_a_condition_of_anything_else_is_refused(text: str) -> None:
+def test_a_condition_of_anything_else_is_refused(tmp_path: Path, converse: Converse, text: str) -> None:
     """When the app is loaded."""
     with pytest.raises(InvalidInputError, match="cannot be read"):
-        Condition.of(text)
+        converse(family(tmp_path, transferRules=[forced_if(text)]))
 
 
 def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:
