@@ -12,14 +12,13 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_pages, site
 from gcp_adk_store.inspector.conversation import HITS
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
 from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
-from tests.support.stores import damage_session
+from tests.support.stores import damage_session, put_documents
 
 
 @pytest.mark.usefixtures("calm")
@@ -52,14 +51,13 @@ async def test_apps_behind_documents_of_another_program_are_listed(store: Store,
     """However many collections of this name it has: they take pages, which lead to the apps after them."""
     for name in ("aaa", "zzz"):
         await store.sessions.create_session(app_name=name, user_id="u")
-    storage = store.sessions.storage
+    layout = store.sessions.storage.layout
     others = [
-        f"{storage.layout.app('mmm')}/foreign/{number}/{storage.layout.sessions_collection}/{document}"
+        f"{layout.app('mmm')}/foreign/{number}/{layout.sessions_collection}/{document}"
         for number in range(25)
         for document in range(2)
     ]
-    writes = [Write(path=path, fields={"a": 1}) for path in others]
-    await storage.documents.commit(writes, repeatable_when_unanswered=True)
+    await put_documents(store, *others, a=1)
     address, names = "/", list[str]()
     async with client_of(app) as client:
         while address:

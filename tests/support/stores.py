@@ -64,3 +64,9 @@ async def damage_session(store: Store, key: SessionKey, **fields: Any) -> None:
     storage = store.sessions.storage
     write = Write(path=storage.layout.session(key), fields=fields, mask=[(name,) for name in fields])
     await storage.documents.commit([write], repeatable_when_unanswered=False)
+
+
+async def put_documents(store: Store, *paths: str, **fields: Any) -> None:
+    """Write documents that this library does not write."""
+    writes = [Write(path=path, fields=fields) for path in paths]
+    await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)

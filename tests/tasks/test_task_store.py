@@ -11,8 +11,8 @@ from a2a.types import ListTasksRequest, Task, TaskState
 from a2a.utils.errors import InvalidParamsError
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.tasks import TaskStore
+from tests.support.stores import put_documents
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -222,10 +222,7 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
         await store.tasks.save(task(f"t{number}"), ANN)
     await store.tasks.save(large(1000), ANN)
     await store.tasks.save(task(), of("ann/adk_tasks/t1"))
-    await store.sessions.storage.documents.commit(
-        [Write(path="adk_owners/ann/adk_tasks/damaged", fields={"format": "none"})],
-        repeatable_when_unanswered=True,
-    )
+    await put_documents(store, "adk_owners/ann/adk_tasks/damaged", format="none")
     for _ in range(2):
         await opened().tasks.delete_owner_tasks(owner="ann")
 
