@@ -13,10 +13,9 @@ from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.model.keys import SessionKey
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.ready_programs import ready_programs
-from tests.support.stores import damage_session
+from tests.support.stored import change, session_path
 from tests.support.watching import once
 
 
@@ -180,7 +179,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_pa
 
     async def damage() -> None:
         async with Store.local(folder) as store:
-            await damage_session(store, SessionKey(app=APP, user="bob", session="s1"), rev="secret")
+            path = session_path({"app_name": APP, "user_id": "bob", "session_id": "s1"})
+            await change(store, path, {"rev": "secret"})
 
     asyncio.run(damage())
     place = ("--local", str(folder))

@@ -16,9 +16,8 @@ from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_p
 from gcp_adk_store.inspector.conversation import HITS
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
-from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of, seen
-from tests.support.stores import damage_session, put_documents
+from tests.support.stored import change, put, session_path
 
 
 @pytest.mark.usefixtures("calm")
@@ -57,7 +56,8 @@ async def test_apps_behind_documents_of_another_program_are_listed(store: Store,
         for number in range(25)
         for document in range(2)
     ]
-    await put_documents(store, *others, a=1)
+    for path in others:
+        await put(store, path, {"a": 1})
     address, names = "/", list[str]()
     async with client_of(app) as client:
         while address:
@@ -131,8 +131,9 @@ async def test_a_list_of_sessions_with_long_ids_goes_on(
 @pytest.mark.usefixtures("calm")
 async def test_a_damaged_session_is_listed_with_what_looks_at_it(store: Store, masked: FastAPI) -> None:
     """The others are listed as ever; its documents are a link away."""
-    await store.sessions.create_session(app_name="support", user_id="ada", session_id="<broken>")
-    await damage_session(store, SessionKey(app="support", user="ada", session="<broken>"), rev="secret")
+    broken = {"app_name": "support", "user_id": "ada", "session_id": "<broken>"}
+    await store.sessions.create_session(**broken)
+    await change(store, session_path(broken), {"rev": "secret"})
     page = await seen(masked, "sessions", {"app": "support", "user": "ada"})
     (link,) = [each["href"] for each in page.all("a") if each["href"].startswith("/raw?")]
     async with client_of(masked) as client:

@@ -12,9 +12,8 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from gcp_adk_store.inspector import recent_pages
-from gcp_adk_store.model.keys import SessionKey
 from tests.inspector.story import Read, client_of, seen
-from tests.support.stores import damage_session
+from tests.support.stored import change, session_path
 
 
 async def remarked(store: Store, user: str, name: str, *texts: str, day: int = 1) -> None:
@@ -213,7 +212,8 @@ async def test_a_damaged_session_is_not_counted(store: Store, app: FastAPI) -> N
     """And the page says so; the others are counted."""
     await remarked(store, "ada", "good", "one")
     await remarked(store, "ada", "bad", "one")
-    await damage_session(store, SessionKey(app="support", user="ada", session="bad"), tail=["{"])
+    bad = session_path({"app_name": "support", "user_id": "ada", "session_id": "bad"})
+    await change(store, bad, {"tail": ["{"]})
     page = await seen(app, "", {})
 
     assert "1 sessions cannot be read." in page.text

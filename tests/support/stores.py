@@ -8,9 +8,7 @@ import pytest
 
 from gcp_adk_store import ArtifactLimits, SessionLimits, SessionService, Store
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.read.payloads import Payloads
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -57,16 +55,3 @@ async def remove_payloads(store: Store) -> None:
     async for found in payloads.scan():
         for payload in found:
             await payloads.at(payload.place).remove_unchanged(payload.versions)
-
-
-async def damage_session(store: Store, key: SessionKey, **fields: Any) -> None:
-    """Give fields of a session's document other values."""
-    storage = store.sessions.storage
-    write = Write(path=storage.layout.session(key), fields=fields, mask=[(name,) for name in fields])
-    await storage.documents.commit([write], repeatable_when_unanswered=False)
-
-
-async def put_documents(store: Store, *paths: str, **fields: Any) -> None:
-    """Write documents that this library does not write."""
-    writes = [Write(path=path, fields=fields) for path in paths]
-    await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)

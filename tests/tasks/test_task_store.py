@@ -12,7 +12,7 @@ from a2a.utils.errors import InvalidParamsError
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.tasks import TaskStore
-from tests.support.stores import put_documents
+from tests.support.stored import put
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -222,7 +222,7 @@ async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) 
         await store.tasks.save(task(f"t{number}"), ANN)
     await store.tasks.save(large(1000), ANN)
     await store.tasks.save(task(), of("ann/adk_tasks/t1"))
-    await put_documents(store, "adk_owners/ann/adk_tasks/damaged", format="none")
+    await put(store, "adk_owners/ann/adk_tasks/damaged", {"format": "none"})
     for _ in range(2):
         await opened().tasks.delete_owner_tasks(owner="ann")
 
