@@ -131,7 +131,7 @@ async def test_a_list_of_sessions_with_long_ids_goes_on(
 @pytest.mark.usefixtures("calm")
 async def test_a_damaged_session_is_listed_with_what_looks_at_it(store: Store, masked: FastAPI) -> None:
     """The others are listed as ever; its documents are a link away."""
-    broken = {"app_name": "support", "user_id": "ada", "session_id": "<broken>"}
+    broken: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "<broken>"}
     await store.sessions.create_session(**broken)
     await change(store, session_path(broken), {"rev": "secret"})
     page = await seen(masked, "sessions", {"app": "support", "user": "ada"})
