@@ -890,4 +890,18 @@ DEFECTS: Final = (
         "        archived=stored.archived,\n",
         ("summaries",),
     ),
+    Defect(
+        "a redaction leaves archives of what an interrupted restore cut off",
+        "Erasure, retention, proof", "sessions/redact/run.py",
+        "                await remove_archives(self._storage, key, note)\n", "",
+        ("redacted-after-archive",),
+        "a redaction removes archives of segments that a restore cut off",
+    ),
+    Defect(
+        "a restore that ends another one leaves archives of what it cut off",
+        "Erasure, retention, proof", "sessions/restore/run.py",
+        "            if not knows_archives:\n", "            if False:\n",
+        ("redacted-after-finished", "redacted-after-known"),
+        "archives of segments that a restore cut off go before these do",
+    ),
 )  # fmt: skip

@@ -36,11 +36,11 @@ from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.simulation import Fate, Process, Scenario, Service, World, simulate
 from gcp_adk_store.testing.simulation.faults import Way
 from gcp_adk_store.turns.service import OnBusyRun
-from tests.simulation.raw import documents_below
+from tests.simulation.raw import documents_below, objects_of
 from tests.simulation.test_memories import KEY as MEMORIES_OF
 from tests.simulation.test_memories import said as spoken
 from tests.simulation.test_refusals import FAST, lose_the_first, overtake
-from tests.simulation.test_sessions import key
+from tests.simulation.test_sessions import LIMITS, key
 from tests.simulation.test_turns import Parrot
 from tests.support.lengths import at_length
 
@@ -582,6 +582,38 @@ async def append_to(store: Store, name: str) -> None:
     await store.sessions.append_event(held, said(name))
 
 
+def a_redaction_after_an_archive(how: str) -> Scenario:
+    """Return a scenario: a restore cuts off an archived segment, and then an event is redacted that it had.
+
+    The restore ends at its commit; another one finishes it; or it knew the segment before it was archived.
+    """
+
+    async def scenario(world: World) -> None:
+        service = Service(world)
+        plain, process = service.beside(session_limits=LIMITS), world.process("restores")
+        store = service.store_of(process, session_limits=LIMITS)
+        await fill(plain, *"abcdefghijkl")
+        await process.start(store.sessions.get_session, **key("one"))
+        await plain.sessions.archive_session(**key("one"), before=Point.position(10))
+        if how == "knew":
+            await plain.sessions.restore_session(**key("one"), at=Point.position(8))
+            await process.start(store.sessions.restore_session, **key("one"), at=Point.position(2))
+        else:
+            is_restored = fated(world, process, "commit")
+            call = process.start(store.sessions.restore_session, **key("one"), at=Point.position(2))
+            await is_restored.wait()
+            process.kill()
+            await asyncio.wait([call])
+        if how == "finished":
+            await plain.sessions.restore_session(**key("one"), at=Point.position(1))
+        await plain.redact_event(**key("one"), event_id="a", reason="asked for")
+        for name in await objects_of(service):
+            read = await service.backend.objects.read(name, generation=None)
+            assert read is None or b"a a a" not in read[0], "the bucket has the event"
+
+    return scenario
+
+
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "refused-after-lost": an_append_that_is_refused_then,
     "refused-read": a_read_that_is_refused,
@@ -609,6 +641,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "waits-in-line": calls_that_wait_in_line,
     "waiting-message": a_message_before_the_end_of_a_run,
     "overtaken-begin": a_begin_that_others_overtake,
+    "redacted-after-archive": a_redaction_after_an_archive("interrupted"),
+    "redacted-after-finished": a_redaction_after_an_archive("finished"),
+    "redacted-after-known": a_redaction_after_an_archive("knew"),
 }
 
 

@@ -24,7 +24,10 @@ SOURCE: Final = "source"
 FORKS: Final = ("fork 1", "fork 2")
 FILE: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "filename": "notes"}
 
-NOTHING: Final[tuple[str, ...]] = ()
+History = tuple[tuple[str, ...], int]
+"""The ids of a session's events, and how many of the first of them are archived."""
+
+NOTHING: Final[History] = ((), 0)
 
 Seen = tuple[tuple[str, ...], tuple[tuple[str, Any], ...]]
 """The ids of a session's events, and its own state."""
@@ -41,16 +44,16 @@ def delta_of(name: str) -> dict[str, Any]:
     return {"last": name, f"key {sum(name.encode()) % 3}": name * (40 if name.endswith("3") else 1)}
 
 
-def expected(events: Sequence[str]) -> Seen:
-    """Return what a caller must see of a session with *events*."""
+def expected(events: Sequence[str], archived: int = 0) -> Seen:
+    """Return what a caller must see of a session with *events*, of which some are *archived*."""
     state: dict[str, Any] = {"initial": "kept", "key 0": "initial"}
     for name in events:
         state |= delta_of(name)
-    return tuple(events), tuple(sorted(state.items()))
+    return tuple(events[archived:]), tuple(sorted(state.items()))
 
 
 async def act(actor: Actor, step: int) -> None:
-    """Append, read, look at a point, fork, or restore."""
+    """Append, read, look at a point, fork, restore, or archive."""
     random, sessions, store = actor.random(step), actor.store.sessions, actor.store
     name = f"{actor.name}-{step}"
     call = partial(actor.journal.call, actor.name)
@@ -69,7 +72,9 @@ async def act(actor: Actor, step: int) -> None:
     if place and random.random() < 0.5:
         at = Point.after_event(held.events[place - 1].id)
     given = (place, held.events[place - 1].id if at != Point.position(place) else None)
-    match random.choice(["append", "append", "append", "append", "look", "fork", "restore", "keep"]):
+    match random.choice(
+        ["append", "append", "append", "append", "look", "fork", "restore", "keep", "archive"]
+    ):
         case "append":
             event = Event(
                 id=name, author="user", invocation_id=name, actions=EventActions(state_delta=delta_of(name)),
@@ -93,6 +98,11 @@ async def act(actor: Actor, step: int) -> None:
                 "fork", SOURCE, lambda: store.fork_session(**key(SOURCE), at=at, to_session_id=target),
                 given=(*given, target), seen=seen,
             )  # fmt: skip
+        case "archive":
+            await call(
+                "archive", SOURCE, lambda: sessions.archive_session(**key(SOURCE), before=at), given=given,
+                seen=lambda found: found.events,
+            )  # fmt: skip
         case action:
             keep_as = name if action == "keep" else None
             actor.memory["held"] = await call(
@@ -109,22 +119,29 @@ def kept(events: Sequence[str], given: tuple[Any, ...]) -> tuple[str, ...] | Non
     return tuple(events[:place]) if place <= len(events) else None
 
 
-def happens(events: tuple[str, ...], call: Call, *, merging: bool) -> tuple[str, ...] | None:
-    """Return the events of the session after *call*; ``None`` if it cannot happen, or not in this way."""
-    is_done = call.outcome is Outcome.DONE
+def happens(history: History, call: Call, *, merging: bool) -> History | None:
+    """Return the history of the session after *call*; ``None`` if it cannot happen, or not in this way."""
+    events, archived = history
     if call.kind == "append":
         name, before = call.given
         after = (*events, name)
         if merging:  # its handle may lack what came before, and have learned what came after
-            return None if name in events else after
-        return after if events == before and call.result in (None, expected(after)) else None
+            return None if name in events else (after, archived)
+        is_next = events[len(events) - len(before) :] == before
+        is_seen = call.result in (None, expected(after, len(events) - len(before)))
+        return (after, archived) if is_next and is_seen else None
     if call.kind == "read":
-        return events if call.result == expected(events) else None
+        return history if call.result == expected(events, archived) else None
     past = kept(events, call.given)
+    if past is None:
+        return None
     if call.kind == "restore":
-        return past
-    is_seen = past is not None and (not is_done or call.result == expected(past))
-    return events if is_seen else None
+        return past, archived if archived <= len(past) else 0
+    seen_then: Seen | int = expected(past)
+    if call.kind == "archive":
+        seen_then = max(archived, len(past))
+        history = events, seen_then
+    return history if call.outcome is not Outcome.DONE or call.result == seen_then else None
 
 
 def workload(*, encrypted: bool = False, **options: Any) -> Any:

@@ -8,14 +8,16 @@
 import json
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
-from gcp_adk_store.codec.segments import archived_fields, initial_fields, summary_fields
+from gcp_adk_store.codec.segments import ARCHIVED_FORMAT, archived_fields, initial_fields, summary_fields
+from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.stored import DocumentFields, Epoch, RunFields, read_fields, wrong
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -23,6 +25,7 @@ from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, places, 
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import Cut, Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import history_fields
@@ -177,3 +180,23 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
             )
         )
     return restores
+
+
+ARCHIVE_FIELDS: Final = ("format", "archive")
+"""What is read of a segment to learn which archive it names."""
+
+
+class _Archive(DocumentFields):
+    formats: ClassVar[tuple[int, ...]] = (FORMAT, ARCHIVED_FORMAT)
+
+    archive: dict[str, Any] | None = None
+
+
+def archives_named(segments: Sequence[Document]) -> set[PayloadRef]:
+    """Return the archives that *segments* name, also those that are to go; a damaged one names none."""
+    refs: set[PayloadRef] = set()
+    for document in segments:
+        with suppress(StoredDataError):
+            archive = read_fields(_Archive, document).archive
+            refs |= set() if archive is None else {decode_ref(archive, what="archive")}
+    return refs

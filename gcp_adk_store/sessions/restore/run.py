@@ -19,7 +19,7 @@ from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import Expiry, Summary, runs_of
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.encode import EventEncoder
@@ -29,7 +29,9 @@ from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.decide import followed_by, rewound
 from gcp_adk_store.sessions.restore.format import (
+    ARCHIVE_FIELDS,
     Restore,
+    archives_named,
     finish_restore,
     read_restores,
     restore,
@@ -55,6 +57,8 @@ class _Planned:
     """What remains to do after it."""
     payloads: Sequence[StoredPayload]
     """Payloads that nothing refers to after it."""
+    knows_archives: bool
+    """Whether the archives of what it cuts off are among these for certain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +168,25 @@ class Restorer:
             mine = [one for one in unfinished if one.restore_id == restore_id]
             await self._clean_up(key, mine, planned, put_back)
 
-    async def finish(self, key: SessionKey, restores: Sequence[Restore], put_back: PutBack | None) -> None:
-        """Remove what *restores* cut off, and put back artifacts; harmless when repeated."""
+    async def finish(
+        self,
+        key: SessionKey,
+        restores: Sequence[Restore],
+        put_back: PutBack | None,
+        *,
+        knows_archives: bool = False,
+    ) -> None:
+        """Remove what *restores* cut off, and put back artifacts; harmless when repeated.
+
+        If the caller *knows_archives* of it, they are gone.
+        """
         for one in restores:
             if one.artifacts is not None and put_back is not None:
                 now = await self._reader.header(key)
                 if now is not None and now.epoch == one.epoch:
                     await put_back(key, one, one.artifacts)
+            if not knows_archives:
+                await remove_archives(self._storage, key, one)
             await commit_all(self._storage.documents, finish_restore(self._storage.layout, key, one))
 
     async def _plan(
@@ -225,7 +241,11 @@ class Restorer:
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
         )
         return _Planned(
-            writes=await offload(lambda: encode(expiry), light=False), restore=left, payloads=payloads
+            writes=await offload(lambda: encode(expiry), light=False),
+            restore=left,
+            payloads=payloads,
+            # After a restore, a segment from memory may lack its archive.
+            knows_archives=not stored.restores or PayloadPlace.BUCKET not in stored.spilled,
         )
 
     async def _clean_up(
@@ -241,9 +261,11 @@ class Restorer:
             OutcomeUnknownError: artifacts may not be put back.
         """
         try:
-            await self.finish(key, restores, put_back)
+            # A segment that is there names its archive: to a redaction, if this is interrupted.
             for payload in planned.payloads if planned else ():
                 await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
+            knows_archives = planned is not None and planned.knows_archives
+            await self.finish(key, restores, put_back, knows_archives=knows_archives)
         except StoreError as exc:
             if put_back is not None:
                 raise OutcomeUnknownError.since(
@@ -253,6 +275,19 @@ class Restorer:
                 ) from exc
             # A note names the segments, and the collector finds the payloads.
             telemetry.warn(logger, "parts that a restore cut off are left", exc)
+
+
+async def remove_archives(storage: SessionStorage, key: SessionKey, cut: Restore) -> None:
+    """Remove the archives of the segments that a restore cut off, before their documents go.
+
+    One that was put again since stays: a later segment may have the same events.
+    """
+    paths = storage.layout.segments(key, cut.epoch, [number for run in cut.segments for number in run])
+    found = await storage.documents.get(paths, fields=ARCHIVE_FIELDS) if paths else []
+    refs = archives_named([one for one in found if one is not None])
+    for payload in await storage.payloads.found(storage.layout.session_payloads(key, cut.epoch), refs):
+        if payload.put_at < cut.restored_at:
+            await storage.payloads.at(payload.place).remove_unchanged(payload.versions)
 
 
 def require_not_restored(
