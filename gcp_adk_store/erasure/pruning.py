@@ -129,7 +129,7 @@ class PruneReport:
     in_use: int = 0
     """What would go, but has a turn now or changed meanwhile: it stays until a later run."""
     unreadable: int = 0
-    """Documents that cannot be read; they stay: see ``gcp-adk-store fsck``."""
+    """Documents, and sessions to archive, that cannot be read; they stay: see ``gcp-adk-store fsck``."""
 
 
 def _is_over(since: float, days: float | None, now: float) -> bool:

@@ -394,15 +394,17 @@ async def test_what_of_a_turn_is_in_a_payload_stays_with_it(store: Store) -> Non
 
 @pytest.mark.parametrize("is_known", [False, True])
 async def test_a_session_that_lacks_a_segment_is_named_at_once(store: Store, *, is_known: bool) -> None:
-    """Also where this process knows the segment; a prune counts the session, and goes on."""
+    """Also where this process knows the segment; a prune counts the session, and archives the others."""
     if is_known:
         await store.sessions.get_session(**WHO)
-    await remove(store, min(await collection(store, "adk_segments")))
+    segments = await collection(store, "adk_segments")
+    await store.fork_session(**WHO, to_session_id="another")
+    await remove(store, min(segments))
 
     with pytest.raises(StoredDataError, match="segments is missing"):
         await store.sessions.archive_session(**WHO, before=Point.position(25))
     report = await store.prune(app_name="app", keep_events=10)
-    assert (1, 0) == (report.unreadable, report.archived_sessions)
+    assert (2, 1, 1) == (report.sessions, report.archived_sessions, report.unreadable)
 
 
 def test_the_command_archives_all_but_the_newest_events(tmp_path: Path) -> None:

@@ -904,4 +904,11 @@ DEFECTS: Final = (
         ("redacted-after-finished", "redacted-after-known"),
         "archives of segments that a restore cut off go before these do",
     ),
+    Defect(
+        "an archive that is done in part promises that nothing was written",
+        "When requests fail", "sessions/archive/run.py",
+        "    except StoreError as exc:\n", "    except OSError as exc:\n",
+        ("archived-in-part",),
+        "after the first commit of an archive, the outcome is unknown",
+    ),
 )  # fmt: skip

@@ -582,6 +582,21 @@ async def append_to(store: Store, name: str) -> None:
     await store.sessions.append_event(held, said(name))
 
 
+async def an_archive_that_is_done_in_part(world: World) -> None:
+    """The service refuses all commits of an archive but the first, which moves fifty segments."""
+    service = Service(world)
+    process = world.process("archives")
+    store = service.store_of(process, session_limits=ONE_EACH)
+    await fill(service.beside(session_limits=ONE_EACH), *map(str, range(60)))
+    fated(world, process, "commit", Fate.ANSWERED, then=Fate.REFUSED)
+    call = store.sessions.archive_session(**key("one"), before=Point.position(58))
+    error = await error_of(process.start(lambda: call))
+    assert isinstance(error, OutcomeUnknownError), repr(error)
+    found = await service.beside().sessions.get_session(**key("one"))
+    assert found is not None
+    assert [event.id for event in found.events] == ["58", "59"]
+
+
 def a_redaction_after_an_archive(how: str) -> Scenario:
     """Return a scenario: a restore cuts off an archived segment, and then an event is redacted that it had.
 
@@ -641,6 +656,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "waits-in-line": calls_that_wait_in_line,
     "waiting-message": a_message_before_the_end_of_a_run,
     "overtaken-begin": a_begin_that_others_overtake,
+    "archived-in-part": an_archive_that_is_done_in_part,
     "redacted-after-archive": a_redaction_after_an_archive("interrupted"),
     "redacted-after-finished": a_redaction_after_an_archive("finished"),
     "redacted-after-known": a_redaction_after_an_archive("knew"),

@@ -8,7 +8,7 @@ from typing import Final
 from gcp_adk_store.codec.packing import pack_archive
 from gcp_adk_store.codec.segments import archived, archived_fields
 from gcp_adk_store.codec.writes import Write, places, times, update
-from gcp_adk_store.errors import InvalidInputError, PayloadMissingError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, PayloadMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, transact
 from gcp_adk_store.model.history import Point
@@ -59,8 +59,13 @@ async def archive(
         return Commit(seen.writes, lambda _: seen)
 
     done = await transact(storage.documents, run.look, decide)
-    while not done.is_last:
-        done = await transact(storage.documents, run.look, decide)
+    try:
+        while not done.is_last:
+            done = await transact(storage.documents, run.look, decide)
+    except StoreError as exc:
+        raise OutcomeUnknownError.since(
+            exc, f"the events are archived, but not all of them are in the bucket; call again: {exc}"
+        ) from exc
     owner = storage.layout.session_payloads(key, done.stored.epoch)
     return SessionArchive(
         app_name=key.app,
@@ -181,9 +186,13 @@ class _Run:
             StoredDataError: the session lacks one.
         """
         segments = await self._reader.segments(stored, numbers)
-        if segments is None and await self._reader.lost(stored) is None:
-            raise segment_missing(stored)
+        if segments is None:
+            await self._require_lost(stored)
         return segments
+
+    async def _require_lost(self, stored: StoredSession) -> None:
+        if await self._reader.lost(stored) is None:
+            raise segment_missing(stored)
 
     async def _writes(
         self, stored: StoredSession, numbers: Sequence[int], payloads: Sequence[Payload], now: Archived
@@ -211,8 +220,7 @@ class _Run:
             found = await documents.get(paths, fields=["format"])
             for document, payload in zip(found, payloads, strict=True):
                 if document is None:
-                    if await self._reader.lost(stored) is None:
-                        raise segment_missing(stored)
+                    await self._require_lost(stored)
                     return []
                 writes.append(archived(document.path, payload.ref, must=document.update_time))
         path = layout.session(stored.key)

@@ -235,7 +235,8 @@ class Restorer:
         kept_refs = refs_in(state).union(*named[: past.count])
         unused = refs_in(stored.state).union(*named[past.count :]) - kept_refs
         removed = zip(stored.live, past.segments, strict=True)
-        unused |= {one.archive for number, one in removed if number in cut and one.archive is not None}
+        archives = {ref for number, one in removed if number in cut for ref in (one.archive, one.old_archive)}
+        unused |= {ref for ref in archives if ref is not None}
         payloads = await self._reader.unused(stored, past, unused)
         expiry = await self._lifetimes.extend(
             stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
