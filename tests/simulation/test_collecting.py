@@ -22,7 +22,7 @@ IDLE_DAYS: Final = 0.25
 
 
 async def act(actor: Actor, step: int) -> None:
-    """Write large content that comes and goes, collect what nobody refers to, prune, check and repair."""
+    """Write large content that comes and goes, collect what nobody needs, prune, archive, check, repair."""
     random, store, journal = actor.random(step), actor.store, actor.journal
     name = f"{actor.name}-{step}"
     session = random.choice(SESSIONS)
@@ -30,7 +30,7 @@ async def act(actor: Actor, step: int) -> None:
     if hours:  # all go on at the full hour, so that calls meet that are far from each other otherwise
         await asyncio.sleep(hours * HOUR_S - actor.world.now % HOUR_S + random.uniform(0, 0.3))
     match random.choice(
-        ["create", "append", "append", "append", "append", "collect", "prune", "check", "repair"]
+        ["create", "append", "append", "append", "append", "collect", "prune", "archive", "check", "repair"]
     ):
         case "create":
             await journal.call(
@@ -45,6 +45,11 @@ async def act(actor: Actor, step: int) -> None:
                 actor.name, "prune", "", lambda: store.prune(app_name="app", idle_days=IDLE_DAYS),
                 seen=lambda report: report.pruned_sessions,
             )  # fmt: skip
+        case "archive":
+            kept = random.randrange(3)
+            await journal.call(
+                actor.name, "archive", "", lambda: store.prune(app_name="app", keep_events=kept)
+            )
         case "append":
             held = await read(journal, actor.name, store, session)
             if held is not None:

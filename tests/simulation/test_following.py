@@ -15,8 +15,13 @@ from tests.support.lengths import at_length
 
 
 async def act(actor: Actor, step: int) -> None:
-    """Append an event."""
+    """Append an event, or archive all but the newest."""
     name = f"{actor.name}-{step}"
+    if actor.random(step).random() < 0.15:
+        await actor.journal.call(
+            actor.name, "archive", "one", lambda: actor.store.prune(app_name="app", keep_events=2)
+        )
+        return
     text = name + "." * actor.random(step).choice([0, 900, 4_000])
     event = Event(id=name, author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
 
@@ -67,9 +72,7 @@ async def scenario(world: World) -> None:
     watchers[1].go_on()
     await working
     await asyncio.sleep(300)
-    stored = await plain.sessions.get_session(**key("one"))
-    assert stored is not None
-    ids = [event.id for event in stored.events]
+    ids = [each.event.id async for each in plain.sessions.iter_events(**key("one"))]
     check_list(ids, fleet.journal.of("append"), [])
     check_followed(ids, streams)
     for watcher, seen in zip(watchers, streams, strict=True):

@@ -1,6 +1,7 @@
 """A copy that follows its source brings every session over whole, whoever is killed meanwhile."""
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
@@ -25,7 +26,7 @@ def key(user: str, session: str) -> dict[str, Any]:
 
 
 async def act(actor: Actor, step: int) -> None:
-    """Create a session unless it is there, and append to it."""
+    """Create a session unless it is there, and append to it, or archive all but the newest events of each."""
     random, sessions, name = actor.random(step), actor.store.sessions, f"{actor.name}-{step}"
     user, session = random.choice(USERS), random.choice(SESSIONS)
     text = name + "." * random.choice([0, 900, 4_000])
@@ -41,6 +42,10 @@ async def act(actor: Actor, step: int) -> None:
             held = await sessions.create_session(**key(user, session), state={"born": name * 90})
         return await sessions.append_event(held, event)
 
+    if random.random() < 0.2:
+        archive = partial(actor.store.prune, app_name="app", keep_events=random.randrange(3))
+        await actor.journal.call(actor.name, "archive", user, archive)
+        return
     await actor.journal.call(actor.name, "append", f"{user}/{session}", append, given=name)
 
 
@@ -64,7 +69,8 @@ async def looked_at(plain: Store) -> dict[str, tuple[list[str], dict[str, Any]]]
         for session in SESSIONS:
             one = await plain.sessions.get_session(**key(user, session))
             if one is not None:
-                found[f"{user}/{session}"] = ([event.id for event in one.events], dict(one.state))
+                events = plain.sessions.iter_events(**key(user, session))
+                found[f"{user}/{session}"] = ([each.event.id async for each in events], dict(one.state))
     return found
 
 
