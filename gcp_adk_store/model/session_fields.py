@@ -59,8 +59,12 @@ class Expiry:
         return now >= self.ends_at(written_at=written_at)
 
     def ends_at(self, *, written_at: float) -> float:
-        """Return Firestore's time at which a session ends whose last write was at *written_at*."""
-        return max(self.at, written_at + self.ttl_s)
+        """Return Firestore's time at which a session ends whose last write was at *written_at*.
+
+        A write that does not move the expiry gives the session no life without its parts.
+        """
+        end = written_at + self.ttl_s
+        return max(self.at, end if self.parts_at is None else min(end, self.parts_at + PARTS_GRACE_S))
 
     def refreshed(self, now: float) -> "Expiry":
         """Return the expiry after an append, never earlier than before."""

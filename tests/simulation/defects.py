@@ -911,4 +911,11 @@ DEFECTS: Final = (
         ("archived-in-part",),
         "after the first commit of an archive, the outcome is unknown",
     ),
+    Defect(
+        "a late title gives a session a life that its parts do not have",
+        "Operation by operation", "model/session_fields.py",
+        "end if self.parts_at is None else min(end, self.parts_at + PARTS_GRACE_S)", "end",
+        ("renamed-late",),
+        "a session ends before its parts do, also after a write that does not move its expiry",
+    ),
 )  # fmt: skip

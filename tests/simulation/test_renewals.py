@@ -1,12 +1,15 @@
 """No part of a session with a time to live expires before it, in every order."""
 
 import asyncio
-from typing import Final
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from google.adk.events import Event, EventActions
+from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import Store
+from gcp_adk_store.codec.writes import Delete
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
@@ -84,3 +87,29 @@ async def scenario(world: World) -> None:
 def test_no_part_expires_before_a_session_that_several_processes_keep_alive() -> None:
     """Parts are renewed in time, whoever is killed; at the end all of it expires."""
     simulate(scenario, seeds=range(at_length(4, 8)), faults=Faults.all(0.03))
+
+
+async def renamed_late(world: World) -> None:
+    """A session gets a title shortly before its end; then the policy removes its parts, and it comes last."""
+    service = Service(world)
+    plain = service.beside(session_limits=LIMITS)
+    held = await plain.sessions.create_session(**key("one"), ttl_seconds=4 * TTL_S)
+    for rest_s in (0.0, 0.0, 0.0, 3.8 * TTL_S):
+        await asyncio.sleep(rest_s)
+        said = types.Content(role="user", parts=[types.Part(text="." * 1_500)])
+        await plain.sessions.append_event(held, Event(author="user", content=said))
+    await asyncio.sleep(3.6 * TTL_S)
+    await plain.sessions.update_session_info(**key("one"), title="late")
+    assert await plain.sessions.get_session(**key("one")) is not None
+    documents = service.backend.documents
+    while await service.beside().sessions.get_session(**key("one")) is not None:
+        await asyncio.sleep(TTL_S / 8)
+        now = datetime.fromtimestamp(platform_time.get_time(), UTC)
+        parts: list[Any] = await documents.query("", "adk_segments", all_descendants=True)
+        gone = [Delete(path=one.path) for one in parts if one.fields["expire_at"] <= now]
+        await documents.commit(gone, repeatable_when_unanswered=True)
+
+
+def test_a_session_ends_before_its_parts_do_also_if_it_was_written_late() -> None:
+    """A title gives it no life that its segments do not have."""
+    simulate(renamed_late, seeds=[0], faults=Faults.all(0.0))

@@ -87,6 +87,7 @@ WORKLOADS: Final[Mapping[str, Workload]] = {
     "erasure": Workload(test_erasure.workload(beside=False), 0.03),
     "erasure-beside": Workload(test_erasure.workload(beside=True), 0.03),
     "renewals": Workload(test_renewals.scenario, 0.03),
+    "renamed-late": Workload(test_renewals.renamed_late, 0.0),
     "repairs": Workload(test_repairs.scenario, 0.03),
     "summaries": Workload(test_summaries.scenario, 0.03),
     "erased-keys": Workload(test_erased_keys.scenario, 0.03),
