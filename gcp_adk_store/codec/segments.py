@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.packing import pack_segment
+from gcp_adk_store.codec.packing import pack_archive, pack_segment
 from gcp_adk_store.codec.spilling import encode_ref, unpack_value
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
@@ -153,6 +153,15 @@ def rewritten(path: str, segment: Segment, *, must: str) -> Write:
     The document of an archived segment holds its events again, and still names the archive that is to go.
     """
     return update(path, {"body": pack_segment(segment.texts)}, must=must)
+
+
+def archive_payload(segment: Segment) -> Payload:
+    """Return the payload that holds the events of *segment* when they are archived; they decide its name.
+
+    Raises:
+        StoredDataError: an event has a line break in its JSON, which no release wrote.
+    """
+    return Payload.of(pack_archive(segment.texts), place=PayloadPlace.BUCKET)
 
 
 def archived(path: str, archive: PayloadRef, *, must: str) -> Write:

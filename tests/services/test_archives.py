@@ -27,11 +27,13 @@ from gcp_adk_store import (
     SessionService,
     Store,
     StoredDataError,
+    UnavailableError,
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.sessions.archive.decide import EventFacts, before_whole_turns
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
+from tests.support.local_commits import before_commits
 from tests.support.stored import change, collection, fields_of, remove, session_path
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -234,6 +236,46 @@ async def test_a_redaction_removes_an_archived_event_and_its_archive(store: Stor
     assert ids(25) == ids_of(await read(store))[:-1]
     again = await store.redact_event(**WHO, event_id="e3", reason="asked for")
     assert (False, 0) == (again.is_new, again.payloads)
+
+
+async def test_a_redaction_finds_the_event_in_what_an_interrupted_archive_left(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The object is in the bucket, and no document names it."""
+
+    async def refuse(_: Sequence[Any]) -> None:
+        raise UnavailableError("the process ends here")
+
+    with monkeypatch.context() as patch:
+        before_commits(patch, refuse)
+        with pytest.raises(UnavailableError):
+            await store.sessions.archive_session(**WHO, before=Point.position(25))
+    assert await is_in_bucket(store, b'"word3"')
+
+    await store.redact_event(**WHO, event_id="e3", reason="asked for")
+    assert not await is_in_bucket(store, b'"word3"')
+    assert await is_in_bucket(store, b'"word12"')
+
+
+async def test_an_archive_that_a_redaction_overtakes_leaves_nothing_of_the_event(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first commit is refused; then it archives the marker, and removes what it had written before."""
+    overtaken: list[Sequence[Any]] = []
+
+    async def overtake(writes: Sequence[Any]) -> None:
+        if not overtaken:
+            overtaken.append(writes)
+            await store.redact_event(**WHO, event_id="e3", reason="asked for")
+
+    with monkeypatch.context() as patch:
+        before_commits(patch, overtake)
+        found = await store.sessions.archive_session(**WHO, before=Point.position(25))
+
+    assert (25, 1) == (found.events, len(overtaken))
+    assert not await is_in_bucket(store, b'"word3"')
+    assert ids(25) == ids_of(await read(store))[:-1]
+    assert [] == await faults(store)
 
 
 async def test_a_lost_or_changed_archive_is_named(store: Store) -> None:

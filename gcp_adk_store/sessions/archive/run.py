@@ -1,12 +1,12 @@
 """Archive the oldest events of sessions: write them to the bucket, then leave them out of reads."""
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from gcp_adk_store.codec.packing import pack_archive
-from gcp_adk_store.codec.segments import archived, archived_fields
+from gcp_adk_store.codec.segments import archive_payload, archived, archived_fields
 from gcp_adk_store.codec.writes import Write, places, times, update
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, PayloadMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
@@ -133,12 +133,22 @@ class _Run:
         if segments is None:
             return None
         going = whole_segments(segments, begin=begin, kept=self._kept)
-        payloads = [await offload(partial(_payload_of, one), light=False) for one in segments[:going]]
+        payloads = [await offload(partial(archive_payload, one), light=False) for one in segments[:going]]
+        outdated: set[PayloadRef] = set()
         for number, segment, payload in zip(numbers, segments, payloads, strict=False):
             begin += len(segment.texts)
             self._begins[number + 1] = begin
+            outdated |= {self.moved.get(number, payload.ref)} - {payload.ref}
             self.moved[number] = payload.ref
+        await self._remove(stored, outdated)
         return payloads
+
+    async def _remove(self, stored: StoredSession, outdated: AbstractSet[PayloadRef]) -> None:
+        """Remove what was written of segments that a redaction has changed since, and did not find."""
+        payloads = self._storage.payloads
+        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
+        for one in await payloads.found(owner, outdated):
+            await payloads.at(one.place).remove_unchanged(one.versions)
 
     async def _find_point(self, stored: StoredSession) -> bool:
         """Count the events before the point; return whether nobody changed the session meanwhile.
@@ -225,7 +235,3 @@ class _Run:
                 writes.append(archived(document.path, payload.ref, must=document.update_time))
         path = layout.session(stored.key)
         return [update(path, header, must=stored.update_time, life=stored.epoch), *writes]
-
-
-def _payload_of(segment: Segment) -> Payload:
-    return Payload.of(pack_archive(segment.texts), place=PayloadPlace.BUCKET)

@@ -1,6 +1,7 @@
 """Redact events: put markers in their places, report it, and remove what only they referred to."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -11,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
-from gcp_adk_store.codec.segments import rewritten, without_window
+from gcp_adk_store.codec.segments import archive_payload, rewritten, without_window
 from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
@@ -314,6 +315,10 @@ class Redactor:
                 raise segment_missing(past.stored)
             segment = await segment_in(document, owner, self._storage.payloads)
             archives |= {one for one in (segment.archive, segment.old_archive) if one is not None}
+            if self._storage.payloads.in_bucket is not None:
+                # An archive that was interrupted left an object that no document names.
+                with suppress(StoredDataError):
+                    archives.add((await offload(partial(archive_payload, segment), light=False)).ref)
             texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
             write = partial(
                 rewritten, document.path, replace(segment, texts=texts), must=document.update_time
