@@ -477,7 +477,7 @@ async def test_a_fork_is_confirmed_first(store: Store, calm: Session, writing: F
     assert [each.id for each in calm.events[:4]] == [each.id for each in copy.events]
 
 
-@pytest.mark.parametrize("archived", [0, 10])
+@pytest.mark.parametrize("archived", [0, 8])
 async def test_a_restore_is_confirmed_first(
     store: Store, calm: Session, writing: FastAPI, archived: int
 ) -> None:

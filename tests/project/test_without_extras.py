@@ -120,11 +120,11 @@ def test_one_installation_serves_the_first_pages(tmp_path: Path, environ: dict[s
     ]
     outputs = json.loads(python("-c", READ, json.dumps(commands), environ=environ, folder=tmp_path))
 
-    first, *shown = outputs
+    first, *others = outputs
     assert shown == first + python("hello.py", environ=environ, folder=tmp_path)
     assert (tmp_path / "support-store/store.sqlite3").stat().st_size
-    assert "So far you said: hello\n" == shown[0]
-    assert "Noted. 1 in all.\n" == shown[1]
-    assert "buy milk" in shown[4]
-    assert "no memories on this page" in shown[5]
-    assert "sessions" in shown[6]
+    assert "So far you said: hello\n" == others[0]
+    assert "Noted. 1 in all.\n" == others[1]
+    assert "buy milk" in others[4]
+    assert "no memories on this page" in others[5]
+    assert "sessions" in others[6]
