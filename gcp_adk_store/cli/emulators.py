@@ -8,8 +8,7 @@ import click
 from gcp_adk_store.cli.screen import visible
 from gcp_adk_store.testing.downloads import EmulatorError
 from gcp_adk_store.testing.installation import install as install_missing
-from gcp_adk_store.testing.installation import require_installed
-from gcp_adk_store.testing.serving import serve
+from gcp_adk_store.testing.installation import require_installed, serve
 
 _PORT: Final[dict[str, Any]] = {"type": click.IntRange(0, 65_535), "default": 0, "metavar": "N"}
 

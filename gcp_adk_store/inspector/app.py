@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.inspector import artifact_pages, pages, recent_pages, session_pages, state_pages, writes
+from gcp_adk_store.inspector import pages, recent_pages, session_pages, state_pages, writes
 from gcp_adk_store.inspector.guard import LOOPBACK, Guard
 from gcp_adk_store.inspector.look import READS, FartherError
 from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
@@ -71,9 +71,9 @@ PAGES: Final = (
     _Page("/difference", state_pages.differences, _OF_SESSION),
     _Page("/vitals", session_pages.vitals, _OF_SESSION),
     _Page("/raw", session_pages.raw_documents, _OF_SESSION),
-    _Page("/artifacts", artifact_pages.artifacts, _OF_USER),
-    _Page("/artifact", artifact_pages.artifact, _OF_USER),
-    _Page("/content", artifact_pages.content, _OF_USER),
+    _Page("/artifacts", pages.artifacts, _OF_USER),
+    _Page("/artifact", pages.artifact, _OF_USER),
+    _Page("/content", pages.content, _OF_USER),
     _Page("/reveal", pages.reveal, method="POST"),
 )
 """All pages that only read."""

@@ -21,10 +21,9 @@ from gcp_adk_store.model.payloads import (
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import read_deletions
 from gcp_adk_store.sessions.lifecycle.run import RemoveCopies, SessionLifecycle
-from gcp_adk_store.sessions.read.completion import refs_in
+from gcp_adk_store.sessions.read.completion import in_initial, in_memories, in_texts, refs_in
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
-from gcp_adk_store.sessions.read.references import in_initial, in_memories, in_texts
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
 from gcp_adk_store.sessions.restore.run import PutBack, Restorer

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gcp_adk_store.testing.downloads import EmulatorError
-from gcp_adk_store.testing.installation import install, require_installed
-from gcp_adk_store.testing.serving import serve
+from gcp_adk_store.testing.installation import install, require_installed, serve
 
 _LAST_PORT: Final = 65_535
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.costs.month import LIKE
 from gcp_adk_store.costs.prices import US_CENTRAL1
-from gcp_adk_store.costs.sizing import LIKE
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 USED: Final = ("--turns-per-day", "1000", "--events-per-turn", "2", "--history", "9")

@@ -12,7 +12,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.inspector import artifact_pages, create_app, pages, session_pages, site
+from gcp_adk_store.inspector import create_app, pages, session_pages, site
 from gcp_adk_store.inspector.conversation import HITS
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.session_pages import TIMELINE_EVENTS
@@ -427,8 +427,8 @@ async def test_artifacts_are_listed_with_their_newest_versions(
 ) -> None:
     """With a picture where content is shown and it is small; the rest is on the next page."""
     page, covered = await seen(app, "artifacts"), await seen(masked, "artifacts")
-    monkeypatch.setattr(artifact_pages, "ARTIFACTS_PER_PAGE", 3)
-    monkeypatch.setattr(artifact_pages, "THUMBNAIL_BYTES", 10)
+    monkeypatch.setattr(pages, "ARTIFACTS_PER_PAGE", 3)
+    monkeypatch.setattr(pages, "THUMBNAIL_BYTES", 10)
     first = await seen(app, "artifacts")
     (following,) = [each["href"] for each in first.all("a") if "first=3" in each["href"]]
     async with client_of(app) as client:

@@ -21,7 +21,7 @@ from google.genai import types
 
 from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.model.sessions import Marker
-from gcp_adk_store.sessions.read.known_windows import KnownWindow, KnownWindows
+from gcp_adk_store.sessions.read.known import KnownWindow, KnownWindows
 from gcp_adk_store.sessions.read.window import essential, window
 from tests.support.lengths import at_length
 

@@ -842,7 +842,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a segment keeps its own events as those before it",
-        "Operation by operation", "sessions/read/known_windows.py",
+        "Operation by operation", "sessions/read/known.py",
         "        while texts and texts[-1] in own:\n", "        while texts and texts[-1] in own and False:\n",
         ("summaries",),
     ),

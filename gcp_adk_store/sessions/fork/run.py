@@ -31,9 +31,8 @@ from gcp_adk_store.sessions.fork.decide import chained, kept_segments, with_text
 from gcp_adk_store.sessions.fork.format import fork_writes, in_commits, payload_elsewhere, text_elsewhere
 from gcp_adk_store.sessions.lifecycle.building import SessionBuilder
 from gcp_adk_store.sessions.lifecycle.run import SessionLifecycle
-from gcp_adk_store.sessions.read.completion import Found, Past, refs_in
+from gcp_adk_store.sessions.read.completion import Found, Past, in_initial, in_texts, refs_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
-from gcp_adk_store.sessions.read.references import in_initial, in_texts
 from gcp_adk_store.sessions.read.session_objects import made_session
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits

@@ -25,7 +25,7 @@ from gcp_adk_store.sessions.fsck.session_run import (
     orphan_faults,
 )
 from gcp_adk_store.sessions.fsck.sessions import Header, read_header
-from gcp_adk_store.sessions.read.references import in_memories, in_texts
+from gcp_adk_store.sessions.read.completion import in_memories, in_texts
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 

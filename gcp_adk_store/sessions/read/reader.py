@@ -48,9 +48,8 @@ from gcp_adk_store.sessions.read.completion import (
     named,
     refs_in,
 )
-from gcp_adk_store.sessions.read.known_windows import WindowReader
+from gcp_adk_store.sessions.read.known import KnownTails, WindowReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.sessions.read.tails import KnownTails
 
 NOT_FOUND: Final = "session not found"
 

@@ -16,7 +16,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.fsck.history import History, Run
 from gcp_adk_store.sessions.read.completion import segment_in
-from gcp_adk_store.sessions.read.known_windows import left_out
+from gcp_adk_store.sessions.read.known import left_out
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.verify.decide import (
     Anchor,

@@ -1,7 +1,8 @@
-"""Read the window of a session: from what this process knows, or from what a segment keeps.
+"""Keep what this process knows of sessions: the events of tails, and the windows of histories.
 
-A process that reads windows knows what the newest one has. When it seals the tail, the new segment keeps what
-the window has of the events before it. So the first read of another process takes this segment and the tail.
+No append counts an event again that its tail holds. A process that reads windows knows what the newest one
+has. When it seals the tail, the new segment keeps what the window has of the events before it. So the first
+read of another process takes this segment and the tail.
 """
 
 from collections.abc import Sequence
@@ -13,10 +14,82 @@ from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
-from gcp_adk_store.model.history import hash_of, link
-from gcp_adk_store.model.sessions import Marker, Segment, StoredSession
+from gcp_adk_store.model.history import DIGEST_BYTES, hash_of, link
+from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.window import essential, rewinds, window
+
+_CAPACITY_BYTES: Final = 8 * 1024 * 1024
+_ENTRY_BYTES: Final = 400
+"""About what Python takes for an entry without digests: with them, 8 MiB are the tails of 9,000 sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    restores: int
+    revision: int
+    digests: bytes
+    """The digests of all events that the tail may hold, one after another."""
+
+    @property
+    def age(self) -> tuple[int, int]:
+        return self.restores, self.revision
+
+    def has(self, digest: bytes) -> bool:
+        place = self.digests.find(digest)
+        while place % DIGEST_BYTES and place >= 0:
+            place = self.digests.find(digest, place + 1)
+        return place >= 0
+
+
+class KnownTails:
+    """The newest tails that this process has seen or written, by the epochs of their sessions.
+
+    Restores and revision determine the events of a session, and so its tail. A tail that was sealed meanwhile
+    holds fewer.
+    """
+
+    def __init__(self) -> None:
+        """Know no tail."""
+        self._known = Lru[str, _Tail](_CAPACITY_BYTES, size_of=lambda tail: _ENTRY_BYTES + len(tail.digests))
+
+    def saw(self, stored: StoredSession) -> None:
+        """Take note of a session that was read with its tail, or with the digests of its whole tail."""
+        self._put(stored.marker, b"".join(stored.digests))
+
+    def appended(self, base: Marker, append: Append) -> None:
+        """Take note of a commit that required *base*."""
+        known = self._of(base)
+        if known is not None and known.age == (base.restores, base.revision):
+            new = b"".join(hashed[:DIGEST_BYTES] for hashed in append.hashes)
+            after = _Tail(base.restores, base.revision + len(append.texts), known.digests + new)
+            self._known.put(base.epoch, after)
+
+    def sealed(self, marker: Marker) -> None:
+        """Take note of a commit that moved the tail of the session of *marker* into a segment."""
+        self._put(marker, b"")
+
+    def may_hold(self, base: Marker, append: Append) -> bool:
+        """Return whether the tail that a commit requires by *base* may hold one of the events already.
+
+        It may if it is unknown. The commit of a handle that others have overtaken is refused anyway.
+        """
+        known = self._of(base)
+        if known is None or known.age < (base.restores, base.revision):
+            return True
+        if known.age > (base.restores, base.revision):
+            return False
+        return any(known.has(hashed[:DIGEST_BYTES]) for hashed in append.hashes)
+
+    def _of(self, base: Marker) -> _Tail | None:
+        return _Tail(base.restores, 0, b"") if base.revision == 0 else self._known.get(base.epoch)
+
+    def _put(self, marker: Marker, digests: bytes) -> None:
+        now = _Tail(marker.restores, marker.revision, digests)
+        known = self._known.get(marker.epoch)
+        if known is None or known.age <= now.age:
+            self._known.put(marker.epoch, now)
+
 
 _LIGHT_WINDOW: Final = 500
 """Events of which the window is found in a few milliseconds; of more, a thread finds it."""
