@@ -19,6 +19,7 @@ from google.genai import types
 from gcp_adk_store import (
     HistoryConfig,
     InvalidInputError,
+    OutcomeUnknownError,
     PayloadMissingError,
     Point,
     PointMissingError,
@@ -31,6 +32,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.sessions.archive.decide import EventFacts, before_whole_turns
+from gcp_adk_store.sessions.read.payloads import BucketPayloads
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
 from tests.support.local_commits import before_commits
@@ -238,10 +240,8 @@ async def test_a_redaction_removes_an_archived_event_and_its_archive(store: Stor
     assert (False, 0) == (again.is_new, again.payloads)
 
 
-async def test_a_redaction_finds_the_event_in_what_an_interrupted_archive_left(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The object is in the bucket, and no document names it."""
+async def interrupt_archive(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave an object in the bucket that no document names."""
 
     async def refuse(_: Sequence[Any]) -> None:
         raise UnavailableError("the process ends here")
@@ -252,27 +252,67 @@ async def test_a_redaction_finds_the_event_in_what_an_interrupted_archive_left(
             await store.sessions.archive_session(**WHO, before=Point.position(25))
     assert await is_in_bucket(store, b'"word3"')
 
-    await store.redact_event(**WHO, event_id="e3", reason="asked for")
-    assert not await is_in_bucket(store, b'"word3"')
-    assert await is_in_bucket(store, b'"word12"')
 
-
-async def test_an_archive_that_a_redaction_overtakes_leaves_nothing_of_the_event(
+async def test_a_redaction_finds_the_event_in_what_an_interrupted_archive_left(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first commit is refused; then it archives the marker, and removes what it had written before."""
-    overtaken: list[Sequence[Any]] = []
+    """The event's payload stays until nothing else needs it."""
+    await interrupt_archive(store, monkeypatch)
+    await store.redact_event(**WHO, event_id="e3", reason="asked for")
+    assert not await is_in_bucket(store, b'"word3"')
+    assert [] == await faults(store)
 
-    async def overtake(writes: Sequence[Any]) -> None:
-        if not overtaken:
-            overtaken.append(writes)
-            await store.redact_event(**WHO, event_id="e3", reason="asked for")
+
+async def test_a_redaction_finds_the_event_there_after_a_restore_that_changed_its_segment(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event is in the tail then."""
+    await interrupt_archive(store, monkeypatch)
+    await store.restore_session(**WHO, at=Point.position(5))
+    await store.redact_event(**WHO, event_id="e3", reason="asked for")
+    assert not await is_in_bucket(store, b'"word3"')
+    assert [] == await faults(store)
+
+
+async def test_a_second_redaction_finds_it_there_after_the_first_was_interrupted(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segment has the marker already."""
+    await interrupt_archive(store, monkeypatch)
+
+    async def fail(*_: Any) -> bool:
+        raise UnavailableError("the process ends here")
 
     with monkeypatch.context() as patch:
-        before_commits(patch, overtake)
+        patch.setattr(BucketPayloads, "remove_unchanged", fail)
+        with pytest.raises(OutcomeUnknownError):
+            await store.redact_event(**WHO, event_id="e3", reason="asked for")
+    assert not (await store.redact_event(**WHO, event_id="e3", reason="asked for")).is_new
+    assert not await is_in_bucket(store, b'"word3"')
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+async def test_an_archive_that_a_redaction_overtakes_leaves_nothing_of_the_event(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, is_archived: bool
+) -> None:
+    """Its first uploads come late. Then it archives the marker, unless another call did."""
+    put = BucketPayloads.put
+    is_overtaken = False
+
+    async def put_late(*payload: Any, **options: Any) -> None:
+        nonlocal is_overtaken
+        if not is_overtaken:
+            is_overtaken = True
+            await store.redact_event(**WHO, event_id="e3", reason="asked for")
+            if is_archived:
+                await store.sessions.archive_session(**WHO, before=Point.position(25))
+        await put(*payload, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BucketPayloads, "put", put_late)
         found = await store.sessions.archive_session(**WHO, before=Point.position(25))
 
-    assert (25, 1) == (found.events, len(overtaken))
+    assert 25 == found.events
     assert not await is_in_bucket(store, b'"word3"')
     assert ids(25) == ids_of(await read(store))[:-1]
     assert [] == await faults(store)

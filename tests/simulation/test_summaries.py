@@ -140,6 +140,10 @@ async def scenario(world: World) -> None:
     await asyncio.sleep(120)
     for fresh in (plain, service.beside(**options)):
         await compare(fresh)
+    redacted = {call.given for call in fleet.journal.of("redact") if call.outcome is Outcome.DONE}
+    if all(call.outcome is Outcome.DONE for call in fleet.journal.of("archive")):
+        left = redacted & (await kept_in_windows(service) | await kept_in_archives(plain))
+        assert not left, f"before the collector runs, something keeps {left}"
     await asyncio.sleep(2 * 3600)
     for garbage in [each async for each in plain.find_garbage(older_than_s=3600)]:
         assert await plain.remove_garbage(garbage), garbage

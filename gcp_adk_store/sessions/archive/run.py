@@ -26,6 +26,7 @@ from gcp_adk_store.sessions.archive.decide import (
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
+from gcp_adk_store.sessions.restore.format import ARCHIVE_FIELDS, archives_named
 
 _SEGMENTS_AT_ONCE: Final = 50
 """Segments of one commit: some 3 MiB of events are in memory."""
@@ -56,7 +57,7 @@ async def archive(
         if dry_run or seen.now == seen.stored.archived:
             return Done(seen)
         # A second run finds these segments archived.
-        return Commit(seen.writes, lambda _: seen)
+        return Commit(seen.writes, lambda _: run.committed(seen))
 
     done = await transact(storage.documents, run.look, decide)
     try:
@@ -97,13 +98,18 @@ class _Run:
     _kept: int = 0
     """Number of the events before the point."""
 
+    _put: dict[int, PayloadRef] = field(default_factory=dict)
+    """What was written of segments by their numbers, without an answer that a commit took it."""
+
     async def look(self) -> _Look:
         """Read the next segments, and write their events to the bucket; a dry run reads all of them."""
         stored = await self._reader.living(self._key)
         if self._life != (stored.epoch, stored.restores):  # others may restore it, or make it anew
             self.moved.clear()
             self._begins.clear()
+            self._put.clear()
             self._life = stored.epoch, stored.restores
+        await self._remove_overtaken(stored)
         if stored.archived.segments not in self._begins and not await self._find_point(stored):
             return _Look(stored)
         before = stored.archived
@@ -121,6 +127,21 @@ class _Run:
             return _Look(stored, now)
         writes = await self._writes(stored, going, payloads, now)
         return _Look(stored, now if writes else None, writes, is_last=len(going) < _SEGMENTS_AT_ONCE)
+
+    def committed(self, seen: _Look) -> _Look:
+        """Return *seen*, whose writes are done."""
+        self._put.clear()
+        return seen
+
+    async def _remove_overtaken(self, stored: StoredSession) -> None:
+        """Remove what was written of segments that another call archived, after a redaction."""
+        numbers = [number for number in self._put if number < stored.archived.segments]
+        if not numbers:
+            return
+        paths = self._storage.layout.segments(stored.key, stored.epoch, numbers)
+        found = await self._storage.documents.get(paths, fields=ARCHIVE_FIELDS)
+        put = {self._put.pop(number) for number in numbers}
+        await self._remove(stored, put - archives_named(found))
 
     async def _payloads(
         self, stored: StoredSession, numbers: Sequence[int], *, begin: int
@@ -224,6 +245,7 @@ class _Run:
                 header |= times(stored.expiry.with_part_until(parts_at))
             header |= places(stored.spilled | {PayloadPlace.BUCKET})
             owner = layout.session_payloads(stored.key, stored.epoch)
+            self._put = {number: payload.ref for number, payload in zip(numbers, payloads, strict=True)}
             # What a commit does not take stays for the collector: nobody knows whether an answer was lost.
             await self._storage.payloads.put(owner, payloads, parts_at=parts_at)
             paths = layout.segments(stored.key, stored.epoch, numbers)

@@ -257,13 +257,17 @@ class SessionReader(CompletingReader):
 
         If another call puts one again, it changes, and so it stays.
         """
-        if not refs:
-            return []
-        initial = past.segments[0].initial if past.segments else stored.initial
-        if initial is not None:
-            refs = refs - refs_in(await self.initial(stored, past.segments) or {})
-            refs = refs - ({initial} if isinstance(initial, PayloadRef) else set())
+        if refs:
+            refs = refs - await self.in_initial(stored, past)
         return await self._payloads.found(self._layout.session_payloads(stored.key, stored.epoch), refs)
+
+    async def in_initial(self, stored: StoredSession, past: Past) -> set[PayloadRef]:
+        """Return the payloads that a session's initial state refers to, and the one that it is."""
+        initial = past.segments[0].initial if past.segments else stored.initial
+        if initial is None:
+            return set()
+        found = refs_in(await self.initial(stored, past.segments) or {})
+        return found | ({initial} if isinstance(initial, PayloadRef) else set())
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one."""

@@ -1,7 +1,7 @@
 """Redact events: put markers in their places, report it, and remove what only they referred to."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -12,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
-from gcp_adk_store.codec.segments import archive_payload, rewritten, without_window
+from gcp_adk_store.codec.segments import rewritten, without_window
 from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
@@ -27,7 +27,7 @@ from gcp_adk_store.kernel.concurrency import offload
 from gcp_adk_store.kernel.transact import READ_AGAIN, Attempts, Commit, Decision, Done, commit_all, transact
 from gcp_adk_store.model.history import Redaction, hash_of, repeats, replaced_by
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadRef, StoredPayload
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
@@ -41,7 +41,12 @@ from gcp_adk_store.sessions.redact.format import (
     redaction_write,
     shared_writes,
 )
-from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
+from gcp_adk_store.sessions.restore.format import (
+    ARCHIVE_FIELDS,
+    archive_named,
+    read_restores,
+    restores_collection,
+)
 from gcp_adk_store.sessions.restore.run import has_other_restores, remove_archives, require_not_restored
 from gcp_adk_store.settings import SessionLimits
 
@@ -219,11 +224,12 @@ class Redactor:
         unused |= {
             value for key, value in stored.state.items() if key in cleared and isinstance(value, PayloadRef)
         }
-        unused = unused.difference(*(refs for number, refs in enumerate(named) if number not in markers))
-        unused -= refs_in({key: value for key, value in stored.state.items() if key not in cleared})
+        used = refs_in({key: value for key, value in stored.state.items() if key not in cleared})
+        used = used.union(*(refs for number, refs in enumerate(named) if number not in markers))
+        unused -= used
         segments, archives = await self._segments(past, markers)
         unused |= past.archives(new) | archives
-        payloads = await self._reader.unused(stored, past, unused)
+        payloads = await self._unused(past, unused, used)
         redaction = Redaction(
             app_name=stored.key.app,
             user_id=stored.key.user,
@@ -283,6 +289,42 @@ class Redactor:
             windows=self._windows(past, min(new)),
         )
 
+    async def _unused(
+        self, past: Past, unused: AbstractSet[PayloadRef], used: AbstractSet[PayloadRef]
+    ) -> list[StoredPayload]:
+        """Return those of *unused* that its initial state does not refer to, and what no document names.
+
+        An archive that was interrupted left an object with events as they were then, perhaps before another
+        redaction or a restore. *used* are the payloads of events and of the state.
+        """
+        stored, payloads = past.stored, self._storage.payloads
+        in_bucket = {ref for ref in unused if ref.place is PayloadPlace.BUCKET}
+        found = await self._reader.unused(stored, past, unused - in_bucket)
+        if not in_bucket and (payloads.in_bucket is None or not (stored.live or stored.restores)):
+            return found
+        there = await payloads.at(PayloadPlace.BUCKET).of(
+            self._storage.layout.session_payloads(stored.key, stored.epoch)
+        )
+        names = {ref.sha256 for ref in used}
+        if any(one.sha256 not in names for one in there):
+            archives = await self._archives(stored) - unused
+            names |= {ref.sha256 for ref in archives | await self._reader.in_initial(stored, past)}
+        return found + [one for one in there if one.sha256 not in names]
+
+    async def _archives(self, stored: StoredSession) -> set[PayloadRef]:
+        """Return the archives that the segments name now; a process may know one since before its archive.
+
+        Raises:
+            StoredDataError: a segment is missing or damaged.
+        """
+        paths = self._storage.layout.segments(stored.key, stored.epoch, stored.live)
+        found: set[PayloadRef | None] = set()
+        for document in await self._storage.documents.get(paths, fields=ARCHIVE_FIELDS) if paths else ():
+            if document is None:
+                raise segment_missing(stored)
+            found.add(archive_named(document))
+        return {ref for ref in found if ref is not None}
+
     def _windows(self, past: Past, first: int) -> list[str]:
         """Return the paths of the segments with windows that end after the event number *first*.
 
@@ -315,10 +357,6 @@ class Redactor:
                 raise segment_missing(past.stored)
             segment = await segment_in(document, owner, self._storage.payloads)
             archives |= {one for one in (segment.archive, segment.old_archive) if one is not None}
-            if self._storage.payloads.in_bucket is not None:
-                # An archive that was interrupted left an object that no document names.
-                with suppress(StoredDataError):
-                    archives.add((await offload(partial(archive_payload, segment), light=False)).ref)
             texts = [markers.get(first + place, text) for place, text in enumerate(segment.texts)]
             write = partial(
                 rewritten, document.path, replace(segment, texts=texts), must=document.update_time

@@ -192,11 +192,20 @@ class _Archive(DocumentFields):
     archive: dict[str, Any] | None = None
 
 
-def archives_named(segments: Sequence[Document]) -> set[PayloadRef]:
-    """Return the archives that *segments* name, also those that are to go; a damaged one names none."""
-    refs: set[PayloadRef] = set()
+def archive_named(segment: Document) -> PayloadRef | None:
+    """Return the archive that *segment* names, also one that is to go.
+
+    Raises:
+        StoredDataError: the document is damaged.
+    """
+    archive = read_fields(_Archive, segment).archive
+    return None if archive is None else decode_ref(archive, what="archive")
+
+
+def archives_named(segments: Sequence[Document | None]) -> set[PayloadRef]:
+    """Return the archives that those of *segments* name that are there; a damaged one names none."""
+    refs: set[PayloadRef | None] = set()
     for document in segments:
         with suppress(StoredDataError):
-            archive = read_fields(_Archive, document).archive
-            refs |= set() if archive is None else {decode_ref(archive, what="archive")}
-    return refs
+            refs.add(None if document is None else archive_named(document))
+    return {ref for ref in refs if ref is not None}

@@ -285,7 +285,7 @@ async def remove_archives(storage: SessionStorage, key: SessionKey, cut: Restore
     """
     paths = storage.layout.segments(key, cut.epoch, [number for run in cut.segments for number in run])
     found = await storage.documents.get(paths, fields=ARCHIVE_FIELDS) if paths else []
-    refs = archives_named([one for one in found if one is not None])
+    refs = archives_named(found)
     for payload in await storage.payloads.found(storage.layout.session_payloads(key, cut.epoch), refs):
         if payload.put_at < cut.restored_at:
             await storage.payloads.at(payload.place).remove_unchanged(payload.versions)
