@@ -4,15 +4,16 @@ Titles, labels and texts are content: no other module names their fields, except
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.packing import pack_archive, pack_segment
-from gcp_adk_store.codec.spilling import encode_ref, unpack_value
+from gcp_adk_store.codec.spilling import decode_ref, encode_ref, unpack_value
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
-from gcp_adk_store.codec.writes import FORMAT, Filter, Must, Operator, Write, of_part, update
+from gcp_adk_store.codec.writes import FORMAT, Document, Filter, Must, Operator, Write, of_part, update
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import digests_of
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
@@ -162,6 +163,33 @@ def archive_payload(segment: Segment) -> Payload:
         StoredDataError: an event has a line break in its JSON, which no release wrote.
     """
     return Payload.of(pack_archive(segment.texts), place=PayloadPlace.BUCKET)
+
+
+ARCHIVE_FIELDS: Final = ("format", "archive")
+"""What is read of a segment to learn which archive it names."""
+
+
+def archive_named(segment: Document) -> PayloadRef | None:
+    """Return the archive that *segment* names, also one that a redaction is about to remove.
+
+    Raises:
+        StoredDataError: the reference is damaged.
+    """
+    found = segment.fields.get("archive")
+    if found is None:
+        return None
+    if not isinstance(found, dict):
+        raise StoredDataError(f"archive of {segment.path} is {type(found).__name__}, and no map")
+    return decode_ref(found, what=f"archive of {segment.path}")
+
+
+def archives_named(segments: Sequence[Document | None]) -> set[PayloadRef]:
+    """Return the archives that those of *segments* name that are there; a damaged one names none."""
+    refs: set[PayloadRef | None] = set()
+    for document in segments:
+        with suppress(StoredDataError):
+            refs.add(None if document is None else archive_named(document))
+    return {ref for ref in refs if ref is not None}
 
 
 def archived(path: str, archive: PayloadRef, *, must: str) -> Write:

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from gcp_adk_store.codec.segments import archive_payload, archived, archived_fields
+from gcp_adk_store.codec.segments import (
+    ARCHIVE_FIELDS,
+    archive_payload,
+    archived,
+    archived_fields,
+    archives_named,
+)
 from gcp_adk_store.codec.writes import Write, places, times, update
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, PayloadMissingError, StoreError
 from gcp_adk_store.kernel.concurrency import Pauses, offload
@@ -26,7 +32,6 @@ from gcp_adk_store.sessions.archive.decide import (
 from gcp_adk_store.sessions.read.completion import decode_events
 from gcp_adk_store.sessions.read.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.read.storage import SessionStorage
-from gcp_adk_store.sessions.restore.format import ARCHIVE_FIELDS, archives_named
 
 _SEGMENTS_AT_ONCE: Final = 50
 """Segments of one commit: some 3 MiB of events are in memory."""
@@ -159,7 +164,7 @@ class _Run:
         for number, segment, payload in zip(numbers, segments, payloads, strict=False):
             begin += len(segment.texts)
             self._begins[number + 1] = begin
-            outdated |= {self.moved.get(number, payload.ref)} - {payload.ref}
+            outdated |= {self._put.get(number, payload.ref)} - {payload.ref}
             self.moved[number] = payload.ref
         await self._remove(stored, outdated)
         return payloads
@@ -196,18 +201,20 @@ class _Run:
         unread = stored.unarchived
         facts: list[EventFacts] = []
         pauses = Pauses()
-        for start in range(0, len(unread) + 1, _SEGMENTS_AT_ONCE):
+
+        async def add(number: int, texts: Sequence[str]) -> None:
+            where = self._reader.place_of(stored, number)
+            events = await decode_events(texts, where=where, pauses=pauses)
+            facts.extend(EventFacts.of(one.event) for one in await self._reader.unpacked(stored, events))
+
+        for start in range(0, len(unread), _SEGMENTS_AT_ONCE):
             numbers = unread[start : start + _SEGMENTS_AT_ONCE]
             segments = await self._segments(stored, numbers)
             if segments is None:
                 return None
-            runs = [*zip(numbers, (one.texts for one in segments), strict=True)]
-            if start + _SEGMENTS_AT_ONCE > len(unread):
-                runs.append((stored.sealed, stored.tail))
-            for number, texts in runs:
-                where = self._reader.place_of(stored, number)
-                events = await decode_events(texts, where=where, pauses=pauses)
-                facts += [EventFacts.of(one.event) for one in await self._reader.unpacked(stored, events)]
+            for number, segment in zip(numbers, segments, strict=True):
+                await add(number, segment.texts)
+        await add(stored.sealed, stored.tail)
         return facts
 
     async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> Sequence[Segment] | None:
@@ -246,7 +253,7 @@ class _Run:
             header |= places(stored.spilled | {PayloadPlace.BUCKET})
             owner = layout.session_payloads(stored.key, stored.epoch)
             self._put = {number: payload.ref for number, payload in zip(numbers, payloads, strict=True)}
-            # What a commit does not take stays for the collector: nobody knows whether an answer was lost.
+            # What no commit takes, the next look removes, or else the collector: an answer may be lost.
             await self._storage.payloads.put(owner, payloads, parts_at=parts_at)
             paths = layout.segments(stored.key, stored.epoch, numbers)
             found = await documents.get(paths, fields=["format"])

@@ -440,9 +440,7 @@ class SessionReader(CompletingReader):
 
 def segment_missing(stored: StoredSession) -> StoredDataError:
     """Return the error for a session that lacks a segment."""
-    return StoredDataError(
-        f"one of the {len(stored.live)} segments is missing; gcp-adk-store fsck names it: restore a backup"
-    )
+    return StoredDataError(f"one of the {len(stored.live)} segments is missing: gcp-adk-store fsck names it")
 
 
 def _size(known: tuple[_AsOf, Segment]) -> int:

@@ -12,7 +12,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
 from gcp_adk_store.codec.redactions import Replaced, audit_in, audit_of, removed_refs
-from gcp_adk_store.codec.segments import rewritten, without_window
+from gcp_adk_store.codec.segments import ARCHIVE_FIELDS, archive_named, rewritten, without_window
 from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.errors import (
@@ -41,12 +41,7 @@ from gcp_adk_store.sessions.redact.format import (
     redaction_write,
     shared_writes,
 )
-from gcp_adk_store.sessions.restore.format import (
-    ARCHIVE_FIELDS,
-    archive_named,
-    read_restores,
-    restores_collection,
-)
+from gcp_adk_store.sessions.restore.format import read_restores, restores_collection
 from gcp_adk_store.sessions.restore.run import has_other_restores, remove_archives, require_not_restored
 from gcp_adk_store.settings import SessionLimits
 

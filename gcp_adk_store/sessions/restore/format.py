@@ -8,16 +8,14 @@
 import json
 import zlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
-from gcp_adk_store.codec.segments import ARCHIVED_FORMAT, archived_fields, initial_fields, summary_fields
-from gcp_adk_store.codec.spilling import decode_ref
+from gcp_adk_store.codec.segments import archived_fields, initial_fields, summary_fields
 from gcp_adk_store.codec.stored import DocumentFields, Epoch, RunFields, read_fields, wrong
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.values import FieldValue, encode_state
@@ -25,7 +23,6 @@ from gcp_adk_store.codec.writes import FORMAT, Delete, Document, Write, places, 
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import Cut, Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.lifecycle.format import history_fields
@@ -180,32 +177,3 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
             )
         )
     return restores
-
-
-ARCHIVE_FIELDS: Final = ("format", "archive")
-"""What is read of a segment to learn which archive it names."""
-
-
-class _Archive(DocumentFields):
-    formats: ClassVar[tuple[int, ...]] = (FORMAT, ARCHIVED_FORMAT)
-
-    archive: dict[str, Any] | None = None
-
-
-def archive_named(segment: Document) -> PayloadRef | None:
-    """Return the archive that *segment* names, also one that is to go.
-
-    Raises:
-        StoredDataError: the document is damaged.
-    """
-    archive = read_fields(_Archive, segment).archive
-    return None if archive is None else decode_ref(archive, what="archive")
-
-
-def archives_named(segments: Sequence[Document | None]) -> set[PayloadRef]:
-    """Return the archives that those of *segments* name that are there; a damaged one names none."""
-    refs: set[PayloadRef | None] = set()
-    for document in segments:
-        with suppress(StoredDataError):
-            refs.add(None if document is None else archive_named(document))
-    return {ref for ref in refs if ref is not None}

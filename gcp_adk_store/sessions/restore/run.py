@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from gcp_adk_store import machine
 from gcp_adk_store.codec.redactions import audit_in, audits_again, lost_audits
+from gcp_adk_store.codec.segments import ARCHIVE_FIELDS, archives_named
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
@@ -29,9 +30,7 @@ from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader
 from gcp_adk_store.sessions.read.storage import SessionStorage
 from gcp_adk_store.sessions.restore.decide import followed_by, rewound
 from gcp_adk_store.sessions.restore.format import (
-    ARCHIVE_FIELDS,
     Restore,
-    archives_named,
     finish_restore,
     read_restores,
     restore,
