@@ -220,7 +220,7 @@ def _bound(port: int) -> socket.socket:
         CannotLookError: the port is taken.
     """
     try:
-        return socket.create_server((_HOST, port))  # it listens: whoever follows the address finds it
+        return socket.create_server((_HOST, port))  # it listens: the address that is shown answers
     except OSError as exc:
         # Without the address, which Python adds.
         reason = os.strerror(exc.errno) if exc.errno else exc.strerror

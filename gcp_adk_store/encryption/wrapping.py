@@ -31,7 +31,7 @@ class LocalKeyWrapper:
         """Wrap with the first of *keys*, 32 random bytes each; unwrap with any.
 
         Raises:
-            InvalidInputError: a key has another length, or there is none.
+            InvalidInputError: a key has another length, or no key is given.
         """
         if not keys or any(len(key) != KEY_BYTES for key in keys):
             raise InvalidInputError(f"LocalKeyWrapper takes one or more keys of {KEY_BYTES} bytes")

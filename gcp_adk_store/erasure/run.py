@@ -290,7 +290,7 @@ class _Run:
         return _of_files([file for place in self._places for file in await place.left(every=True)])
 
     async def _remove_left(self) -> Tally:
-        """Remove the files that no object has, whoever they belong to; count those that are being written."""
+        """Remove the files that no object has, of all users; count those that are being written."""
         removed: list[LeftFile] = []
         self._held = 0
         for place in self._places:

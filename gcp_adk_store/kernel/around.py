@@ -7,7 +7,7 @@ from gcp_adk_store.kernel.ports import Reads
 Port = TypeVar("Port")
 Inner = TypeVar("Inner", bound=Reads)
 OF_READS = frozenset({"clock", "deadline_s"})
-"""What is no content of the port of reads."""
+"""Members of the port of reads that have no content of documents."""
 _AnyPort: Any = object
 
 

@@ -173,7 +173,7 @@ def _kind(name: str, hint: Any) -> _Kind:
 
 
 def _class_of(hint: Any) -> type | None:
-    """Return the class of values with *hint*; ``None`` if there is none to ask."""
+    """Return the class of values with *hint*; ``None`` if the hint names no class."""
     found = type(None) if hint is None else get_origin(hint) or hint
     if not isinstance(found, type) or found in (object, Any) or _is_unchecked(found):
         return None

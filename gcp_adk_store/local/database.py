@@ -92,7 +92,7 @@ class Database(NotPicklable):
         return await self._run(self._readers, work, "BEGIN")
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what *work* returns; all that it writes is durable on return, or none of it is written.
+        """Return what *work* returns; all that it writes is durable then. If it fails, nothing is written.
 
         What *work* raises undoes its writes. A cancelled call that has begun completes in its thread.
 

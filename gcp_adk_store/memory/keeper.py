@@ -221,7 +221,7 @@ class MemoryKeeper:
         return False
 
     async def text_of(self, key: UserKey, memory_id: str) -> str | None:
-        """Return the stored text of a memory; ``None`` if there is none, or it has ended."""
+        """Return the stored text of a memory; ``None`` if it does not exist, or has ended."""
         snapshot = await self.reader.read(key)
         now = self.now()
         for text in () if snapshot is None else snapshot.texts:

@@ -111,7 +111,7 @@ class MemoryService(Closing, BaseMemoryService):
     async def add_session_to_memory(self, session: Session) -> None:
         """Remember the events of *session* that have text; it may be added after every turn.
 
-        Events that were added before are not added again. 1 commit for new events; 1 read if there are none.
+        Events that were added before are not added again. 1 commit for new events; 1 read without new events.
 
         Raises:
             InvalidInputError: an event cannot be stored.

@@ -44,7 +44,7 @@ class ArtifactCopies:
             for name in names:
                 if name.startswith(USER_NAMESPACE) == of_user:
                     await self._copy_one({**ids, "filename": name}, report)
-        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read them
+        except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read them
             report.add("failed", f"artifacts: {failure_of_one(exc)}", user=key.user, session=key.session)
 
     async def _copy_one(self, which: dict[str, Any], report: Report) -> None:
@@ -307,7 +307,7 @@ class _Copying:
             await self.copies.target.put_shared(key.owner, shared)
             if self.copies.verify:
                 await self._verify_shared(key, shared)
-        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read it
+        except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read it
             says = f"the state of the user, or of the app: {failure_of_one(exc)}"
             self.report.add("failed", says, user=key.user)
         else:

@@ -42,7 +42,7 @@ class MemoryCopies:
         """Copy the memories of a user; a failure of theirs is noted."""
         try:
             await self._copy(owner, report)
-        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read them
+        except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read them
             report.add("failed", f"memories: {failure_of_one(exc)}", user=owner.user)
 
     async def _copy(self, owner: UserKey, report: Report) -> None:

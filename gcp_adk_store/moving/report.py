@@ -39,7 +39,7 @@ _OF_CONNECTIONS: Final = frozenset({"OperationalError", "InterfaceError"})
 def failure_of_one(exc: Exception) -> str:
     """Return what a report says of *exc*, which concerns one session or user: the others go on.
 
-    A service of ADK raises whatever its database does; the text names the type alone.
+    A service of ADK raises the errors of its database; the text names the type alone.
 
     Raises:
         StoreError: *exc* concerns all sessions.

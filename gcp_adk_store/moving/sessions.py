@@ -65,7 +65,7 @@ class SessionCopies:
                 await self._replace(outcome, outcome.key)
             elif outcome.differs:
                 outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
-        except Exception as exc:  # noqa: BLE001  # whatever a service raises that cannot hold or read it
+        except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read it
             outcome.did, outcome.entry = "", None
             outcome.notes.append(("failed", failure_of_one(exc)))
         return outcome

@@ -167,7 +167,7 @@ class SessionService(SessionAdministration, BaseSessionService):
 
         *config* chooses events at or after ``after_timestamp``, then the last ``num_recent_events`` of
         them; the returned session is the caller's own. A :class:`~gcp_adk_store.HistoryConfig` asks for the
-        full history, or for what ADK needs of it since its summaries, whatever ``history=`` says.
+        full history, or for what ADK needs of it since its summaries; it goes before ``history=``.
 
         Raises:
             InvalidInputError: *config* asks for the events since a compaction, and for others.

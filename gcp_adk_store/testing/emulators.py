@@ -61,7 +61,7 @@ _FOR_MINUTES: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 class Emulator:
     """An emulator that runs: started here and stopped with this object, or found running.
 
-    It ends with this process in any case, however this process ends.
+    It ends with this process, also if this process is killed.
     """
 
     def __init__(

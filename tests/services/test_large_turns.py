@@ -3,14 +3,11 @@
 import hashlib
 import io
 import os
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 from google.adk.agents import LlmAgent
-from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.genai import types
 
@@ -19,6 +16,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, SESSION, USER, WHO
 from tests.services.peak_memory import Peak
 from tests.support.lengths import at_length
+from tests.support.repeating_model import StandInModel
 from tests.support.temporary import temporary_folder
 
 pytestmark = pytest.mark.linux
@@ -27,21 +25,14 @@ MB = 1_000_000
 MIB = 2**20
 
 
-class Looks(BaseLlm):
+class Looks(StandInModel):
     """A model that says how large the last picture is."""
 
-    model: str = "looks"
-
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
+    def answer(self, request: LlmRequest) -> str:
         """Answer with its size in bytes."""
-        assert stream in (True, False)
-        parts = llm_request.contents[-1].parts or []
+        parts = request.contents[-1].parts or []
         size = len(parts[0].inline_data.data or b"") if parts and parts[0].inline_data else 0
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{size} bytes")]))
+        return f"{size} bytes"
 
 
 async def take_turn(runner: Runner, data: bytes) -> str:

@@ -8,17 +8,29 @@ from google.adk.models.llm_response import LlmResponse
 from google.genai import types
 
 
-class RepeatingModel(BaseLlm):
-    """A model that answers with its instruction."""
+class StandInModel(BaseLlm):
+    """A model whose answer a subclass makes of the request."""
 
-    model: str = "repeating"
+    model: str = "stand-in"
+
+    def answer(self, request: LlmRequest) -> str:
+        """Return the text of the answer."""
+        raise NotImplementedError
 
     async def generate_content_async(
         self,
         llm_request: LlmRequest,
         stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Repeat the instruction."""
+        """Answer once."""
         assert stream in (True, False)
-        instruction = str(llm_request.config.system_instruction)
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=instruction)]))
+        part = types.Part(text=self.answer(llm_request))
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+class RepeatingModel(StandInModel):
+    """A model that answers with its instruction."""
+
+    def answer(self, request: LlmRequest) -> str:
+        """Repeat the instruction."""
+        return str(request.config.system_instruction)

@@ -104,7 +104,7 @@ def end_declaration() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a model calls in one response, whatever callbacks make of it."""
+    """What a model calls in one response, before callbacks change it."""
 
     refused: frozenset[str] = frozenset()
     """Names that its request did not offer."""

@@ -53,7 +53,7 @@ class Host:
             situation: Of the run.
             depth: How many runs it is within.
             clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
-            waiting: A context in which whoever waits for the run knows that it stands still.
+            waiting: A context that shows to those who wait for the run that it stands still.
         """
         self._engine = engine
         self._situation = situation

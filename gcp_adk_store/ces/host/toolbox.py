@@ -33,7 +33,7 @@ _SYNCHRONOUS_S: Final = 30.0
 _ASYNCHRONOUS_S: Final = 60.0
 """What tools may take that do not say how long."""
 _LONGEST_S: Final = 300.0
-"""Of any tool, whatever its app says: the author of an app does not decide how long a host works for it."""
+"""The limit for each tool, also if its app asks for more: the host decides how long it works for an app."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ _EXPECTATION: Final = frozenset({"type", "value"})
 _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
 _SILENT: Final = "# silent"
-"""Marks what an agent says as nothing that is checked."""
+"""Marks a text of an agent that is not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Share one access token among clients, and say why there is none.
+"""Share one access token among clients, and say why a request for a token failed.
 
 Google's library raises one exception for a revoked login and for an overloaded token endpoint. Only the
 status of the endpoint's answer distinguishes them.

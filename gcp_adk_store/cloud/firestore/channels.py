@@ -272,7 +272,7 @@ def received(message: Any) -> Any:
     gRPC gives ``None`` for an answer that is missing, or that it cannot read.
 
     Raises:
-        grpc.aio.AioRpcError: there is none; the RPC may have been executed.
+        grpc.aio.AioRpcError: Firestore did not answer; the RPC may have been executed.
     """
     if message is None:
         raise failed(grpc.StatusCode.INTERNAL)

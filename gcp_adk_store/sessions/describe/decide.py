@@ -43,7 +43,7 @@ class SessionInfo:
     session_id: str
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
-    """In the order of their names wherever they were read."""
+    """In the order of their names."""
     events: int
     """The number of appends."""
     turns: int | None

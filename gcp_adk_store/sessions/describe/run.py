@@ -47,7 +47,7 @@ def _described(
     """Decide what *description* changes of the session that was *found*.
 
     Raises:
-        SessionMissingError: there is none.
+        SessionMissingError: the session does not exist.
     """
     if found is None:
         raise SessionMissingError(NOT_FOUND)

@@ -328,7 +328,7 @@ class SimulatedObjects:
         return []
 
     async def remove_left(self, files: Sequence[LeftFile]) -> list[LeftFile]:  # noqa: ARG002  # of the port
-        """As the port: there are none."""
+        """As the port: a bucket has no such files."""
         return []
 
     async def close(self) -> None:
