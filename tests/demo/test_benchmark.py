@@ -102,6 +102,8 @@ def test_the_benchmark_measures_every_subject_of_every_scenario(run: dict[str, A
     ]
     assert {*network, *FILES} == subjects["turn of 6 events"]
     assert network == subjects['turn of 6 events, durability="turn"']
+    assert {OURS, "ADK's in memory", "two raw Commits"} == subjects["turn of 6 events, with a lease"]
+    assert {OURS, SMALLER} == subjects["get 20 events, since compaction, warm"]
     assert {*network, "one raw Commit"} == subjects["8 sessions x 4 tasks, an append"]
     assert {*network, "one raw upload"} == subjects["save 1 MB"]
     assert {*network, "one raw download"} == subjects["load 1 MB by number"]
@@ -124,6 +126,8 @@ def test_the_benchmark_counts_what_sessions_take(counted: dict[tuple[str, str], 
     by_choice = counted['turn of 6 events, durability="turn"', OURS]
     # Two or three, unless the machine is so busy that a step takes as long as a commit.
     assert 2 <= by_choice["rpcs"][commit] == by_choice["writes"] <= 6
+    assert ({commit: 2, get: 1}, 3, 2, 0) == bill(counted["turn of 6 events, with a lease", OURS])
+    assert ({get: 1}, 3, 0, 0) == bill(counted["get 20 events, since compaction, warm", OURS])
     # All that wait for a session go in one commit.
     assert ({commit: 8}, 0, 8, 0) == bill(counted["8 sessions x 4 tasks, an append", OURS])
     # Session and event for each append.

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from google.adk.events import Event
-from google.adk.events.event_actions import EventCompaction
 from google.adk.sessions import BaseSessionService, DatabaseSessionService
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
@@ -32,6 +31,7 @@ from rich.table import Table
 from gcp_adk_store import HistoryConfig, KmsEnvelope, LocalKeyWrapper, Store
 from tools.benchmarks.meters import Rounds, calm_collector, time_steps
 from tools.benchmarks.scenario import Step
+from tools.benchmarks.stock import SUMMARIZED, summary
 
 OURS, SQLITE, SQL = "gcp_adk_store", "ADK's SqliteSessionService", "ADK's DatabaseSessionService"
 WHO: dict[str, Any] = {"app_name": "bench", "user_id": "ada", "session_id": "s"}
@@ -46,8 +46,6 @@ at work for that one, which no service of a process of its own meets."""
 ENCRYPTION_AT_MOST = 1.15
 """Times the CPU time of an append without it."""
 A_TEST_AT_MOST_MS = 50.0
-SUMMARIZED = 50
-"""Events after which a summary of all before follows."""
 A_WINDOW_AT_MOST_MS = 5.0
 
 
@@ -155,14 +153,7 @@ async def window_target(size: int, rounds: int) -> list[str]:
         for number in range(size):
             await store.sessions.append_event(session, event(number))
             if number % SUMMARIZED == SUMMARIZED - 1:
-                content = types.Content(role="model", parts=[types.Part(text="summary " * 60)])
-                made = Event(author="user", invocation_id=Event.new_id(), timestamp=time.time())
-                made.actions.compaction = EventCompaction(
-                    start_timestamp=session.events[0].timestamp,
-                    end_timestamp=session.events[-1].timestamp,
-                    compacted_content=content,
-                )
-                await store.sessions.append_event(session, made)
+                await store.sessions.append_event(session, summary(session))
         steps = {
             name: reading(store.sessions, HistoryConfig(history=name))
             for name in ("full", "since_compaction")

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from tools.benchmarks.figures import Figure
-from tools.benchmarks.subjects import ADKS, DATABASE, OURS, PARSING, SMALLER, SQLITE
+from tools.benchmarks.subjects import ADKS, DATABASE, IN_MEMORY, OURS, PARSING, SMALLER, SQLITE
 from tools.benchmarks.targets import Target
 
-_NOT_FLOORS = {OURS, SMALLER, ADKS, SQLITE, DATABASE}
+_NOT_FLOORS = {OURS, SMALLER, ADKS, SQLITE, DATABASE, IN_MEMORY}
 
 
 def write_markdown(

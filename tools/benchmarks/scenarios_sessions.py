@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.integrations.firestore import FirestoreSessionService as AdkFirestoreSessionService
-from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import FirestoreSessionService, Point
+from gcp_adk_store import FirestoreSessionService, HistoryConfig, Point
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -19,13 +19,15 @@ from gcp_adk_store.model.session_fields import text_of, turns_of
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.sessions.read.session_objects import marker_of
+from gcp_adk_store.turns import Turns
 from tools.benchmarks.lines import Line
 from tools.benchmarks.scenario import Begin, Scenario, Step
-from tools.benchmarks.stock import APP, USER, Stock, event, who
-from tools.benchmarks.stub_agent import runner, take_turn
+from tools.benchmarks.stock import APP, SUMMARIZED, USER, Stock, event, who
+from tools.benchmarks.stub_agent import message, runner, take_turn
 from tools.benchmarks.subjects import (
     ADKS,
     DATABASE,
+    IN_MEMORY,
     OURS,
     PARSING,
     RAW_BATCH_GET,
@@ -33,6 +35,7 @@ from tools.benchmarks.subjects import (
     SAME_COMMIT,
     SMALLER,
     SQLITE,
+    TWO_COMMITS,
 )
 
 _NETWORK: Final = (OURS, ADKS)
@@ -44,6 +47,9 @@ _DELTAS: Final[dict[str, dict[str, Any]]] = {
     "session delta": {"mine": 1},
     "all scopes": {"mine": 1, "user:n": 2, "app:m": 3},
 }
+
+
+HELD_TURN: Final = "turn of 6 events, with a lease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +107,13 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
         yield _append(f"append, {name}", delta, stock.new_session)
     yield _turn(stock)
     yield _turn_by_choice(stock)
+    yield _held_turn(stock)
     for events in sizes.histories:
         for cold in (False, True):
             for last in (None, 20):
                 yield _get(stock, events, cold=cold, last=last)
         yield _get_at(stock, events)
+    yield _get_since_compaction(stock, sizes.long_history)
     few, many = _at_history(stock, 10), _at_history(stock, sizes.long_history)
     yield _append("append at 10 events", {}, few)
     yield _append(
@@ -282,6 +290,57 @@ def _turns(on: On, stock: Stock) -> Step:
     return Step(lambda: take_turn(speaking, user=USER, session=session), before)
 
 
+def _held_turn(stock: Stock) -> Scenario:
+    """Take the same turn under a lease, in a process that had the session's last turn.
+
+    Beside it: the same turn in memory, which is what the runner and the agent take, and two round trips.
+    """
+
+    async def begin(line: Line) -> Step:
+        speaking, turns = runner(line.turn_sessions, app=APP, calls=2), Turns(line.turn_sessions)
+        session = ""
+
+        async def take() -> None:
+            said = message()
+            async for _ in turns.run(speaking, user_id=USER, session_id=session, new_message=said):
+                pass
+
+        async def before() -> None:
+            nonlocal session
+            session = (await stock.new_session(OURS)).id
+            async with turns.hold(**who(session)):
+                pass
+
+        return Step(take, before)
+
+    async def in_memory(line: Line) -> Step | None:
+        if line.meters:
+            return None
+        service = InMemorySessionService()
+        speaking = runner(service, app=APP, calls=2)
+        session = ""
+
+        async def before() -> None:
+            nonlocal session
+            session = (await service.create_session(app_name=APP, user_id=USER)).id
+
+        return Step(lambda: take_turn(speaking, user=USER, session=session), before)
+
+    async def two_commits(line: Line) -> Step:
+        async def work() -> None:
+            await raw_commit(line)
+            await raw_commit(line)
+
+        return Step(work)
+
+    return Scenario(
+        name=HELD_TURN,
+        subjects={OURS: begin, IN_MEMORY: in_memory, TWO_COMMITS: two_commits},
+        share=0.2,
+        counted_far=True,
+    )
+
+
 def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario:
     config = None if last is None else GetSessionConfig(num_recent_events=last)
 
@@ -339,6 +398,26 @@ def _get_at(stock: Stock, events: int) -> Scenario:
 
     return Scenario(
         name=f"get {events:,} events at a point, warm", subjects={OURS: begin}, share=min(0.5, 50 / events)
+    )
+
+
+def _get_since_compaction(stock: Stock, events: int) -> Scenario:
+    """Read what a turn needs of a long history with summaries; beside it, of one of two summaries."""
+
+    async def steps(line: Line, events: int) -> Step:
+        session = who(await stock.summarized_conversation(events))
+        config = HistoryConfig(history="since_compaction")
+        await line.sessions.get_session(**session, config=config)
+        return Step(lambda: line.sessions.get_session(**session, config=config))
+
+    async def begin(line: Line) -> Step:
+        return await steps(line, events)
+
+    async def smaller(line: Line) -> Step:
+        return await steps(line, min(events, 2 * SUMMARIZED))
+
+    return Scenario(
+        name=f"get {events:,} events, since compaction, warm", subjects={OURS: begin, SMALLER: smaller}
     )
 
 

@@ -6,12 +6,14 @@ file for each event, have none of the largest.
 """
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.cloud.firestore import SERVER_TIMESTAMP, AsyncClient
@@ -27,6 +29,8 @@ from tools.benchmarks.lines import Line
 from tools.benchmarks.subjects import ADKS, OURS
 
 APP, USER = "bench", "ada"
+SUMMARIZED: Final = 50
+"""Events of a long session to a summary."""
 _MIME: Final = "application/octet-stream"
 _AT_ONCE: Final = 32
 _DOCUMENTS_PER_BATCH: Final = 400
@@ -40,6 +44,17 @@ def event(number: int = 0, delta: dict[str, Any] | None = None) -> Event:
         content=types.Content(role="model", parts=[types.Part(text="lorem ipsum " * 20)]),
         actions=EventActions(state_delta=dict(delta or {})),
     )
+
+
+def summary(session: Session) -> Event:
+    """Return an event of ADK's compaction that covers all events of a *session*."""
+    made = Event(author="user", invocation_id=Event.new_id(), timestamp=time.time())
+    made.actions.compaction = EventCompaction(
+        start_timestamp=session.events[0].timestamp,
+        end_timestamp=session.events[-1].timestamp,
+        compacted_content=types.Content(role="model", parts=[types.Part(text="summary " * 60)]),
+    )
+    return made
 
 
 def _known(document: Document) -> dict[str, FieldValue]:
@@ -69,6 +84,18 @@ class Stock:
         key = (subject, events)
         if key not in self._conversations:
             self._conversations[key] = (await self.new_session(subject, events)).id
+        return self._conversations[key]
+
+    async def summarized_conversation(self, events: int) -> str:
+        """Return the id of a session of ours with so many events, and a summary after each 50 of them."""
+        key = ("with summaries", events)
+        if key not in self._conversations:
+            session = await self.new_session(OURS)
+            for number in range(events):
+                await self._line.sessions.append_event(session, event(number))
+                if number % SUMMARIZED == SUMMARIZED - 1:
+                    await self._line.sessions.append_event(session, summary(session))
+            self._conversations[key] = session.id
         return self._conversations[key]
 
     async def copied_conversation(self, subject: str, events: int) -> str:

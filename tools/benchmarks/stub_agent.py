@@ -52,8 +52,12 @@ def runner(service: BaseSessionService, *, app: str, calls: int) -> Runner:
     return Runner(app_name=app, agent=agent, session_service=service)
 
 
+def message() -> types.Content:
+    """Return what a user says, each time something else."""
+    return types.Content(role="user", parts=[types.Part(text=f"{uuid.uuid4()} " * 6)])
+
+
 async def take_turn(runner: Runner, *, user: str, session: str) -> int:
     """Say something; return how many events came back."""
-    message = types.Content(role="user", parts=[types.Part(text=f"{uuid.uuid4()} " * 6)])
-    events = runner.run_async(user_id=user, session_id=session, new_message=message)
+    events = runner.run_async(user_id=user, session_id=session, new_message=message())
     return len([event async for event in events])
