@@ -1,4 +1,4 @@
-"""Encode A2A tasks and push configurations, and the documents that an erasure removes.
+"""Encode A2A tasks and push configurations.
 
 ::
 
@@ -13,8 +13,8 @@ format, lacks a field or is damaged. The error names the path, and the field, ne
 
 import hashlib
 import zlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, Self
 
@@ -25,10 +25,8 @@ from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import DocumentFields, read_fields, wrong
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
-from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
+from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.session_fields import MAX_TTL_S, Expiry
 
 FORMAT: Final = 1
@@ -332,48 +330,3 @@ def _require_size(size: int, limit: int, how: str) -> None:
             f"the task takes {size} bytes{how}, the limit is {limit}; keep large artifacts in the artifact "
             "service, and put their URLs into the task"
         )
-
-
-_AT_ONCE: Final = 500
-
-
-async def erase(
-    documents: Documents,
-    parent: str,
-    collection: str,
-    *,
-    fields: Sequence[str],
-    removals: Callable[[Sequence[Document]], AsyncIterator[Writes]],
-) -> None:
-    """Commit what *removals* yields for all documents of a collection, 500 at a time.
-
-    These commits require the update times of the documents. If one is refused, its page is read again, so
-    what other writers changed meanwhile is removed too. Documents that they add to earlier pages stay.
-
-    Raises:
-        OutcomeUnknownError: some may be removed, and some not; calling again removes the rest.
-        UnavailableError: nothing was removed.
-    """
-    page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
-    has_begun = False
-
-    async def removed() -> Sequence[Document] | Changed:
-        nonlocal has_begun
-        found = await documents.query(parent, collection, fields=fields, page=page)
-        if not found:
-            return found
-        has_begun = True
-        async for deletes in removals(found):
-            if await commit_once(documents, deletes) is None:
-                return CHANGED
-        return found
-
-    try:
-        while len(found := await read_whole(documents.deadline_s, removed)) == page.limit:
-            page = replace(page, after=(0.0, found[-1].path))
-    except StoreError as exc:
-        if not has_begun:
-            raise
-        raise OutcomeUnknownError.since(
-            exc, f"some may be removed, and some not; call it again: {exc}"
-        ) from exc

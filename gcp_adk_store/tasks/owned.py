@@ -1,13 +1,18 @@
 """Hold what the stores of A2A tasks and of configs share: each document belongs to one owner."""
 
-from typing import TypedDict, Unpack
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from typing import Final, TypedDict, Unpack
 
 from gcp_adk_store import settings
+from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
 from gcp_adk_store.kernel.operation import Closing
 from gcp_adk_store.kernel.ports import Documents
+from gcp_adk_store.kernel.transact import CHANGED, Changed, Writes, commit_once, read_whole
 from gcp_adk_store.model.session_fields import Expiry
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.settings.options import require_options
@@ -16,6 +21,9 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
     from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
+
+_AT_ONCE: Final = 500
+"""Documents of a page of an erasure."""
 
 
 class OwnedOptions(TypedDict, total=False):
@@ -79,3 +87,45 @@ class OwnedStore(Closing):
     async def close(self) -> None:
         """Close own connections; a later call opens them again."""
         await self._documents.close()
+
+    async def _erase(
+        self,
+        owner: str,
+        collection: str,
+        *,
+        fields: Sequence[str],
+        removals: Callable[[Sequence[Document]], AsyncIterator[Writes]],
+    ) -> None:
+        """Commit what *removals* yields for all documents of a collection of *owner*, 500 at a time.
+
+        These commits require the update times of the documents. If one is refused, its page is read again, so
+        what other writers changed meanwhile is removed too. Documents that they add to earlier pages stay.
+
+        Raises:
+            OutcomeUnknownError: some may be removed, and some not; calling again removes the rest.
+            UnavailableError: nothing was removed.
+        """
+        parent = self._layout.owner(owner)
+        page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
+        has_begun = False
+
+        async def removed() -> Sequence[Document] | Changed:
+            nonlocal has_begun
+            found = await self._documents.query(parent, collection, fields=fields, page=page)
+            if not found:
+                return found
+            has_begun = True
+            async for deletes in removals(found):
+                if await commit_once(self._documents, deletes) is None:
+                    return CHANGED
+            return found
+
+        try:
+            while len(found := await read_whole(self._documents.deadline_s, removed)) == page.limit:
+                page = replace(page, after=(0.0, found[-1].path))
+        except StoreError as exc:
+            if not has_begun:
+                raise
+            raise OutcomeUnknownError.since(
+                exc, f"some may be removed, and some not; call it again: {exc}"
+            ) from exc

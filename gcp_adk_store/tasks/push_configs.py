@@ -6,7 +6,7 @@ from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.calls import checks_kinds, operation
 from gcp_adk_store.kernel.transact import Writes, commit_all
-from gcp_adk_store.tasks.format import erase, read_config
+from gcp_adk_store.tasks.format import read_config
 from gcp_adk_store.tasks.owned import OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
@@ -75,13 +75,7 @@ class PushNotificationConfigStore(OwnedStore, A2aConfigStore):
         Raises:
             OutcomeUnknownError: some configs may be removed, and some not; calling again removes the rest.
         """
-        await erase(
-            self._documents,
-            self._layout.owner(owner),
-            self._layout.pushes_collection,
-            fields=("format",),
-            removals=self._removals,
-        )
+        await self._erase(owner, self._layout.pushes_collection, fields=("format",), removals=self._removals)
 
     async def _removals(self, notes: Sequence[Document]) -> AsyncIterator[Writes]:
         for note in notes:

@@ -30,7 +30,6 @@ from gcp_adk_store.tasks.format import (
     Packed,
     StoredTask,
     TaskHeader,
-    erase,
     joined,
     unpack_task,
 )
@@ -274,13 +273,7 @@ class TaskRecords(OwnedStore):
         Raises:
             OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
         """
-        await erase(
-            self._documents,
-            self._layout.owner(owner),
-            self._layout.tasks_collection,
-            fields=("pieces",),
-            removals=self._removals,
-        )
+        await self._erase(owner, self._layout.tasks_collection, fields=("pieces",), removals=self._removals)
 
     async def _removals(self, tasks: Sequence[Document]) -> AsyncIterator[Writes]:
         whole = [task for task in tasks if task.fields.get("pieces") == 0]
