@@ -2,13 +2,13 @@
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
 from gcp_adk_store.artifacts.versions import ArtifactVersions, is_tombstone
 from gcp_adk_store.codec.names import filenames, object_name, parse_version, scope_prefix, version_of
-from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_artifact, encode_copy
+from gcp_adk_store.codec.objects import ObjectFields, StoredObject, encode_artifact, encode_copy, following
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.concurrency import both, gather
@@ -59,11 +59,8 @@ class SessionCopies:
             if there:
                 raise _taken()
         if self._which == "at_point" and past is not None:
-            saved: dict[str, dict[int, float]] = {}
-            for stored in self._chosen:
-                filename, version = _place(stored, self._source)
-                saved.setdefault(filename, {})[version] = stored.create_time
-            latest = {filename: past.version(filename, times) for filename, times in saved.items()}
+            files = _by_file(self._chosen, scope_prefix(self._source))
+            latest = {filename: _latest_at(past, filename, versions) for filename, versions in files.items()}
             self._chosen = [one for one in self._chosen if _is_there(_place(one, self._source), latest)]
         if self._chosen and self._target is None:
             ArtifactKey.of(
@@ -89,7 +86,12 @@ class SessionCopies:
         if self._source is None or self._target is None:
             return
         filename, version = _place(stored, self._source)
-        fields = fields_of_copy(self._referring(stored), save_id=epoch, storage_class=self._storage_class)
+        fields = fields_of_copy(
+            self._referring(stored),
+            save_id=epoch,
+            storage_class=self._storage_class,
+            follows=stored.follows,
+        )
         name = object_name(ArtifactKey(scope=self._target, filename=filename), version)
         try:
             await self._objects.copy(stored, name, fields)
@@ -143,19 +145,21 @@ async def remove_copies(objects: Objects, key: SessionKey, epoch: str) -> None:
         )
 
 
-def fields_of_copy(stored: StoredObject, *, save_id: str, storage_class: str | None) -> ObjectFields:
+def fields_of_copy(
+    stored: StoredObject, *, save_id: str, storage_class: str | None, follows: int | None
+) -> ObjectFields:
     """Return the properties of a copy, without custom metadata that leaves no room for the save's id.
 
     Only another writer's object has such metadata.
     """
     try:
-        return encode_copy(stored, save_id=save_id, storage_class=storage_class)
+        return encode_copy(stored, save_id=save_id, storage_class=storage_class, follows=follows)
     except InvalidInputError:
         logger.warning(
             "an artifact was copied without its metadata, which leaves no room for the id of the save",
             extra=telemetry.log_fields(),
         )
-        return encode_copy(stored.bare(), save_id=save_id, storage_class=storage_class)
+        return encode_copy(stored.bare(), save_id=save_id, storage_class=storage_class, follows=follows)
 
 
 def scope_of(key: SessionKey) -> ArtifactScope | None:
@@ -187,51 +191,102 @@ def _taken() -> SessionExistsError:
     )
 
 
-async def restore_artifacts(
-    objects: Objects,
-    versions_of: ArtifactVersions,
-    scope: ArtifactScope,
-    *,
-    at: ArtifactsAt,
-    restored_at: float,
-    restore_id: str,
-    storage_class: str | None,
-) -> dict[str, int]:
-    """Take the artifacts of a session back, as the service's ``restore_session_artifacts``."""
-    # Refuses a session id under which the user's own artifacts are stored.
-    ArtifactKey(scope=scope, filename="any").require_savable()
-    prefix = scope_prefix(scope)
-    changed: list[tuple[ArtifactKey, StoredObject | None]] = []
-    for filename, versions in _by_file(await objects.infos(prefix, delimiter=None), prefix).items():
-        latest = versions[max(versions)]
-        if latest.create_time > restored_at:
-            continue  # saved after the restore, perhaps by an earlier call of this
-        number = at.version(filename, {each: stored.create_time for each, stored in versions.items()})
-        source = None if number is None else versions.get(number)
+class _LaterVersionError(Exception):
+    """Another writer saved a version after the restore."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactRestore:
+    """Takes the files of a session back to a point, once however often it is repeated.
+
+    The first version after the restore, its own or another writer's, is marked with the version that it
+    follows. So what lies between is never taken for a version of a later point.
+    """
+
+    objects: Objects
+    versions: ArtifactVersions
+    at: ArtifactsAt
+    restored_at: float
+    """Unix time in seconds."""
+    restore_id: str
+    storage_class: str | None
+
+    async def put_back_all(self, scope: ArtifactScope) -> dict[str, int]:
+        """Return the files that got a new version, and its number.
+
+        It takes 1 listing, and for each such file 1 listing and 1 request.
+        """
+        # Refuses a session id under which the user's own artifacts are stored.
+        ArtifactKey(scope=scope, filename="any").require_savable()
+        prefix = scope_prefix(scope)
+        files = _by_file(await self.objects.infos(prefix, delimiter=None), prefix)
+        saved = await gather(
+            self._put_back(ArtifactKey(scope=scope, filename=filename), versions)
+            for filename, versions in files.items()
+        )
+        return {
+            filename: version for filename, version in zip(files, saved, strict=True) if version is not None
+        }
+
+    async def _put_back(self, key: ArtifactKey, versions: Mapping[int, StoredObject]) -> int | None:
+        later = self._later(versions)
+        before = {number: stored for number, stored in versions.items() if number not in later}
+        if not before:
+            return None
+        number = _latest_at(self.at, key.filename, before)
+        source = None if number is None else before.get(number)
+        latest = before[max(before)]
+        if source is latest or (source is None and is_tombstone(latest)):
+            return None
         if number is not None and source is None:
             logger.warning(
                 "a version that was the latest at the point of a restore is gone",
                 extra=telemetry.log_fields(),
             )
-        if source is not latest and not (source is None and is_tombstone(latest)):
-            changed.append((ArtifactKey(scope=scope, filename=filename), source))
+        follows = -1 if source is None or number is None else number
+        if later:
+            first = versions[later[0]]
+            if first.follows is None:
+                await self.objects.mark(first.name, following(follows))
+            return None
+        try:
+            return await self._save(key, source, follows)
+        except _LaterVersionError:
+            return await self._put_back(key, await self.versions.infos(key))
 
-    async def put_back(key: ArtifactKey, source: StoredObject | None) -> int:
-        """Save a copy of *source*, or a tombstone, once for each restore."""
-        save = partial(versions_of.save, key, save_id=restore_id, again=True)
+    async def _save(self, key: ArtifactKey, source: StoredObject | None, follows: int) -> int:
+        """Save a copy of *source*, or a tombstone, as the first version after the restore."""
+
+        def require_first(found: Mapping[int, StoredObject]) -> None:
+            if self._later(found):
+                raise _LaterVersionError
+
+        save = partial(self.versions.save, key, save_id=self.restore_id, again=True, saw=require_first)
         if source is not None:
-            fields = fields_of_copy(source, save_id=restore_id, storage_class=storage_class)
+            fields = fields_of_copy(
+                source, save_id=self.restore_id, storage_class=self.storage_class, follows=follows
+            )
             try:
-                return await save(lambda name: objects.copy(source, name, fields))
+                return await save(lambda name: self.objects.copy(source, name, fields))
             except ObjectGoneError:  # another call deleted it
                 pass
         tombstone = encode_artifact(
-            TOMBSTONE, custom_metadata=None, save_id=restore_id, storage_class=storage_class
+            TOMBSTONE, custom_metadata=None, save_id=self.restore_id, storage_class=self.storage_class
         )
-        return await save(lambda name: objects.create(name, tombstone))
+        marked = replace(tombstone, metadata={**tombstone.metadata, **following(follows)})
+        return await save(lambda name: self.objects.create(name, marked))
 
-    saved = await gather(put_back(key, source) for key, source in changed)
-    return {key.filename: version for (key, _), version in zip(changed, saved, strict=True)}
+    def _later(self, versions: Mapping[int, StoredObject]) -> list[int]:
+        return [number for number in sorted(versions) if versions[number].create_time > self.restored_at]
+
+
+def _latest_at(past: ArtifactsAt, filename: str, versions: Mapping[int, StoredObject]) -> int | None:
+    """Return the version of a file that was the latest at a point."""
+    return past.version(
+        filename,
+        {number: stored.create_time for number, stored in versions.items()},
+        {number: stored.follows for number, stored in versions.items() if stored.follows is not None},
+    )
 
 
 def _by_file(found: Iterable[StoredObject], prefix: str) -> Mapping[str, dict[int, StoredObject]]:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote
 
 from gcp_adk_store import machine, settings
-from gcp_adk_store.artifacts.copies import restore_artifacts
+from gcp_adk_store.artifacts.copies import ArtifactRestore
 from gcp_adk_store.artifacts.files import (
     ArtifactReader,
     FileUpload,
@@ -389,15 +389,15 @@ class ArtifactTransfers(Closing):
         Raises:
             ArtifactConflictError, OutcomeUnknownError: as for ``save_artifact``; call it again.
         """
-        return await restore_artifacts(
-            self._objects,
-            self._versions,
-            ArtifactScope(app=app_name, user=user_id, session=session_id),
+        restore = ArtifactRestore(
+            objects=self._objects,
+            versions=self._versions,
             at=at,
             restored_at=restored_at,
             restore_id=restore_id,
             storage_class=self._storage_class,
         )
+        return await restore.put_back_all(ArtifactScope(app=app_name, user=user_id, session=session_id))
 
     @operation
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -143,6 +144,14 @@ class LatestVersions:
             self._versions.forget(is_meant)
 
 
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A save that another call may have made, or may make now."""
+
+    save_id: str
+    saw: Callable[[Mapping[int, StoredObject]], None] | None
+
+
 class ArtifactVersions:
     """The versions of the artifacts in one bucket."""
 
@@ -155,7 +164,13 @@ class ArtifactVersions:
         self._limiter = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
     async def save(
-        self, key: ArtifactKey, create: Callable[[str], Awaitable[None]], *, save_id: str, again: bool = False
+        self,
+        key: ArtifactKey,
+        create: Callable[[str], Awaitable[None]],
+        *,
+        save_id: str,
+        again: bool = False,
+        saw: Callable[[Mapping[int, StoredObject]], None] | None = None,
     ) -> int:
         """Let *create* make the object of the next version; return its number.
 
@@ -166,6 +181,7 @@ class ArtifactVersions:
             create: Makes the object of the name that it is given.
             save_id: Identifies the save.
             again: Whether another call with the same *save_id* may have saved before, or may save now.
+            saw: Gets the versions that there are before each attempt of such a save; what it raises ends it.
 
         Raises:
             ArtifactConflictError: others took every number that was tried.
@@ -176,13 +192,14 @@ class ArtifactVersions:
             known = None if again else self._latest.look(key).version
             if not again:
                 _count_lookup(hit=known is not None)
-            begin = known + 1 if known is not None else await self._free(key, save_id if again else None)
+            own = _Own(save_id, saw) if again else None
+            begin = known + 1 if known is not None else await self._free(key, own)
             if isinstance(begin, Done):
                 return begin.value
 
             async def following(taken: int) -> int | Done[int]:
                 telemetry.count_conflict()
-                return await self._free(key, save_id if again else None, taken)
+                return await self._free(key, own, taken)
 
             try:
                 saved = await create_next(
@@ -203,17 +220,21 @@ class ArtifactVersions:
             f"{self._attempts} version numbers were taken by other writers; save again"
         )
 
-    async def _free(self, key: ArtifactKey, save_id: str | None, *taken: int) -> int | Done[int]:
-        """Return the next free number, or the version that a save of this id made, if one is given.
+    async def _free(self, key: ArtifactKey, own: "_Own | None", *taken: int) -> int | Done[int]:
+        """Return the next free number, or the version that another call of the same save made.
 
         Another call of the save may make its version after each listing. It then takes the number that this
         call is about to take, or a later one if a third writer takes that: so each listing looks for it.
         """
-        if save_id is None:
+        if own is None:
             return next_version([*taken, *await self.numbers(key)])
         infos = await self.infos(key)
-        saved = _saved_as(save_id, infos)
-        return next_version([*taken, *infos]) if saved is None else Done(saved)
+        saved = _saved_as(own.save_id, infos)
+        if saved is not None:
+            return Done(saved)
+        if own.saw is not None:
+            own.saw(infos)
+        return next_version([*taken, *infos])
 
     async def saved_as(self, key: ArtifactKey, save_id: str) -> int | None:
         """Return the version that a save of this id made."""

@@ -31,6 +31,7 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """The content type that Cloud Storage records for a payload without one."""
 
+_NUMBER: Final = re.compile(r"-1|[0-9]{1,9}")
 _PLAIN: Final = re.compile(r"[!-~]+")  # keys that HTTP headers carry unchanged
 
 _DISPLAY_NAME: Final = "adkDisplayName"
@@ -39,6 +40,7 @@ _FILE_URI: Final = "adkFileUri"
 _FILE_MIME_TYPE: Final = "adkFileMimeType"
 _LEGACY_FILE_URI: Final = "file_uri"
 _SAVE_ID: Final = "adkStoreSaveId"
+_FOLLOWS: Final = "adkStoreFollows"
 _JSON: Final = "adkStoreJson"
 _LONE_SURROGATES: Final = "adkStoreHalves"
 ENCRYPTED: Final = "adkStoreEncrypted"
@@ -53,6 +55,7 @@ _RESERVED: Final = frozenset(
         _FILE_MIME_TYPE,
         _LEGACY_FILE_URI,
         _SAVE_ID,
+        _FOLLOWS,
         _JSON,
         _LONE_SURROGATES,
         ENCRYPTED,
@@ -105,6 +108,15 @@ class StoredObject:
     def save_id(self) -> str | None:
         """The id of the save of this library; ``None`` for another writer's object."""
         return self.metadata.get(_SAVE_ID)
+
+    @property
+    def follows(self) -> int | None:
+        """The number of the version that this one follows after a restore, -1 for none.
+
+        ``None`` if no restore marked it: it follows the one before it.
+        """
+        text = self.metadata.get(_FOLLOWS)
+        return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
     @property
     def file_uri(self) -> str | None:
@@ -241,20 +253,29 @@ def encode_copy(
     save_id: str,
     storage_class: str | None,
     custom_time: datetime | None = None,
+    follows: int | None = None,
 ) -> ObjectFields:
     """Return the properties of a copy of *stored*: the same, with the id of another save.
+
+    *follows* is what :attr:`StoredObject.follows` of the copy is to be.
 
     Raises:
         InvalidInputError: the metadata of another writer's object has no room for the save's id.
         StoredDataError: *stored* is encrypted, and this store has no key.
     """
     stored.require_readable()
+    kept = {key: text for key, text in stored.metadata.items() if key != _FOLLOWS}
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
-        metadata=checked_metadata({**stored.metadata, _SAVE_ID: save_id}),
+        metadata=checked_metadata({**kept, **following(follows), _SAVE_ID: save_id}),
         custom_time=custom_time,
         storage_class=storage_class,
     )
+
+
+def following(number: int | None) -> dict[str, str]:
+    """Return the metadata of a version that follows the one of a *number* after a restore, -1 for none."""
+    return {} if number is None else {_FOLLOWS: f"{number}"}
 
 
 def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:

@@ -134,22 +134,29 @@ class ArtifactsAt:
                 lowest[filename] = min(version, lowest.get(filename, version))
         return cls(kept=named, later=lowest, until=until)
 
-    def version(self, filename: str, saved: Mapping[int, float]) -> int | None:
+    def version(
+        self, filename: str, saved: Mapping[int, float], follows: Mapping[int, int] | None = None
+    ) -> int | None:
         """Return the version of a file that was the latest at the point, ``None`` if it did not exist yet.
 
         By ADK's rule, this is the version that the events before the point named last. Versions that no event
         names, such as uploads of browsers, follow it if they were saved before the first event after the
-        point, and before every version that the events after the point name.
+        point, and before every version that the events after the point name. What a restore cut off follows
+        nothing, whatever the clocks of the events say.
 
         Args:
             filename: The file.
             saved: Its versions, each with the Unix time at which it was saved, in seconds.
+            follows: Versions that restores marked, each with the one that it follows, -1 for none: those
+                between the two were cut off.
         """
+        marked = (follows or {}).items()
         named, lowest = self.kept.get(filename), self.later.get(filename)
         unnamed = (
             version
             for version, time in saved.items()
-            if (named is None or version > named)
+            if not any(before < version < number for number, before in marked)
+            and (named is None or version > named)
             and (lowest is None or version < lowest)
             and (self.until is None or time < self.until)
         )

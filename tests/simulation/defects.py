@@ -650,7 +650,7 @@ DEFECTS: Final = (
     Defect(
         "an upload that others overtook becomes another version",
         "When requests fail", "artifacts/versions.py",
-        "return await self._free(key, save_id if again else None, taken)", "return await self._free(key, None, taken)",
+        "return await self._free(key, own, taken)", "return await self._free(key, None, taken)",
         ("uploads",),
         "a finalized upload is looked for after each number that others took",
     ),
@@ -910,6 +910,27 @@ DEFECTS: Final = (
         "    except StoreError as exc:\n", "    except OSError as exc:\n",
         ("archived-in-part",),
         "after the first commit of an archive, the outcome is unknown",
+    ),
+    Defect(
+        "a later point takes versions of a file that a restore cut off",
+        "Operation by operation", "model/artifacts.py",
+        "if not any(before < version < number for number, before in marked)", "if True",
+        ("files",),
+        "what a restore cut off follows nothing, whatever the clocks of the events say",
+    ),
+    Defect(
+        "a restore puts a file back over a version that was saved since",
+        "Operation by operation", "artifacts/copies.py",
+        "            if self._later(found):\n", "            if False:\n",
+        ("files",),
+        "a file is put back as the first version after the restore, or not at all",
+    ),
+    Defect(
+        "a fork takes files that were saved after it read the events",
+        "Operation by operation", "sessions/fork/run.py",
+        "until=until if at.until is None else min(at.until, until)", "until=at.until",
+        ("files",),
+        "the files of a fork are not newer than its events",
     ),
     Defect(
         "a late title gives a session a life that its parts do not have",

@@ -39,6 +39,31 @@ def test_the_latest_version_at_a_point(
     assert expected == ArtifactsAt.of(kept=kept, later=later, until=until).version("f", saved)
 
 
+@pytest.mark.parametrize(
+    ("kept", "later", "until", "follows", "expected"),
+    [
+        # Version 3 is the copy of a restore, whose clock is ahead of that of the events, or a later version.
+        pytest.param([{"f": 0}], [{"g": 0}], 25.0, {3: 0}, 0, id="the clock of the copy is ahead"),
+        pytest.param([{"f": 0}], [{"g": 0}], 45.0, {3: 0}, 3, id="the copy"),
+        pytest.param([], [{"g": 0}], 35.0, {3: -1}, None, id="a tombstone, before which there was nothing"),
+        pytest.param([{"f": 1}], [{"f": 3}], 45.0, {3: 1}, 1, id="a later writer's"),
+        pytest.param([{"f": 0}], [{"g": 0}], 35.0, {3: 2}, 2, id="what it follows counts"),
+        pytest.param([{"f": 0}], [{"g": 0}], 35.0, {3: 10**18}, 2, id="a mark that follows itself"),
+        pytest.param([], [{"g": 0}], 35.0, {10**18: -1}, None, id="a mark of a version that nobody has"),
+    ],
+)
+def test_what_a_restore_cut_off_is_of_no_later_point(
+    kept: list[Mapping[str, int]],
+    later: list[Mapping[str, int]],
+    until: float,
+    follows: Mapping[int, int],
+    expected: int | None,
+) -> None:
+    """The first version after the restore says which one it follows."""
+    at = ArtifactsAt.of(kept=kept, later=later, until=until)
+    assert expected == at.version("f", {**SAVED, 3: 40.0}, follows)
+
+
 def test_the_artifacts_of_a_user_are_of_no_point() -> None:
     """All sessions of the user share them, as with ADK's rewind."""
     assert ArtifactsAt(until=1.0) == ArtifactsAt.of(kept=[{"user:f": 3}], later=[{"user:f": 4}], until=1.0)

@@ -297,8 +297,10 @@ class SessionForks:
             light=False,
         )
         *earlier, last = in_commits(parts)
-        # At the present, all are there.
-        at = None if past.count == len(past.events) else past.artifacts
+        # What was saved after the read is of events that came after it.
+        until = past.stored.read_time
+        at = past.artifacts
+        at = replace(at, until=until if at.until is None else min(at.until, until))
         has_artifacts = artifacts is not None and await artifacts.choose(at)
         copies = artifacts if has_artifacts else None
         making = SessionBuilder(
