@@ -4,6 +4,7 @@ import asyncio
 from typing import Any, Final
 
 from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import ErasureReceipt, KeyDestroyedError, KmsEnvelope, LocalKeyWrapper, Store
@@ -47,22 +48,37 @@ async def act(actor: Actor, step: int) -> None:
 
 
 async def write(store: Store, user: str, name: str) -> bool:
-    """Make a session with one event, of which some is in a payload."""
+    """Make a session with one event, of which some is in a payload, a memory, and a file of each scope."""
     session = await store.sessions.create_session(**key(user, name), state={"large": name * 99})
     said = types.Content(role="user", parts=[types.Part(text=name * 200)])
     await store.sessions.append_event(session, Event(id=name, author="user", content=said))
+    await store.memory.add_memory(app_name="app", user_id=user, memories=[MemoryEntry(id=name, content=said)])
+    for filename in (name, f"user:{name}"):
+        part = types.Part.from_text(text=name)
+        await store.artifacts.save_artifact(**key(user, "files"), filename=filename, artifact=part)
     return True
 
 
-async def names_of(store: Store, user: str) -> list[str]:
-    """Return the names of a user's sessions, of which each is read whole."""
-    found = []
+async def names_of(store: Store, user: str) -> dict[str, set[str]]:
+    """Return the names of what a user has by its kind; each session, memory and file is read whole."""
+    sessions: set[str] = set()
     for one in (await store.sessions.list_sessions(app_name="app", user_id=user)).sessions:
         whole = await store.sessions.get_session(**key(user, one.id))
         if whole is not None:
             assert whole.state["large"] == one.id * 99, "a session has the content of another one"
-            found.append(one.id)
-    return found
+            sessions.add(one.id)
+    memories: set[str] = set()
+    for memory in (await store.memory.list_memories(app_name="app", user_id=user, page_size=1000)).memories:
+        assert memory.content.parts == [types.Part(text=f"{memory.id}" * 200)], "a memory is another one's"
+        memories.add(f"{memory.id}")
+    files: dict[str, set[str]] = {"file": set(), "file of the user": set()}
+    for filename in await store.artifacts.list_artifact_keys(**key(user, "files")):
+        part = await store.artifacts.load_artifact(**key(user, "files"), filename=filename)
+        name = filename.removeprefix("user:")
+        if part is not None:
+            assert part.text == name, "a file has the content of another one"
+            files["file" if name == filename else "file of the user"].add(name)
+    return {"session": sessions, "memory": memories, **files}
 
 
 async def erase(store: Store) -> ErasureReceipt:
@@ -70,20 +86,21 @@ async def erase(store: Store) -> ErasureReceipt:
     return await store.erase_user(app_name="app", user_id="erased")
 
 
-def check_user(journal: Journal, user: str, stored: list[str]) -> None:
+def check_user(journal: Journal, user: str, stored: dict[str, set[str]]) -> None:
     """Check that what was acknowledged is there unless an erasure began after it, or beside it."""
     erasures = [call for call in journal.of("erase", user) if call.outcome is not Outcome.REFUSED]
     for call in journal.of("write", user):
-        if call.outcome is Outcome.DONE and call.given not in stored:
-            gone = [one for one in erasures if one.ended > call.begun or one.outcome is Outcome.UNKNOWN]
-            assert gone, f"{call.given} was acknowledged, and is lost"
-        if call.outcome is Outcome.DONE and call.given in stored:
-            over = [one for one in erasures if one.outcome is Outcome.DONE and call.ended < one.begun]
-            assert not over, f"{call.given} was erased, and is read"
+        if call.outcome is not Outcome.DONE:
+            continue
+        gone = [one for one in erasures if one.ended > call.begun or one.outcome is Outcome.UNKNOWN]
+        over = [one for one in erasures if one.outcome is Outcome.DONE and call.ended < one.begun]
+        for kind, names in stored.items():
+            assert gone or call.given in names, f"the {kind} {call.given} was acknowledged, and is lost"
+            assert not (over and call.given in names), f"the {kind} {call.given} was erased, and is read"
 
 
-async def names_of_erased(service: Service, journal: Journal, store: Store) -> list[str]:
-    """Return the names of the erased user's sessions, after one more erasure if a write came too late.
+async def names_of_erased(service: Service, journal: Journal, store: Store) -> dict[str, set[str]]:
+    """Return the names of what the erased user has, after one more erasure if a write came too late.
 
     A commit that arrives after the erasure, under the key that it destroyed, makes a session that nobody can
     read (docs/encryption.md). Nothing older than the erasure is left, and a second erasure removes it.

@@ -1,7 +1,9 @@
 """After an erasure nothing of the user is left, and nothing of others is missing, in every order."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -9,7 +11,15 @@ from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import Erased, ErasureReceipt, KeyDestroyedError, KmsEnvelope, LocalKeyWrapper, Store
+from gcp_adk_store import (
+    Erased,
+    ErasureReceipt,
+    KeyDestroyedError,
+    KmsEnvelope,
+    LocalKeyWrapper,
+    Point,
+    Store,
+)
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
@@ -20,6 +30,7 @@ from tests.support.lengths import at_length
 
 USERS: Final = ("erased", "kept")
 SESSIONS: Final = ("one", "two")
+KINDS: Final = ("create", "fork", *["append"] * 4, "artifact", "memory", "remember", "archive")
 BEGAN_AT: Final = 1_700_000_000.0
 
 
@@ -30,34 +41,55 @@ def key(user: str, session: str) -> dict[str, Any]:
 
 async def act(actor: Actor, step: int) -> None:
     """Write something of a user, each time under a new name."""
-    random, store = actor.random(step), actor.store
+    random = actor.random(step)
     name = f"{actor.name}-{step}"
     user, session = random.choice(USERS), random.choice(SESSIONS)
-    who: dict[str, Any] = {"app_name": "app", "user_id": user}
-    kind = random.choice(["create", "append", "append", "append", "artifact", "memory"])
+    kind = random.choice(KINDS)
+    await actor.journal.call(
+        actor.name, "create" if kind == "fork" else kind, user,
+        lambda: write(actor.store, random, kind, user=user, session=session, name=name),
+        given=(name, session), seen=lambda _: None,
+    )  # fmt: skip
 
-    async def work() -> object:
-        if kind == "create":
+
+async def write(store: Store, random: Random, kind: str, *, user: str, session: str, name: str) -> object:
+    """Write what is of a *kind*, with its name, to a session or beside it."""
+    sessions = store.sessions
+    match kind:
+        case "create":
             state = {"user:last": name, "large": name * 99}
-            return await store.sessions.create_session(**key(user, name), state=state)
-        if kind == "artifact":
+            return await sessions.create_session(**key(user, name), state=state)
+        case "fork":
+            return await store.fork_session(**key(user, session), to_session_id=name)
+        case "archive":
+            before = Point.position(random.randrange(1, 4))
+            return await sessions.archive_session(**key(user, session), before=before)
+        case "artifact":
+            filename = random.choice([name, f"user:{name}"])
             part = types.Part(text=name)
-            return await store.artifacts.save_artifact(**key(user, session), filename=name, artifact=part)
-        if kind == "memory":
+            return await store.artifacts.save_artifact(**key(user, session), filename=filename, artifact=part)
+        case "memory":
             said = types.Content(role="user", parts=[types.Part(text=name)])
-            await store.memory.add_memory(**who, memories=[MemoryEntry(id=name, content=said)])
-            return True
-        held = await store.sessions.get_session(**key(user, session))
-        if held is None:
-            held = await store.sessions.create_session(**key(user, session))
-        said = types.Content(
-            role="user", parts=[types.Part(text=name + "." * random.choice([0, 900, 5_000]))]
-        )
-        delta = {f"user:{name}": 1, "large": name * 99}
-        event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=delta))
-        return await store.sessions.append_event(held, event)
+            entry = MemoryEntry(id=name, content=said)
+            return await store.memory.add_memory(app_name="app", user_id=user, memories=[entry])
+        case _:
+            return await use_session(store, random, kind, user=user, session=session, name=name)
 
-    await actor.journal.call(actor.name, kind, user, work, given=(name, session), seen=lambda _: None)
+
+async def use_session(
+    store: Store, random: Random, kind: str, *, user: str, session: str, name: str
+) -> object:
+    """Append an event to a session, which is made if it is missing, or remember it."""
+    held = await store.sessions.get_session(**key(user, session))
+    if held is None:
+        held = await store.sessions.create_session(**key(user, session))
+    if kind == "remember":
+        return await store.memory.add_session_to_memory(held)
+    text = name + "." * random.choice([0, 900, 5_000])
+    said = types.Content(role="user", parts=[types.Part(text=text)])
+    delta = {f"user:{name}": 1, "large": name * 99}
+    event = Event(id=name, author="user", content=said, actions=EventActions(state_delta=delta))
+    return await store.sessions.append_event(held, event)
 
 
 async def erase(
@@ -73,22 +105,27 @@ async def erase(
     await journal.call(who, "erase", "erased", work)
 
 
-async def there(plain: Store, user: str) -> dict[str, set[str]]:
-    """Return the names of all that a user has, by the kind of the call that wrote it."""
+async def there(plain: Store, user: str) -> dict[str, Counter[str]]:
+    """Return the names of all that a user has, by the kind of the call that wrote it.
+
+    An event is there once for each session that has it: the one it was appended to, and forks of that.
+    """
     who: dict[str, Any] = {"app_name": "app", "user_id": user}
     sessions = (await plain.sessions.list_sessions(**who)).sessions
     files: set[str] = set()
     for session in {*SESSIONS, *(one.id for one in sessions)}:
-        files |= {*await plain.artifacts.list_artifact_keys(**key(user, session))}
+        listed = await plain.artifacts.list_artifact_keys(**key(user, session))
+        files |= {filename.removeprefix("user:") for filename in listed}
+    memories = (await plain.memory.list_memories(**who, page_size=1000)).memories
     return {
-        "create": {one.id for one in sessions},
-        "append": {each.event.id async for each in plain.sessions.iter_user_events(**who)},
-        "artifact": files,
-        "memory": {one.id for one in (await plain.memory.list_memories(**who)).memories if one.id},
+        "create": Counter(one.id for one in sessions),
+        "append": Counter([each.event.id async for each in plain.sessions.iter_user_events(**who)]),
+        "artifact": Counter(files),
+        "memory": Counter(one.id for one in memories if one.id),
     }
 
 
-def check_kept(journal: Journal, names: dict[str, set[str]]) -> None:
+def check_kept(journal: Journal, names: dict[str, Counter[str]]) -> None:
     """Check that the other user has all that was acknowledged, and nothing that was refused."""
     for kind, stored in names.items():
         for call in journal.of(kind, "kept"):
@@ -99,7 +136,7 @@ def check_kept(journal: Journal, names: dict[str, set[str]]) -> None:
                 assert name not in stored, f"{kind} {name} was refused with {call.error}, and is stored"
 
 
-def check_erased(world: World, journal: Journal, names: dict[str, set[str]], empty_at: float) -> None:
+def check_erased(world: World, journal: Journal, names: dict[str, Counter[str]], empty_at: float) -> None:
     """Check that nothing is left that was acknowledged before the erasure found nothing."""
     for kind, stored in names.items():
         for call in journal.of(kind, "erased"):
@@ -114,7 +151,7 @@ async def erase_to_the_end(
     fleet: Fleet,
     plain: Store,
     make: Callable[[Process], Store],
-    before: dict[str, set[str]] | None,
+    before: dict[str, Counter[str]] | None,
 ) -> ErasureReceipt:
     """Erase with erasers that are killed or cut off, and at last one that is not; return the receipt.
 
@@ -184,7 +221,7 @@ def workload(*, encrypted: bool = False, beside: bool) -> Any:
     return scenario
 
 
-async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[str, set[str]]) -> None:
+async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[str, Counter[str]]) -> None:
     """Check that no document and no object of the user is left, and that the receipt is right."""
     left = await documents_below(service, "adk_apps/app/adk_users/erased")
     assert not left, [document.path for document in left]
@@ -193,7 +230,7 @@ async def check_nothing(service: Service, receipt: ErasureReceipt, before: dict[
     assert await service.backend.documents.get(["adk_apps/app/adk_users/erased"]) == [None]
     shown = {kind: receipt.erased.get(kind, Erased()).count for kind in ("sessions", "events", "memories")}
     names = {"sessions": "create", "events": "append", "memories": "memory"}
-    counted = {kind: len(before[name]) for kind, name in names.items()}
+    counted = {kind: before[name].total() for kind, name in names.items()}
     assert shown == counted, (shown, counted)
 
 
