@@ -71,7 +71,8 @@ async def write(store: Store, random: Random, kind: str, *, user: str, session: 
         case "memory":
             said = types.Content(role="user", parts=[types.Part(text=name)])
             entry = MemoryEntry(id=name, content=said)
-            return await store.memory.add_memory(app_name="app", user_id=user, memories=[entry])
+            await store.memory.add_memory(app_name="app", user_id=user, memories=[entry])
+            return None
         case _:
             return await use_session(store, random, kind, user=user, session=session, name=name)
 
@@ -84,7 +85,8 @@ async def use_session(
     if held is None:
         held = await store.sessions.create_session(**key(user, session))
     if kind == "remember":
-        return await store.memory.add_session_to_memory(held)
+        await store.memory.add_session_to_memory(held)
+        return None
     text = name + "." * random.choice([0, 900, 5_000])
     said = types.Content(role="user", parts=[types.Part(text=text)])
     delta = {f"user:{name}": 1, "large": name * 99}
