@@ -11,6 +11,7 @@ from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, Store
 from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.moving import copy
 from gcp_adk_store.sessions.fork import format as forks
 from tests.moving.hardest import APP, fill, hardest, many
@@ -173,6 +174,26 @@ async def test_verify_finds_artifacts_that_differ() -> None:
             "artifact 'f': version 1 differs",
             "artifact 'user:g': version 0 differs",
         } == {note.says for note in report.notes if note.kind == "differs"}
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_versions_keep_their_numbers_where_a_rewind_left_a_tombstone(again: bool) -> None:  # noqa: FBT001
+    """Events name versions by these; the target has the tombstone, too, and a second copy adds nothing."""
+    sessions, artifacts = InMemorySessionService(), InMemoryArtifactService()  # type: ignore[no-untyped-call]
+    which: dict[str, Any] = {"app_name": APP, "user_id": "u1", "session_id": "s", "filename": "f"}
+    await sessions.create_session(app_name=APP, user_id="u1", session_id="s")
+    for part in (types.Part.from_text(text="first"), TOMBSTONE, types.Part.from_text(text="third")):
+        await artifacts.save_artifact(**which, artifact=part)
+    async with Store.local(":memory:") as store:
+        for _ in range(2 if again else 1):
+            report = await copy(
+                sessions, store.sessions, app_name=APP, verify=True, artifacts=(artifacts, store.artifacts)
+            )
+
+        versions = await store.artifacts.list_versions(**which)
+        parts = [await store.artifacts.load_artifact(**which, version=version) for version in versions]
+        assert ["first", None, "third"] == [part and part.text for part in parts]
+        assert (True, 0) == (report.is_complete, report.wrong)
 
 
 async def test_verify_finds_a_session_that_was_lost_after_its_copy(tmp_path: Path) -> None:
