@@ -10,9 +10,8 @@ from google.adk.events import Event
 from google.adk.memory import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
-from pydantic import ValidationError
 
-from gcp_adk_store.codec.writes import Filter, Operator
+from gcp_adk_store.codec.writes import Document, Filter, Operator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
@@ -78,20 +77,23 @@ async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncI
     memories = pages(documents, "memories", all_descendants=False, limit=_PER_CALL, filters=filters)
     async for found, _ in memories:
         for document in found:
-            fields: Any = document.fields
             try:
-                content = types.Content.model_validate(fields.get("content"))
-            except ValidationError:
-                # From None: pydantic's error quotes the content.
-                raise StoredDataError(f"{document.path} has no content that ADK reads") from None
-            session, time = fields.get("sessionId"), fields.get("timestamp")
-            yield MemoryEntry(
-                id=document.path.rpartition("/")[2],
-                content=content,
-                author=fields.get("author"),
-                timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
-                custom_metadata={"sessionId": session} if session else {},
-            )
+                yield _entry(document)
+            except (ValueError, TypeError, OverflowError, OSError):
+                # From None: pydantic's error, a ValueError, quotes the content.
+                raise StoredDataError(f"{document.path} has no memory that ADK reads") from None
+
+
+def _entry(document: Document) -> MemoryEntry:
+    fields: Any = document.fields
+    session, time = fields.get("sessionId"), fields.get("timestamp")
+    return MemoryEntry(
+        id=document.path.rpartition("/")[2],
+        content=types.Content.model_validate(fields.get("content")),
+        author=fields.get("author"),
+        timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
+        custom_metadata={"sessionId": session} if session else {},
+    )
 
 
 def _event(entry: MemoryEntry) -> Event:

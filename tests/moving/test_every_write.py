@@ -179,7 +179,7 @@ async def test_verify_finds_artifacts_that_differ() -> None:
 @pytest.mark.parametrize("again", [False, True])
 async def test_versions_keep_their_numbers_where_a_rewind_left_a_tombstone(again: bool) -> None:  # noqa: FBT001
     """Events name versions by these; the target has the tombstone, too, and a second copy adds nothing."""
-    sessions, artifacts = InMemorySessionService(), InMemoryArtifactService()  # type: ignore[no-untyped-call]
+    sessions, artifacts = InMemorySessionService(), InMemoryArtifactService()
     which: dict[str, Any] = {"app_name": APP, "user_id": "u1", "session_id": "s", "filename": "f"}
     await sessions.create_session(app_name=APP, user_id="u1", session_id="s")
     for part in (types.Part.from_text(text="first"), TOMBSTONE, types.Part.from_text(text="third")):
