@@ -1,6 +1,6 @@
 """Objects of a bucket, as the port of objects says."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -70,6 +70,40 @@ def _required(blob: Any, field: str) -> Any:
     if value is None:
         raise StoredDataError(f"object {blob.name!r} has no {field}")
     return value
+
+
+_CONVERTED: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "name": ("name", str),
+    "generation": ("generation", int),
+    "metageneration": ("metageneration", int),
+    "size": ("size", int),
+    "content_type": ("contentType", str),
+    "content_encoding": ("contentEncoding", str),
+    "metadata": ("metadata", dict),
+    "crc32c": ("crc32c", str),
+    "md5_hash": ("md5Hash", str),
+    "time_created": ("timeCreated", datetime.fromisoformat),
+    "updated": ("updated", datetime.fromisoformat),
+    "custom_time": ("customTime", datetime.fromisoformat),
+}
+"""Attribute of the client's ``Blob`` -> name in the resource, and what converts it."""
+
+
+def _objects_of(listing: Any) -> Iterator["_Listed"]:
+    for page in listing.pages:
+        yield from map(_Listed, page.raw_page.get("items", ()))
+
+
+class _Listed:
+    """An object of a listing, with the attributes of the client's ``Blob``, which takes ten times as long."""
+
+    def __init__(self, resource: Mapping[str, Any]) -> None:
+        self._resource = resource
+
+    def __getattr__(self, attribute: str) -> Any:
+        name, convert = _CONVERTED[attribute]
+        value = self._resource.get(name)
+        return None if value is None else convert(value)
 
 
 OTHER_BYTES: Final = "other bytes arrived than were sent, and none of them are stored; save again"
@@ -277,7 +311,7 @@ class Objects:
                 fields=_SCANNED,
                 **once,
             )
-            return [scanned(blob) for blob in found if blob.name != after]
+            return [scanned(listed) for listed in _objects_of(found) if listed.name != after]
 
         while True:
             objects = await self._calls.read(page, Permission.LIST)
@@ -369,7 +403,7 @@ class Objects:
     ) -> list[T]:
         def pages(bucket: Any, once: Once) -> list[T]:
             asked = {"prefix": prefix, "delimiter": delimiter, "fields": fields}
-            # In the thread of the request: of a thousand objects, it would hold the event loop for 30 ms.
-            return [of(blob) for blob in bucket.client.list_blobs(bucket, **asked, **once)]
+            # In the thread of the request: of a thousand objects, it would hold the event loop.
+            return [of(listed) for listed in _objects_of(bucket.client.list_blobs(bucket, **asked, **once))]
 
         return await self._calls.read(pages, Permission.LIST)
