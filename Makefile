@@ -163,7 +163,7 @@ lock:
 release: python
 	$(BIN)/python -m tools.release $(if $(TAG),--tag "$$TAG")
 
-# Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
+# Everything beside ADK's own, in one run of 20 minutes; read the ratios. `make bench OPTIONS=--quick`
 bench:
 	$(SETUP) emulators
 	$(BIN)/python -W ignore -m tools.benchmarks --json tools/benchmarks/results/bench.json $(OPTIONS)
