@@ -1,7 +1,7 @@
 """What a process knows of a user's memories, and how similar they are to a query."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -52,6 +52,8 @@ def quantized(
     """
     numpy = require_numpy()
     wanted = f"it must return {count} vectors of {dimensions} numbers"
+    if not isinstance(vectors, Sized):
+        raise EmbedderError(f"the embedder {embedder} returned {type(vectors).__name__}; {wanted}")
     if len(vectors) != count:
         raise EmbedderError(f"the embedder {embedder} returned {len(vectors)} vectors; {wanted}")
     try:

@@ -90,7 +90,8 @@ class FunctionEmbedder:
         """Prepare.
 
         Args:
-            function: Returns one vector for each text. A plain function runs in a thread.
+            function: Returns one vector for each text. A plain function runs in a thread; what it returns may
+                be awaitable.
             name: Names the model: after a change of it, ``gcp-adk-store memory reindex`` makes vectors anew.
             dimensions: Numbers in each vector.
         """
@@ -101,11 +102,13 @@ class FunctionEmbedder:
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> _Vectors:
         """Return one vector for each of *texts*."""
         function: Any = self._function
-        if inspect.iscoroutinefunction(function):
-            made: _Vectors = await function(texts, kind)
+        call = getattr(function, "__call__", function)  # noqa: B004  # an object whose call is a coroutine function
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+            made: Any = function(texts, kind)
         else:
             made = await asyncio.to_thread(function, texts, kind)
-        return made
+        vectors: _Vectors = await made if inspect.isawaitable(made) else made
+        return vectors
 
 
 logger = logging.getLogger(__name__)

@@ -137,7 +137,7 @@ async def test_memories_are_found_by_vectors_of_a_model(models: str, adk_store_l
 
 
 async def test_any_function_embeds() -> None:
-    """A coroutine function runs in the loop, another one in a thread."""
+    """What returns an awaitable runs in the loop, another one in a thread."""
     threads = []
 
     def plain(texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
@@ -148,11 +148,31 @@ async def test_any_function_embeds() -> None:
         await asyncio.sleep(0)
         return plain(texts, kind)
 
-    for function in (plain, coroutine):
+    class Called:
+        async def __call__(self, texts: Sequence[str], kind: EmbeddingKind) -> list[list[float]]:
+            return await coroutine(texts, kind)
+
+    functions: list[Any] = [plain, coroutine, Called(), lambda texts, kind: coroutine(texts, kind)]
+    for function in functions:
         embedder = FunctionEmbedder(function, name="length", dimensions=1)
         assert [[2.0], [0.0]] == await embedder.embed(["ab", ""], "query")
     assert threading.main_thread() not in threads[:1]
-    assert threading.main_thread() == threads[1]
+    assert [threading.main_thread()] * 3 == threads[1:]
+
+
+@pytest.mark.parametrize(
+    "answer", [None, 1.0, {"a": 1}, iter([[1.0]])], ids=["none", "number", "map", "iterator"]
+)
+async def test_an_answer_that_is_no_sequence_of_vectors_is_refused(answer: Any) -> None:
+    """With what it must be; a memory is not stored, as after vectors of another size."""
+    embedder = FunctionEmbedder(lambda _texts, _kind: answer, name="wrong", dimensions=1)
+    async with Store.local(":memory:", embedder=embedder) as store:
+        with pytest.raises(
+            EmbedderError, match="the embedder wrong returned .*it must return 1 vectors of 1"
+        ):
+            await add(store.memory, said("tea"))
+
+        assert [] == await search(store.memory, "tea")
 
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False, width=32)
