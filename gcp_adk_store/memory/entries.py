@@ -27,6 +27,8 @@ VECTORS: Final = "adk_store_vectors"
 """Key of a result's metadata: why words alone ranked memories, although the store has an embedder."""
 TTL: Final = "ttl_seconds"
 """Key of metadata that sets the end of a memory."""
+_LAST_DATE: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""Firestore's times end with the year 9999."""
 
 
 def entry_of(
@@ -47,9 +49,17 @@ def entry_of(
     )
 
 
-def at_time(memory: Memory) -> str:
-    """Return the time of *memory* as its caller wrote it, or as ADK writes times of events."""
-    return memory.stamp or datetime.fromtimestamp(memory.time).isoformat()  # noqa: DTZ006  # local, as ADK
+def at_time(memory: Memory) -> str | None:
+    """Return the time of *memory* as its caller wrote it, or as ADK writes times of events.
+
+    ``None`` stands for a time that no date has, such as one in milliseconds.
+    """
+    if memory.stamp:
+        return memory.stamp
+    try:
+        return datetime.fromtimestamp(memory.time).isoformat()  # noqa: DTZ006  # local, as ADK
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def metadata_of(given: Mapping[str, object]) -> tuple[dict[str, Any], float | None]:
@@ -62,7 +72,8 @@ def until_of(time: float, ttl_seconds: float | None) -> float | None:
     """Return when a memory of *time* ends, as Unix time; ``None`` without a time to live.
 
     Raises:
-        InvalidInputError: *ttl_seconds* is not a number above 0, or is over a hundred years.
+        InvalidInputError: *ttl_seconds* is not a number above 0, or is over a hundred years; or no date is so
+            late, as with a *time* in milliseconds.
     """
     if ttl_seconds is None:
         return None
@@ -71,7 +82,10 @@ def until_of(time: float, ttl_seconds: float | None) -> float | None:
         raise InvalidInputError(
             f"ttl_seconds is {str(given)[:40]}, it must be a number above 0 and at most {MAX_TTL_S}"
         )
-    return float(math.ceil(time + ttl_seconds))
+    end = time + ttl_seconds
+    if not -_LAST_DATE < end < _LAST_DATE:
+        raise InvalidInputError(f"the time of a memory is {time:g}, it must be Unix time in seconds")
+    return float(math.ceil(end))
 
 
 def time_of(stamp: str, *, default: float) -> float:

@@ -152,7 +152,7 @@ async def test_any_function_embeds() -> None:
         async def __call__(self, texts: Sequence[str], kind: EmbeddingKind) -> list[list[float]]:
             return await coroutine(texts, kind)
 
-    functions: list[Any] = [plain, coroutine, Called(), lambda texts, kind: coroutine(texts, kind)]
+    functions: list[Any] = [plain, coroutine, Called(), lambda texts, _kind: coroutine(texts, "query")]
     for function in functions:
         embedder = FunctionEmbedder(function, name="length", dimensions=1)
         assert [[2.0], [0.0]] == await embedder.embed(["ab", ""], "query")
@@ -168,7 +168,7 @@ async def test_an_answer_that_is_no_sequence_of_vectors_is_refused(answer: Any) 
     embedder = FunctionEmbedder(lambda _texts, _kind: answer, name="wrong", dimensions=1)
     async with Store.local(":memory:", embedder=embedder) as store:
         with pytest.raises(
-            EmbedderError, match="the embedder wrong returned .*it must return 1 vectors of 1"
+            EmbedderError, match=r"the embedder wrong returned .*it must return 1 vectors of 1"
         ):
             await add(store.memory, said("tea"))
 

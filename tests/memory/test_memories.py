@@ -353,6 +353,33 @@ async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: Memory
     assert {"young tea", "lasting tea"} == set(await listed(memory))
 
 
+@pytest.mark.parametrize("at", [1.7e12, 1e18, -1e12])
+async def test_a_time_that_no_date_has_hides_no_memory(adk_store_local: Store, at: float) -> None:
+    """Such as one in milliseconds: the entry has none. Together with a time to live it is refused."""
+    memory = adk_store_local.memory
+    await memory.add_session_to_memory(session(said("tea", at=at), said("green tea", at=1e9)))
+    found = (await memory.list_memories(**USER)).memories
+
+    assert {"tea", "green tea"} == set(texts(found)) == set(await search(memory, "tea"))
+    assert [None] == [each.timestamp for each in found if ["tea"] == texts([each])]
+    if at > 0:
+        with pytest.raises(InvalidInputError, match="it must be Unix time in seconds"):
+            await memory.add_events_to_memory(
+                events=[said("rum", at=at)], custom_metadata={"ttl_seconds": 60}, **USER
+            )
+
+
+@pytest.mark.parametrize("at", [float("nan"), float("inf"), -float("inf")])
+async def test_a_time_that_is_no_number_is_refused(adk_store_local: Store, at: float) -> None:
+    """With a time to live as without one; nothing is stored."""
+    memory = adk_store_local.memory
+    for metadata in ({}, {"ttl_seconds": 60}):
+        with pytest.raises(InvalidInputError):
+            await memory.add_events_to_memory(events=[said("rum", at=at)], custom_metadata=metadata, **USER)
+
+    assert [] == await listed(memory)
+
+
 @BOTH
 async def test_memories_that_all_ended_make_way(
     store: Store, memory: MemoryService, monkeypatch: pytest.MonkeyPatch
