@@ -14,7 +14,6 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import BaseSessionService
 from google.genai import types
 
-from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.model.artifacts import TOMBSTONE
@@ -73,17 +72,16 @@ class ArtifactCopies:
     async def _copy_version(self, which: dict[str, Any], version: int, report: Report) -> None:
         part = await self.source.load_artifact(**which, version=version)
         about = await self.source.get_artifact_version(**which, version=version)
-        if part is None:
-            if about is None or about.mime_type != DEFAULT_CONTENT_TYPE:
-                says = f"artifact {which['filename'][:80]!r}: version {version} is gone, or has no content"
-                report.add("failed", says, user=which["user_id"], session=which["session_id"])
-            # As a rewind or a restore left it. Without it, the next version would take its number.
-            part = TOMBSTONE
+        if about is None:
+            says = f"artifact {which['filename'][:80]!r}: version {version} is gone"
+            report.add("failed", says, user=which["user_id"], session=which["session_id"])
+            return
         report.artifact_versions += 1
         if self.dry_run:
             return
-        metadata = dict(about.custom_metadata) if about and about.custom_metadata else None
-        await self.target.save_artifact(**which, artifact=part, custom_metadata=metadata)
+        metadata = dict(about.custom_metadata) if about.custom_metadata else None
+        # A rewind removed what has no content: without its version, later ones would get other numbers.
+        await self.target.save_artifact(**which, artifact=part or TOMBSTONE, custom_metadata=metadata)
 
 
 def open_artifacts(given: ArtifactPlace) -> BaseArtifactService:

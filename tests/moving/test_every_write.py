@@ -176,24 +176,29 @@ async def test_verify_finds_artifacts_that_differ() -> None:
         } == {note.says for note in report.notes if note.kind == "differs"}
 
 
-@pytest.mark.parametrize("again", [False, True])
-async def test_versions_keep_their_numbers_where_a_rewind_left_a_tombstone(again: bool) -> None:  # noqa: FBT001
-    """Events name versions by these; the target has the tombstone, too, and a second copy adds nothing."""
-    sessions, artifacts = InMemorySessionService(), InMemoryArtifactService()
-    which: dict[str, Any] = {"app_name": APP, "user_id": "u1", "session_id": "s", "filename": "f"}
-    await sessions.create_session(app_name=APP, user_id="u1", session_id="s")
-    for part in (types.Part.from_text(text="first"), TOMBSTONE, types.Part.from_text(text="third")):
-        await artifacts.save_artifact(**which, artifact=part)
-    async with Store.local(":memory:") as store:
-        for _ in range(2 if again else 1):
-            report = await copy(
-                sessions, store.sessions, app_name=APP, verify=True, artifacts=(artifacts, store.artifacts)
+@pytest.mark.parametrize("kind", ["ADK's", "own"])
+async def test_versions_that_a_rewind_removed_are_copied_as_such(kind: str) -> None:
+    """All versions keep their numbers, which events name; a second copy finds them there."""
+    sessions, artifacts = await source_of_everything()
+    which: dict[str, Any] = {"app_name": APP, "user_id": "u1", "session_id": "s1", "filename": "f"}
+    async with Store.local(":memory:") as store, Store.local(":memory:") as other:
+        source: Any = artifacts
+        if kind == "own":
+            await copy(sessions, other.sessions, app_name=APP, artifacts=(artifacts, other.artifacts))
+            source = other.artifacts
+        await source.save_artifact(**which, artifact=TOMBSTONE)
+        await source.save_artifact(**which, artifact=types.Part.from_bytes(data=b"4", mime_type="a/b"))
+        reports = [
+            await copy(
+                sessions, store.sessions, app_name=APP, verify=True, artifacts=(source, store.artifacts)
             )
+            for _ in range(2)
+        ]
 
-        versions = await store.artifacts.list_versions(**which)
-        parts = [await store.artifacts.load_artifact(**which, version=version) for version in versions]
-        assert ["first", None, "third"] == [part and part.text for part in parts]
-        assert (True, 0) == (report.is_complete, report.wrong)
+        assert [(True, 5), (True, 0)] == [(each.is_complete, each.artifact_versions) for each in reports]
+        copied = await versions_in(store.artifacts)
+        assert await versions_in(source) == copied
+        assert [b"one", b"two", None, b"4"] == [copied["f", version] for version in range(4)]
 
 
 async def test_verify_finds_a_session_that_was_lost_after_its_copy(tmp_path: Path) -> None:
