@@ -37,8 +37,11 @@ class ArtifactCopies:
     verify: bool
     dry_run: bool
 
-    async def copy(self, key: SessionKey, report: Report, *, of_user: bool) -> None:
-        """Copy the artifacts of a session, or those *of_user*, which all of the user's sessions share."""
+    async def copy(self, key: SessionKey, report: Report, *, of_user: bool) -> bool:
+        """Copy the artifacts of a session, or those *of_user*, which all of the user's sessions share.
+
+        Return whether none failed, which is noted.
+        """
         ids = key.ids
         try:
             names = await self.source.list_artifact_keys(**ids)
@@ -47,6 +50,8 @@ class ArtifactCopies:
                     await self._copy_one({**ids, "filename": name}, report)
         except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read them
             report.add("failed", f"artifacts: {failure_of_one(exc)}", user=key.user, session=key.session)
+            return False
+        return True
 
     async def _copy_one(self, which: dict[str, Any], report: Report) -> None:
         versions = sorted(await self.source.list_versions(**which))
@@ -184,6 +189,8 @@ async def copy(
         ends.push_async_callback(into.close)
         ledger = Ledger.open(resume, copy=what)
         ends.callback(ledger.close)
+        also = [" -> ".join(map(source_name, each)) for each in (artifacts, memories) if each is not None]
+        ledger.take_along(", ".join(also))
         copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
         copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
         if artifacts is not None:
@@ -208,6 +215,8 @@ class _Copying:
     memories: MemoryCopies | None = None
     owner: SessionKey | None = None
     """A session of the user whose sessions are being copied."""
+    lacks: bool = False
+    """Whether artifacts or memories of this user failed: the next call copies them."""
     without_initial: int = 0
     without_times: int = 0
 
@@ -276,7 +285,7 @@ class _Copying:
                 await self._finish_user()
             self.owner = outcome.key
             if self.artifacts is not None:
-                await self.artifacts.copy(outcome.key, self.report, of_user=False)
+                self.lacks |= not await self.artifacts.copy(outcome.key, self.report, of_user=False)
         if self.on_progress is not None:
             self.on_progress(self.report)
 
@@ -299,9 +308,10 @@ class _Copying:
         if key is None:
             return
         if self.artifacts is not None:
-            await self.artifacts.copy(key, self.report, of_user=True)
+            self.lacks |= not await self.artifacts.copy(key, self.report, of_user=True)
         if self.memories is not None:
-            await self.memories.of_user(key.owner, self.report)
+            self.lacks |= not await self.memories.of_user(key.owner, self.report)
+        lacks, self.lacks = self.lacks, False
         if self.copies.dry_run:
             return
         try:
@@ -313,7 +323,8 @@ class _Copying:
             says = f"the state of the user, or of the app: {failure_of_one(exc)}"
             self.report.add("failed", says, user=key.user)
         else:
-            self.ledger.finish_user(key.user)
+            if not lacks:
+                self.ledger.finish_user(key.user)
 
     async def _verify_shared(self, key: SessionKey, shared: ScopedState) -> None:
         there = await self.copies.target.shared(key)

@@ -37,12 +37,14 @@ class MemoryCopies:
     target: BaseMemoryService
     dry_run: bool
 
-    async def of_user(self, owner: UserKey, report: Report) -> None:
-        """Copy the memories of a user; a failure of theirs is noted."""
+    async def of_user(self, owner: UserKey, report: Report) -> bool:
+        """Copy the memories of a user; return whether none failed, which is noted."""
         try:
             await self._copy(owner, report)
         except Exception as exc:  # noqa: BLE001  # any error of a service that cannot hold or read them
             report.add("failed", f"memories: {failure_of_one(exc)}", user=owner.user)
+            return False
+        return True
 
     async def _copy(self, owner: UserKey, report: Report) -> None:
         some: list[MemoryEntry] = []

@@ -199,6 +199,13 @@ class Ledger:
                 f"{of} is the ledger of another copy: {known.get('copy')}; name another file"
             )
 
+    def take_along(self, also: str) -> None:
+        """Remember what is copied beside sessions; other things than before have no user finished."""
+        known = self._sql.execute("SELECT value FROM facts WHERE name = 'also'").fetchone()
+        if (known[0] if known else "") != also:
+            self._sql.execute("DELETE FROM users")
+            self._sql.execute("INSERT OR REPLACE INTO facts VALUES ('also', ?)", (also,))
+
     def entry(self, user: str, session: str) -> Entry | None:
         """Return what is known of a session."""
         found = self._sql.execute(
@@ -230,15 +237,15 @@ class Ledger:
             yield user, session, Entry(stamp=stamp, events=events, digest=digest)
 
     def has_shared(self, user: str) -> bool:
-        """Return whether the state of *user* is in the target as it was when its sessions were."""
+        """Return whether what *user* has beside sessions is in the target as it was when these were."""
         return bool(self._sql.execute("SELECT 1 FROM users WHERE user = ?", (user,)).fetchone())
 
     def begin_user(self, user: str) -> None:
-        """Remember that a session of *user* changes, and so its state may."""
+        """Remember that a session of *user* changes, and so may what the user has beside sessions."""
         self._sql.execute("DELETE FROM users WHERE user = ?", (user,))
 
     def finish_user(self, user: str) -> None:
-        """Remember that the state of *user* is in the target."""
+        """Remember that what *user* has beside sessions is in the target: state, artifacts and memories."""
         self._sql.execute("INSERT OR REPLACE INTO users VALUES (?)", (user,))
 
     def close(self) -> None:

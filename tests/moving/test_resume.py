@@ -8,10 +8,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
+from google.genai import types
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, MemoryLimits, MemoryService, Store
 from gcp_adk_store.codec.writes import Delete, Write, Written
 from gcp_adk_store.moving import copy
 from gcp_adk_store.moving.records import OwnStore
@@ -125,6 +127,55 @@ async def test_a_finished_session_is_not_read_again(tmp_path: Path) -> None:
         report = await copy(one.sessions, other.sessions, app_name=APP, resume=tmp_path / "ledger")
 
         assert (5, 0, 0) == (report.listed, report.copied, report.unchanged)
+
+
+class RefusingArtifacts(InMemoryArtifactService):
+    """Accepts no artifact."""
+
+    async def save_artifact(self, **_given: Any) -> int:
+        """Refuse it, as a service whose disk is full."""
+        raise ValueError("full")
+
+
+async def test_artifacts_that_failed_are_copied_by_the_next_call(tmp_path: Path) -> None:
+    """Of a session and of its user, although the ledger knows the session."""
+    which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    source, artifacts = InMemorySessionService(), InMemoryArtifactService()
+    await fill(source, [("u", "s", many(2))])
+    for name in ("f", "user:g"):
+        await artifacts.save_artifact(**which, filename=name, artifact=types.Part(text=name))
+    async with Store.local(":memory:") as store:
+        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+        failed = await copy(source, store.sessions, artifacts=(artifacts, RefusingArtifacts()), **given)
+        reports = [
+            await copy(source, store.sessions, artifacts=(artifacts, store.artifacts), **given)
+            for _ in range(2)
+        ]
+
+        assert not failed.is_complete
+        assert [(True, 2), (True, 0)] == [(each.is_complete, each.artifact_versions) for each in reports]
+        assert ["f", "user:g"] == await store.artifacts.list_artifact_keys(**which)
+
+
+@pytest.mark.parametrize("first", ["nothing", "a failure"])
+async def test_memories_that_were_not_copied_are_copied_by_the_next_call(tmp_path: Path, first: str) -> None:
+    """If the call before failed to, or was not asked to."""
+    user: dict[str, Any] = {"app_name": APP, "user_id": "u"}
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(2))])
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await one.memory.add_session_to_memory(
+            await source.get_session(**user, session_id="s")  # type: ignore[arg-type]
+        )
+        small = MemoryService(other.sessions.storage, limits=MemoryLimits(max_memories=1))
+        before = None if first == "nothing" else (one.memory, small)
+        given: dict[str, Any] = {"app_name": APP, "resume": tmp_path / "ledger"}
+        began = await copy(source, other.sessions, memories=before, **given)
+        report = await copy(source, other.sessions, memories=(one.memory, other.memory), **given)
+
+        assert (first == "nothing") == began.is_complete
+        assert (True, 2) == (report.is_complete, report.memories)
+        assert 2 == len((await other.memory.list_memories(**user)).memories)
 
 
 async def test_a_ledger_of_another_copy_is_refused(tmp_path: Path) -> None:
