@@ -1,10 +1,11 @@
 """Search and list the memories of a user, and index them again."""
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
 
 from gcp_adk_store.codec.cursors import decode_place_in, encode_place_in
 from gcp_adk_store.codec.memories import decode_memory
@@ -14,7 +15,7 @@ from gcp_adk_store.kernel.transact import CHANGED, Changed, read_whole
 from gcp_adk_store.memory.entries import entry_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import MemoryFilter
+from gcp_adk_store.model.memories import Memory, MemoryFilter
 from gcp_adk_store.sessions.read.session_objects import is_count
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -101,10 +102,12 @@ async def list_page(
     return await keeper.reader.whole(key, listed)
 
 
-async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator[MemoryEntry]:
-    """Yield the memories of a user that have not ended, with their content; all texts are in memory.
+async def iter_memories(
+    storage: SessionStorage, owner: UserKey
+) -> AsyncIterator[tuple[Memory, types.Content]]:
+    """Yield the memories of a user that have not ended, without the names of payloads, and their content.
 
-    Takes 1 read, and 1 for each shard and for each large content.
+    All texts are in memory. Takes 1 read, and 1 for each shard and for each large content.
     """
     keeper = MemoryKeeper(storage, cache_bytes=0, at_most=0)
     found = await keeper.reader.read(owner)
@@ -112,12 +115,13 @@ async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator
     for stored in () if found is None else found.texts:
         text = stored
 
-        async def look() -> MemoryEntry | Changed | None:
+        async def look() -> tuple[Memory, types.Content] | Changed | None:
             """Return the memory with its content, as it became meanwhile; ``None`` if it is gone."""
             nonlocal text
             memory = decode_memory(text)
             try:
-                return entry_of(memory, await keeper.payloads.content(owner, text))
+                content = await keeper.payloads.content(owner, text)
+                return replace(memory, life=None, excerpt=None), content
             except PayloadMissingError:
                 newer = await keeper.text_of(owner, memory.id)
                 if newer == text:
@@ -128,9 +132,9 @@ async def iter_entries(storage: SessionStorage, owner: UserKey) -> AsyncIterator
             return CHANGED
 
         if not decode_memory(stored).has_ended(now):
-            entry = await read_whole(storage.documents.deadline_s, look)
-            if entry is not None:
-                yield entry
+            one = await read_whole(storage.documents.deadline_s, look)
+            if one is not None:
+                yield one
 
 
 _AT_ONCE: Final = 500

@@ -416,6 +416,18 @@ class MemoryService(Closing, BaseMemoryService):
         key = UserKey(app=app_name, user=user_id)
         return await reindex(self._keeper, key, dry_run=dry_run, on_progress=on_progress)
 
+    async def take_over(self, owner: UserKey, memories: Sequence[tuple[Memory, types.Content]]) -> None:
+        """Remember memories of another store with their sessions, times and ends, for copies.
+
+        One without an end gets that of the service's time to live, from now on.
+        """
+        until = until_of(platform_time.get_time(), self._default_ttl_s)
+        made = [
+            (replace(memory, until=until) if memory.until is None else memory, content)
+            for memory, content in memories
+        ]
+        await add_new(self._keeper, owner, made)
+
     async def close(self) -> None:
         """Close the connections of the storage; a later call opens them again."""
         await self._storage.close()

@@ -1,6 +1,7 @@
 """Copy the memories of users, from services that can list them."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -11,10 +12,11 @@ from google.adk.memory import BaseMemoryService
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store.codec.writes import Document, Filter, Operator
+from gcp_adk_store.codec.writes import Filter, Operator
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.memories import Memory
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -24,8 +26,10 @@ MemoryPlace = str | BaseMemoryService
 _PER_CALL: Final = 100
 """Memories that are added in one call."""
 
+Told = tuple[Memory, types.Content]
+"""A memory with its content."""
 
-MemorySource = Callable[[UserKey], AsyncIterator[MemoryEntry]]
+MemorySource = Callable[[UserKey], AsyncIterator[Told]]
 """Yields the memories of a user; each has an id that is the same next time."""
 
 
@@ -47,27 +51,30 @@ class MemoryCopies:
         return True
 
     async def _copy(self, owner: UserKey, report: Report) -> None:
-        some: list[MemoryEntry] = []
-        async for entry in self.source(owner):
-            some.append(entry)
+        some: list[Told] = []
+        async for told in self.source(owner):
+            some.append(told)
             if len(some) == _PER_CALL:
                 await self._add(owner, some, report)
                 some = []
         await self._add(owner, some, report)
 
-    async def _add(self, owner: UserKey, some: list[MemoryEntry], report: Report) -> None:
+    async def _add(self, owner: UserKey, some: list[Told], report: Report) -> None:
         report.memories += len(some)
         if self.dry_run or not some:
             return
+        target: Any = self.target
+        if _storage_of(target) is not None:
+            await target.take_over(owner, some)  # ADK's interface has no sessions and no ends of memories
+            return
         ids: dict[str, Any] = {"app_name": owner.app, "user_id": owner.user}
         try:
-            await self.target.add_memory(**ids, memories=some)
+            await target.add_memory(**ids, memories=[_entry(*told) for told in some])
         except NotImplementedError:
-            events = [_event(entry) for entry in some]
-            await self.target.add_events_to_memory(**ids, events=events)
+            await target.add_events_to_memory(**ids, events=[_event(*told) for told in some])
 
 
-async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[Told]:
     """Yield memories of ADK's Firestore service, whose collection ``memories`` is that of all apps.
 
     Takes 1 query for 100.
@@ -79,31 +86,43 @@ async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncI
     memories = pages(documents, "memories", all_descendants=False, limit=_PER_CALL, filters=filters)
     async for found, _ in memories:
         for document in found:
+            fields: Any = document.fields
             try:
-                yield _entry(document)
-            except (ValueError, TypeError, OverflowError, OSError):
+                content = types.Content.model_validate(fields.get("content"))
+                time = float(fields.get("timestamp") or 0.0)
+                entry = MemoryEntry(content=content, author=fields.get("author"))
+            except (ValueError, TypeError):
                 # From None: pydantic's error, a ValueError, quotes the content.
                 raise StoredDataError(f"{document.path} has no memory that ADK reads") from None
+            session = fields.get("sessionId")
+            memory = Memory(
+                id=document.path.rpartition("/")[2],
+                time=time,
+                session=session or None,
+                author=entry.author,
+                metadata={"sessionId": session} if session else {},
+            )
+            yield memory, content
 
 
-def _entry(document: Document) -> MemoryEntry:
-    fields: Any = document.fields
-    session, time = fields.get("sessionId"), fields.get("timestamp")
+def _entry(memory: Memory, content: types.Content) -> MemoryEntry:
+    """Return *memory* as ADK's entry; its time has a zone, unless its caller wrote it."""
+    stamp = memory.stamp
+    if stamp is None:
+        with suppress(ValueError, OverflowError, OSError):  # a time that no date has
+            stamp = datetime.fromtimestamp(memory.time, UTC).isoformat()
     return MemoryEntry(
-        id=document.path.rpartition("/")[2],
-        content=types.Content.model_validate(fields.get("content")),
-        author=fields.get("author"),
-        timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
-        custom_metadata={"sessionId": session} if session else {},
+        id=memory.id,
+        content=content,
+        author=memory.author,
+        timestamp=stamp,
+        custom_metadata=dict(memory.metadata),
     )
 
 
-def _event(entry: MemoryEntry) -> Event:
-    made = Event(author=entry.author or "user", content=entry.content)
-    if entry.id:
-        made.id = entry.id
-    if entry.timestamp:
-        made.timestamp = datetime.fromisoformat(entry.timestamp).timestamp()
+def _event(memory: Memory, content: types.Content) -> Event:
+    made = Event(author=memory.author or "user", content=content, timestamp=memory.time)
+    made.id = memory.id
     return made
 
 
@@ -121,15 +140,21 @@ def memory_source(given: MemoryPlace) -> MemorySource:
         documents = firestore_documents(project=place["project"], database=place["database"])
         return partial(adk_firestore_memories, documents)
     service = memory_service(given)
-    storage = getattr(service, "storage", None)
-    if isinstance(storage, SessionStorage):
-        from gcp_adk_store.memory.searches import iter_entries  # noqa: PLC0415  # where it is used
+    storage = _storage_of(service)
+    if storage is not None:
+        from gcp_adk_store.memory.searches import iter_memories  # noqa: PLC0415  # where it is used
 
-        return partial(iter_entries, storage)
+        return partial(iter_memories, storage)
     raise InvalidInputError(
         f"{type(service).__name__} cannot list memories; sources are firestore://, firestore+local:// and "
         "adk-firestore://, or add the sessions to the target's memory again"
     )
+
+
+def _storage_of(service: BaseMemoryService) -> SessionStorage | None:
+    """Return where a service of this library keeps memories; ``None`` for one of ADK."""
+    storage = getattr(service, "storage", None)
+    return storage if isinstance(storage, SessionStorage) else None
 
 
 def memory_service(given: MemoryPlace) -> BaseMemoryService:

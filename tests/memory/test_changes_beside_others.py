@@ -13,7 +13,8 @@ from gcp_adk_store import MemoryLimits, MemoryService, PayloadMissingError, Stor
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.memory.searches import iter_entries
+from gcp_adk_store.memory.entries import entry_of
+from gcp_adk_store.memory.searches import iter_memories
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.testing.faults import Hold
 from tests.memory.conftest import USER
@@ -68,7 +69,7 @@ async def listed(memory: MemoryService) -> list[MemoryEntry]:
 
 async def copied(memory: MemoryService) -> list[MemoryEntry]:
     """Return what a copy takes along."""
-    return [entry async for entry in iter_entries(memory.storage, KEY)]
+    return [entry_of(*one) async for one in iter_memories(memory.storage, KEY)]
 
 
 @pytest.mark.parametrize("reads", [searched, listed, copied])
