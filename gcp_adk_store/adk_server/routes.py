@@ -313,10 +313,11 @@ class _Routes:
         found = [
             PlacedEvent(cursor=each.cursor, event=shown(each.event))
             async for each in self.store.sessions.iter_events(
-                **key, cursor=cursor, limit=limit, direction=direction
+                **key, cursor=cursor, limit=limit + 1, direction=direction
             )
         ]
-        return EventsPage(events=found, next_cursor=found[-1].cursor if len(found) == limit else None)
+        page = found[:limit]
+        return EventsPage(events=page, next_cursor=page[-1].cursor if len(found) > limit else None)
 
     async def get_session_usage(self, key: _Key) -> SessionUsage:
         """Return tokens, tool calls and times, by turn and by model."""

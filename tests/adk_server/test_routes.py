@@ -100,10 +100,12 @@ async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -
         )
     ).json()
     oldest = (await client.get(f"{SESSION}/events", params={"limit": 1})).json()
+    whole = (await client.get(f"{SESSION}/events", params={"limit": 6})).json()
 
     assert ["answer 2", "question 2", "answer 1", "question 1"] == texts(newest["events"])
     assert ["answer 0", "question 0"] == texts(rest["events"])
     assert rest["next_cursor"] is None
+    assert (6, None) == (len(whole["events"]), whole["next_cursor"])
     assert ["question 0"] == texts(oldest["events"])
     assert "turn-0" == oldest["events"][0]["event"]["invocationId"]
 
