@@ -26,10 +26,10 @@ MemoryPlace = str | BaseMemoryService
 _PER_CALL: Final = 100
 """Memories that are added in one call."""
 
-Told = tuple[Memory, types.Content]
+WithContent = tuple[Memory, types.Content]
 """A memory with its content."""
 
-MemorySource = Callable[[UserKey], AsyncIterator[Told]]
+MemorySource = Callable[[UserKey], AsyncIterator[WithContent]]
 """Yields the memories of a user; each has an id that is the same next time."""
 
 
@@ -51,15 +51,15 @@ class MemoryCopies:
         return True
 
     async def _copy(self, owner: UserKey, report: Report) -> None:
-        some: list[Told] = []
-        async for told in self.source(owner):
-            some.append(told)
+        some: list[WithContent] = []
+        async for one in self.source(owner):
+            some.append(one)
             if len(some) == _PER_CALL:
                 await self._add(owner, some, report)
                 some = []
         await self._add(owner, some, report)
 
-    async def _add(self, owner: UserKey, some: list[Told], report: Report) -> None:
+    async def _add(self, owner: UserKey, some: list[WithContent], report: Report) -> None:
         report.memories += len(some)
         if self.dry_run or not some:
             return
@@ -69,12 +69,12 @@ class MemoryCopies:
             return
         ids: dict[str, Any] = {"app_name": owner.app, "user_id": owner.user}
         try:
-            await target.add_memory(**ids, memories=[_entry(*told) for told in some])
+            await target.add_memory(**ids, memories=[_entry(*one) for one in some])
         except NotImplementedError:
-            await target.add_events_to_memory(**ids, events=[_event(*told) for told in some])
+            await target.add_events_to_memory(**ids, events=[_event(*one) for one in some])
 
 
-async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[Told]:
+async def adk_firestore_memories(documents: Documents, owner: UserKey) -> AsyncIterator[WithContent]:
     """Yield memories of ADK's Firestore service, whose collection ``memories`` is that of all apps.
 
     Takes 1 query for 100.

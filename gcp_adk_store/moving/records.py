@@ -273,6 +273,8 @@ class OwnStore:
         self._imports = SessionImports(
             service.storage, service.limits, ttl_seconds=service.default_ttl_seconds
         )
+        # A copy keeps what its source has, so redactors of *service* do not see it.
+        self._appends = SessionService(service.storage, limits=service.limits)
 
     def sessions(self, app: str, user: str | None) -> AsyncIterator[Listed]:
         """As the port; 1 query for 100 sessions."""
@@ -298,14 +300,13 @@ class OwnStore:
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, with 1 write an event."""
-        session = await self._service.get_session(**key.ids)
+        session = await self._appends.get_session(**key.ids)
         if session is None:
             raise SessionMissingError("the session was deleted in the target")
         count = 0
         async for event in events:
-            await self._service.append_event(session, event.model_copy(deep=True))
+            await self._appends.append_event(session, event.model_copy(deep=True))
             count += 1
-        await self._service.flush()
         return count
 
     async def remove(self, key: SessionKey) -> None:

@@ -129,6 +129,24 @@ async def test_a_finished_session_is_not_read_again(tmp_path: Path) -> None:
         assert (5, 0, 0) == (report.listed, report.copied, report.unchanged)
 
 
+async def test_redactors_of_the_target_do_not_see_what_is_copied() -> None:
+    """Neither a whole session nor the events that it lacks; so the next copies find it as they wrote it."""
+    events = many(6)
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", events[:2])])
+    session = await source.get_session(app_name=APP, user_id="u", session_id="s")
+    assert session is not None
+    async with Store.local(":memory:", redactors=[lambda texts: ["redacted" for _ in texts]]) as store:
+        reports = [await copy(source, store.sessions, app_name=APP, verify=True)]
+        for one in events[2:4]:
+            await source.append_event(session, one.model_copy(deep=True))
+            reports.append(await copy(source, store.sessions, app_name=APP, verify=True))
+
+        assert [(True, 1, 2), (True, 1, 1), (True, 1, 1)] == [
+            (each.is_complete, each.verified, each.events) for each in reports
+        ]
+
+
 class RefusingArtifacts(InMemoryArtifactService):
     """Accepts no artifact."""
 
