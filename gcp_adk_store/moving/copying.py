@@ -20,10 +20,17 @@ from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.model.keys import USER_NAMESPACE, SessionKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, memory_service, memory_source
-from gcp_adk_store.moving.places import open_source, open_target, source_name
+from gcp_adk_store.moving.places import (
+    is_missing_folder,
+    open_source,
+    open_target,
+    require_folder,
+    source_name,
+)
 from gcp_adk_store.moving.records import Listed, Source, Target, differing
 from gcp_adk_store.moving.report import Ledger, Report, failure_of_one
 from gcp_adk_store.moving.sessions import Outcome, SessionCopies
+from gcp_adk_store.store import Store
 
 ArtifactPlace = str | BaseArtifactService
 
@@ -175,7 +182,8 @@ async def copy(
         What was done, and a line for each thing that could not be carried exactly.
 
     Raises:
-        InvalidInputError: a URI or an argument is invalid, or *resume* is of another copy.
+        InvalidInputError: a URI or an argument is invalid, a folder to copy from contains no store, or
+            *resume* is of another copy.
         UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: a store failed; what is
             finished is kept, and another call goes on.
     """
@@ -185,17 +193,21 @@ async def copy(
     async with AsyncExitStack() as ends:
         opened = open_source(source)
         ends.push_async_callback(opened.close)
-        into = open_target(target)
+        nowhere = Store.local(":memory:")  # a dry run looks there in place of a folder that it must not make
+        ends.push_async_callback(nowhere.close)
+        into = open_target(nowhere.sessions if dry_run and is_missing_folder(target) else target)
         ends.push_async_callback(into.close)
-        ledger = Ledger.open(resume, copy=what)
+        ledger = Ledger.open(resume, copy=what, makes=not dry_run)
         ends.callback(ledger.close)
         also = [" -> ".join(map(source_name, each)) for each in (artifacts, memories) if each is not None]
         ledger.take_along(", ".join(also))
         copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
         copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
         if artifacts is not None:
-            one, other = map(open_artifacts, artifacts)
-            copying.artifacts = ArtifactCopies(one, other, verify, dry_run)
+            one, other = artifacts
+            require_folder(one)
+            there = nowhere.artifacts if dry_run and is_missing_folder(other) else open_artifacts(other)
+            copying.artifacts = ArtifactCopies(open_artifacts(one), there, verify, dry_run)
         if memories is not None:
             copying.memories = MemoryCopies(memory_source(memories[0]), memory_service(memories[1]), dry_run)
         await copying.run(follow, interval_s)

@@ -17,6 +17,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory
+from gcp_adk_store.moving.places import firestore_place, require_folder
 from gcp_adk_store.moving.report import Report, failure_of_one
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.read.storage import SessionStorage
@@ -130,11 +131,12 @@ def memory_source(given: MemoryPlace) -> MemorySource:
     """Return what lists the memories of a service, or of that of a URI.
 
     Raises:
-        InvalidInputError: the URI is malformed, or the service cannot list memories.
+        InvalidInputError: the URI is malformed or names a folder without a store, or the service cannot list
+            memories.
     """
+    require_folder(given)
     if isinstance(given, str) and given.lower().startswith("adk-firestore:"):
         from gcp_adk_store.moving.adk_firestore import firestore_documents  # noqa: PLC0415  # Google's clients
-        from gcp_adk_store.moving.places import firestore_place  # noqa: PLC0415
 
         place = firestore_place(given)
         documents = firestore_documents(project=place["project"], database=place["database"])

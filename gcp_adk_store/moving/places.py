@@ -1,11 +1,13 @@
 """Open stores by their URIs, as ADK's servers name them, or by a service."""
 
+import os
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.local.backend import DATABASE
 from gcp_adk_store.moving.adk_services import AdkService
 from gcp_adk_store.moving.records import OwnStore, Source, Target
 from gcp_adk_store.sessions.service import SessionService
@@ -21,8 +23,9 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
     """Return the store to read from.
 
     Raises:
-        InvalidInputError: the URI is malformed, or ADK cannot open it.
+        InvalidInputError: the URI is malformed, or ADK cannot open it; or it names a folder without a store.
     """
+    require_folder(given)
     if isinstance(given, str) and _scheme(given) == ADK_JAVA:
         from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
 
@@ -47,6 +50,27 @@ def open_target(given: str | BaseSessionService | Target) -> Target:
     if not hasattr(given, "write"):
         raise InvalidInputError(f"{given.traits.kind} is for reading alone; name another target")
     return given
+
+
+def is_missing_folder(given: object) -> bool:
+    """Return whether *given* is the URI of a local store whose folder contains none: to open it makes one."""
+    parts = urlsplit(given) if isinstance(given, str) else None
+    if parts is None or not parts.scheme.endswith("+local"):
+        return False
+    return not os.path.exists(os.path.join(unquote(parts.path), DATABASE))  # noqa: PTH110, PTH118  # no OSError
+
+
+def require_folder(given: object) -> None:
+    """Require that a URI of a local store to read from names one.
+
+    Raises:
+        InvalidInputError: the folder contains no store.
+    """
+    if is_missing_folder(given):
+        folder = unquote(urlsplit(str(given)).path)
+        raise InvalidInputError(
+            f"the folder {folder[:200]!r} contains no local store that this user can read: name another one"
+        )
 
 
 def source_name(given: object) -> str:

@@ -167,17 +167,20 @@ class Ledger:
             sql.execute(table)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | None, *, copy: str) -> Self:
-        """Open the file at *path*, which is created if it is missing; ``None`` forgets at the end.
+    def open(cls, path: str | os.PathLike[str] | None, *, copy: str, makes: bool) -> Self:
+        """Open the file at *path*; ``None`` forgets at the end.
 
-        *copy* names source, target and app.
+        *copy* names source, target and app. A missing file is made, unless *makes* is false.
 
         Raises:
             InvalidInputError: the file belongs to another copy or is not a ledger, or cannot be opened.
         """
         try:
             # An empty name is a temporary file of SQLite, beyond some pages in memory.
-            sql = sqlite3.connect("" if path is None else Path(path), isolation_level=None)
+            name: str | Path = "" if path is None else Path(path)
+            if isinstance(name, Path) and not (makes or name.exists()):
+                name = ""
+            sql = sqlite3.connect(name, isolation_level=None)
             try:
                 ledger = cls(sql)
                 ledger._require(copy, of=path)

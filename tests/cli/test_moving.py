@@ -87,6 +87,33 @@ def test_a_uri_that_is_wrong_ends_with_2(tmp_path: Path, source: str, says: str)
     assert "secret" not in result.output
 
 
+@pytest.mark.parametrize("which", ["sessions", "artifacts", "memories"])
+def test_a_folder_without_a_store_is_no_source(folder: Path, tmp_path: Path, which: str) -> None:
+    """A wrong path would be a copy of nothing, which ends with 0; no store is made there."""
+    gone = tmp_path / "gone"
+    more = {"sessions": (), "artifacts": (f"gs+local://{gone}", f"gs+local://{tmp_path}/two")}.get(
+        which, (uri(gone), uri(tmp_path / "two"))
+    )
+    source = gone if which == "sessions" else folder
+    options = (f"--{which}", *more) if more else ()
+    result = run("copy", uri(source), uri(tmp_path / "two"), "--app", APP, *options)
+
+    assert 2 == result.exit_code, result.output
+    assert f"the folder '{gone}' contains no local store" in result.stderr
+    assert not gone.exists()
+
+
+def test_a_dry_run_makes_no_file(folder: Path, tmp_path: Path) -> None:
+    """Neither a store in the folder of the target, nor a ledger."""
+    new = tmp_path / "new"
+    places = ("--artifacts", f"gs+local://{folder}", f"gs+local://{new}", "--memories", uri(folder), uri(new))
+    options = ("--app", APP, "--dry-run", "--json", "--resume", str(tmp_path / "ledger"), *places)
+    result = run("copy", uri(folder), uri(new), *options)
+
+    assert (0, 3) == (result.exit_code, json.loads(result.stdout)["copied"]), result.output
+    assert [folder] == [*tmp_path.iterdir()]
+
+
 def test_artifacts_and_memories_are_copied_too(folder: Path, tmp_path: Path) -> None:
     """All versions, with their metadata, once."""
     other = tmp_path / "two"
