@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 import click
 
 from gcp_adk_store.cli.place import (
+    STANDARD,
     OpenStore,
     at_store,
     called,
+    command_line,
     given_id,
     json_option,
     looking_at,
@@ -124,6 +126,8 @@ async def export(
     """
     from gcp_adk_store.moving import export_jsonl, export_parquet, records_of  # noqa: PLC0415  # half of ADK
 
+    if form == "parquet" and str(out) == STANDARD:
+        raise CannotLookError(f"Parquet files go to a folder: {command_line(out='FOLDER')}")
     left_out: list[UnreadableSession] = []
     records = records_of(at.store.sessions, app_name, user_id, on_unreadable=left_out.append)
     with progress("exporting: events") as move_to:

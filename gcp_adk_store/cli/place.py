@@ -292,12 +292,13 @@ def imported(module: str, attribute: str) -> Any:
     return attrgetter(attribute)(importlib.import_module(module))
 
 
-_STANDARD: Final = "-"
+STANDARD: Final = "-"
+"""The path that stands for standard output."""
 
 
 def called(out: Path) -> str:
     """Return the readable name of the output file."""
-    return "standard output" if str(out) == _STANDARD else in_one_line(str(out))
+    return "standard output" if str(out) == STANDARD else in_one_line(str(out))
 
 
 @asynccontextmanager
@@ -311,7 +312,7 @@ async def opened_file(out: Path) -> AsyncIterator[BinaryIO]:
     """
     from gcp_adk_store.artifacts.files import opened_target  # noqa: PLC0415  # brings half of Google's clients
 
-    standard = str(out) == _STANDARD
+    standard = str(out) == STANDARD
     target: BinaryIO | Path = sys.stdout.buffer if standard else out
     try:
         async with opened_target(target) as file:

@@ -2,9 +2,10 @@
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 import click
@@ -15,6 +16,9 @@ from gcp_adk_store.cli.place import IDS, imported, json_option, open_store, plac
 from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
+
+_SHOWN: Final = 200
+"""Characters of an argument in an error."""
 
 _COLORS = {"state": "green", "artifact": "green", "unknown": "red", "literal": "yellow", "json": "yellow"}
 
@@ -68,15 +72,17 @@ def lint(
 
 def _template(source: str) -> str:
     """Return the text of a file, or of an attribute of a module, which may be an agent's."""
-    path = Path(source)
-    if path.is_file():
+    if os.path.isfile(source):  # noqa: PTH113  # it raises no OSError, as for the text of a template itself
         try:
-            return path.read_text(encoding="utf-8")
+            return Path(source).read_text(encoding="utf-8")
         except UnicodeDecodeError as exc:
             raise CannotLookError(f"{source} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
+        except OSError as exc:
+            raise CannotLookError(f"{source} cannot be read: {exc.strerror}") from exc
     module, colon, attribute = source.partition(":")
     if not colon:
-        raise CannotLookError(f"the file {source} does not exist; name a file, or MODULE:ATTRIBUTE")
+        shown = source if len(source) <= _SHOWN else f"{source[:_SHOWN]}..."
+        raise CannotLookError(f"the file {shown} does not exist; name a file, or MODULE:ATTRIBUTE")
     try:
         found = imported(module, attribute)
     except (ImportError, AttributeError, ValueError, TypeError) as exc:

@@ -201,6 +201,17 @@ def test_exports_and_imports_of_commands(folder: Path, tmp_path: Path) -> None:
     assert "pass OLD=NEW" in wrong.stderr
 
 
+def test_parquet_files_do_not_go_to_standard_output(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says what it needs, and makes no folder of this name."""
+    monkeypatch.chdir(tmp_path)
+    result = run("export", "--local", str(folder), "--app", APP, "--format", "parquet", "-")
+
+    assert (2, True) == (result.exit_code, "--format parquet FOLDER" in result.stderr), result.output
+    assert [folder] == [*tmp_path.iterdir()]
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_is_moved(folder: Path, tmp_path: Path) -> None:
     """By copies and exports, which end with 1, and by listings; each with the command that looks at it."""
 

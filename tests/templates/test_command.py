@@ -216,6 +216,16 @@ def test_a_file_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["You are a cook. " * 40 + "{dish}", "cook\n{dish}"], ids=["long", "short"])
+def test_the_text_of_a_template_is_no_file(text: str) -> None:
+    """A message, also where no file can have such a name."""
+    result = lint(text)
+
+    assert 2 == result.exit_code
+    assert result.output.startswith(f"Error: the file {text[:200]}")
+    assert result.output.endswith("does not exist; name a file, or MODULE:ATTRIBUTE\n")
+
+
 @pytest.mark.parametrize("session", ["", "s1", "ann/s1", "shop/ann/s/1"])
 def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, session: str) -> None:
     """It says how it is written, before anything is connected to."""
