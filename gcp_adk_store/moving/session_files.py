@@ -16,7 +16,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
 from gcp_adk_store.moving.importing import SessionHeader
 from gcp_adk_store.moving.places import open_target
-from gcp_adk_store.moving.records import Record, SessionExports, Target, elsewhere
+from gcp_adk_store.moving.records import OwnStore, Record, SessionExports, Target, elsewhere
 from gcp_adk_store.moving.report import Report
 from gcp_adk_store.sessions.describe.decide import UnreadableSession
 from gcp_adk_store.sessions.service import SessionService
@@ -161,7 +161,10 @@ async def import_jsonl(
                 if last is not None and last.header.key.owner != record.header.key.owner:
                     await _put_shared(into, last)
                     last = None
-                if await _put(record, into, on_conflict, report):
+                made = record
+                if last is None and isinstance(into, OwnStore):  # others make a session event by event
+                    made = replace(record, events=_then_shared(record, into))
+                if await _put(made, into, on_conflict, report):
                     last = record
                 else:
                     await _drain(record.events)
@@ -174,6 +177,16 @@ async def import_jsonl(
     finally:
         await into.close()
     return report
+
+
+async def _then_shared(record: Record, into: Target) -> AsyncIterator[Event]:
+    """Yield the events of a session, then set the state of its user and app, before the session is there.
+
+    Another import leaves out a session that is there, and would never set that state.
+    """
+    async for event in record.events:
+        yield event
+    await _put_shared(into, record)
 
 
 async def _drain(events: AsyncIterable[Event]) -> None:

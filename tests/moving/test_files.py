@@ -11,8 +11,9 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import InvalidInputError, Store, UnavailableError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
+from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
 
@@ -225,3 +226,25 @@ async def test_fixtures_are_read_into_any_service_of_adk() -> None:
         compared = await copy(store.sessions, service, app_name=APP, verify=True)
 
         assert (3, True) == (compared.verified, compared.is_complete)
+
+
+async def test_an_import_that_ended_early_sets_shared_state_when_it_is_called_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A session that is there shows that the state of its user is: the next call leaves both alone."""
+    async with await filled() as store, Store.local(":memory:") as other:
+        lines = await exported(store)
+        with monkeypatch.context() as broken:
+
+            async def refuse(*_given: Any) -> None:
+                raise UnavailableError("the service does not answer")
+
+            broken.setattr(OwnStore, "put_shared", refuse)
+            with pytest.raises(UnavailableError):
+                await import_jsonl(io.BytesIO(lines), other.sessions)
+        await import_jsonl(io.BytesIO(lines), other.sessions)
+
+        for user in ("ada", "bob"):
+            ids = {"app_name": APP, "user_id": user}
+            assert await store.sessions.get_user_state(**ids) == await other.sessions.get_user_state(**ids)
+        assert {"name": "Ada"} == await other.sessions.get_user_state(app_name=APP, user_id="ada")
