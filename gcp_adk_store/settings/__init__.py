@@ -1,5 +1,6 @@
 """Hold settings and limits; the only reader of the environment."""
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -306,13 +307,17 @@ def require_forms(values: Mapping[str, Any], forms: Mapping[str, Form] = FORMS) 
 
 
 def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:
-    for name in [setting.name for setting in fields(limits)]:
-        value = getattr(limits, name)
+    for setting in fields(limits):
+        name, value = setting.name, getattr(limits, setting.name)
         if name == "deadlines_s":
             _require_deadlines(value)
             continue
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise InvalidInputError(f"{name} must be a number, not {type(value).__name__}")
+        if setting.type is int and not isinstance(value, int):
+            raise InvalidInputError(f"{name} is {value}, it must be a whole number")
+        if math.isnan(value):
+            raise InvalidInputError(f"{name} is {value}, it must be a number")
         if name in at_least_one and value < 1:
             raise InvalidInputError(f"{name} is {value}, it must be at least 1")
         if name in above_zero and value <= 0:

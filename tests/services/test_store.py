@@ -142,6 +142,9 @@ async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: 
         (lambda: SessionLimits(deadline_s=0), "deadline_s is 0, it must be above 0"),
         (lambda: SessionLimits(seal_tail_bytes=-1), "seal_tail_bytes is -1, it must not be negative"),
         (lambda: SessionLimits(inline_bytes="64k"), "inline_bytes must be a number, not str"),  # type: ignore[arg-type]  # what is tested
+        (lambda: SessionLimits(max_in_flight=1.5), "max_in_flight is 1.5, it must be a whole number"),  # type: ignore[arg-type]  # what is tested
+        (lambda: ArtifactLimits(save_attempts=2.0), "save_attempts is 2.0, it must be a whole number"),  # type: ignore[arg-type]  # what is tested
+        (lambda: ArtifactLimits(deadline_s=float("nan")), "deadline_s is nan, it must be a number"),
         (lambda: ArtifactLimits(max_workers=0), "max_workers is 0, it must be at least 1"),
         (lambda: ArtifactLimits(save_attempts=-1), "save_attempts is -1, it must be at least 1"),
     ],
