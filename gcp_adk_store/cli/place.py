@@ -23,6 +23,7 @@ from gcp_adk_store.errors import (
     NotProvisionedError,
     OutcomeUnknownError,
     SessionMissingError,
+    StoredDataError,
     StoreError,
     UnavailableError,
 )
@@ -282,7 +283,15 @@ def _remedy(exc: StoreError) -> str:
         return f"run it again: {command_line()}"
     if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):
         return f"see what is wrong: {command_line('doctor', only=())}"
-    return ""
+    return _looking(ctx) if isinstance(exc, StoredDataError) else ""
+
+
+def _looking(ctx: click.Context) -> str:
+    """Return the command that looks at damaged data, unless this is it, or data that it does not look at."""
+    is_other = ctx.params.get("app_name") is None or " artifacts " in ctx.command_path
+    if is_other or ctx.info_name == "fsck":
+        return ""
+    return f"look at it: {command_line('fsck', only=IDS)}"
 
 
 def imported(module: str, attribute: str) -> Any:

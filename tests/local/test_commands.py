@@ -16,6 +16,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.cli.command import command
 from tests.support.clock import in_days
+from tests.support.stored import change, session_path
 
 T = TypeVar("T")
 
@@ -109,6 +110,36 @@ def test_a_session_is_deleted_and_its_artifacts_stay_on_request(folder: Path) ->
     assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
     assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
     assert ["plot.png"] == done(_artifacts_of(folder))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("sessions", "show"),
+        ("sessions", "delete", "--yes"),
+        ("sessions", "redact", "--event", "e", "--reason", "r", "--yes"),
+        ("sessions", "turn", "status"),
+        ("fsck",),
+    ],
+    ids=" ".join,
+)
+def test_a_session_that_cannot_be_read_is_named_with_the_command_that_looks_at_it(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    """By commands that need it; the command that looks at it does so."""
+
+    async def damage() -> None:
+        async with Store.local(folder) as store:
+            await change(store, session_path(OF), {"rev": "x"})
+
+    done(damage())
+    result = run(*arguments, "--local", str(folder), *NAMED, at=None)
+    ending = f"; look at it: gcp-adk-store fsck --local {folder} {' '.join(NAMED)}\n"
+
+    if arguments == ("fsck",):
+        assert (1, True) == (result.exit_code, "FSCK" in result.stdout), result.output
+    else:
+        assert (2, True) == (result.exit_code, result.stderr.endswith(ending)), result.output
 
 
 def test_garbage_is_found_and_removed(folder: Path) -> None:
