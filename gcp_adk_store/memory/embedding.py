@@ -214,9 +214,12 @@ class Embedding:
         if not is_own and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "vectors are of %s, not of %s: searches go by words until `gcp-adk-store memory reindex`",
+                "vectors are of %s (%d dimensions), not of %s (%d dimensions): searches go by words until "
+                "`gcp-adk-store memory reindex`",
                 vectors.embedder,
+                vectors.dimensions,
                 self.name,
+                self.dimensions,
             )
         return is_own and vectors.count > 0
 

@@ -19,8 +19,9 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 
 logger = logging.getLogger(__name__)
 
-Extract: TypeAlias = Callable[[Sequence[Event]], Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]]
-"""Returns the memories to keep of events of one session; a function or a coroutine function."""
+_Kept: TypeAlias = Sequence[MemoryEntry] | None
+Extract: TypeAlias = Callable[[Sequence[Event]], _Kept | Awaitable[_Kept]]
+"""Returns the memories to keep of events of one session, or ``None``; a function or a coroutine function."""
 
 _Events: TypeAlias = dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionKey, list[Event]]]]
 
@@ -124,7 +125,7 @@ class Remembering:
             return
         while new := await self._memory.select_new_events(**user, events=events):
             found = self._extract(new)
-            entries = await found if inspect.isawaitable(found) else found
+            entries = (await found if inspect.isawaitable(found) else found) or ()
             # Another process may have taken some of them in meanwhile: these count once.
             if await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries):
                 return

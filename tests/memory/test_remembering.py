@@ -187,6 +187,28 @@ async def test_what_another_process_extracts_meanwhile_counts_once() -> None:
         assert ["question", "answer"] == await listed(store)
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_extraction_that_returns_none_keeps_nothing(*, is_async: bool) -> None:
+    """The events count as taken in: no later turn asks for them again."""
+    calls = []
+
+    def extract(events: Sequence[Event]) -> None:
+        calls.append(len(events))
+
+    async def later(events: Sequence[Event]) -> None:
+        extract(events)
+
+    made = Store.local(":memory:", index_on_append=True, extract=later if is_async else extract)
+    async with made as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for _ in range(3):
+            await store.sessions.append_event(held, said("answer", "agent"))
+            await store.sessions.flush()
+
+        assert [1, 1, 1] == calls
+        assert [] == await listed(store)
+
+
 async def test_an_extraction_that_fails_is_tried_again_with_the_next_turn() -> None:
     """Whatever it raises."""
     calls = []

@@ -250,7 +250,7 @@ async def test_vectors_of_another_embedder_are_replaced_by_reindexing_alone(
     with caplog.at_level(logging.WARNING):
         await add(upgraded, said("our automobile"))
         assert [] == await search(upgraded, "dog")
-    assert "vectors are of meanings, not of newer" in caplog.text
+    assert "vectors are of meanings (128 dimensions), not of newer (16 dimensions)" in caplog.text
     assert "my hound" in str((await search(service(store, embedder), "dog"))[0])
 
     assert 601 == (await upgraded.reindex_memories(**USER)).embedded
