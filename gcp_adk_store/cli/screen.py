@@ -138,7 +138,12 @@ class Result:
 def finish(result: Result, *, as_json: bool) -> None:
     """Print *result*, as JSON or for people, and end the command with its status."""
     if as_json:
-        click.echo(json.dumps(result.data))
+        try:
+            click.echo(json.dumps(result.data, allow_nan=False))
+        except ValueError:  # state holds NaN, or an infinite number
+            from gcp_adk_store.model.json_values import finite  # noqa: PLC0415  # where it is used
+
+            click.echo(json.dumps(finite(result.data), allow_nan=False))
     else:
         show(*result.lines)
     click.get_current_context().exit(result.status)

@@ -297,6 +297,21 @@ def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911
     return value
 
 
+def finite(value: Any) -> Any:
+    """Return a copy of *value*, which Python calls JSON, with ``None`` for NaN and infinite numbers.
+
+    JSON has no such numbers; events hold ``None`` for them, too.
+    """
+    match value:
+        case float():
+            return value if isfinite(value) else None
+        case dict():
+            return {key: finite(item) for key, item in value.items()}
+        case list() | tuple():
+            return [finite(item) for item in value]
+    return value
+
+
 def _encode(match: re.Match[str]) -> str:
     found = match[0]
     return _SIGN + (found if found == _SIGN else f"{ord(found):04x}")

@@ -62,7 +62,7 @@ class SessionHeader:
         if self.create_time is not None:
             require_time("create_time", self.create_time)
         require_time("last_update_time", self.last_update_time)
-        for name, state in (("state", self.state), ("initial", self.initial or {})):
+        for name, state in (("state", self.state), ("initial", {} if self.initial is None else self.initial)):
             if not isinstance(state, Mapping):
                 raise InvalidInputError(f"{name} must be a mapping, not {type(state).__name__}")
 

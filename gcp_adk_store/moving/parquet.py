@@ -12,6 +12,7 @@ from google.adk.events import Event
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.imports import how_to_install
+from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state
 from gcp_adk_store.moving.records import Record
 from gcp_adk_store.moving.session_files import Exported
@@ -169,7 +170,7 @@ def session_row(record: Record, digest: Digest) -> dict[str, Any]:
         "last_update_time": _time(header.last_update_time),
         "events": digest.events,
         "digest": digest.of_events(),
-        "state": canonical_state(header.state).decode(),
+        "state": canonical_state(finite(dict(header.state))).decode(),
     }
 
 

@@ -11,6 +11,7 @@ from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
 from gcp_adk_store.moving.canonical import Digest, canonical_event, kept_state, plain_event
@@ -94,7 +95,8 @@ async def export_jsonl(
 ) -> Exported:
     """Write *records* to *file*; one event at a time is in memory, and those that are read with it.
 
-    Everything is ASCII: other characters are escaped as in JSON, so that a terminal can show the lines.
+    Everything is ASCII: other characters are escaped as in JSON, so that a terminal can show the lines. NaN
+    and infinite numbers in state become null, as they are in events.
 
     Args:
         records: The sessions.
@@ -237,8 +239,8 @@ def _header(record: Record) -> dict[str, Any]:
         "last_update_time": header.last_update_time,
         "title": header.title,
         "labels": dict(header.labels),
-        "state": merge_scopes(scopes),
-        "initial_state": None if header.initial is None else dict(header.initial),
+        "state": finite(merge_scopes(scopes)),
+        "initial_state": None if header.initial is None else finite(dict(header.initial)),
     }
 
 

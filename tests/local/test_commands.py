@@ -142,6 +142,22 @@ def test_a_session_that_cannot_be_read_is_named_with_the_command_that_looks_at_i
         assert (2, True) == (result.exit_code, result.stderr.endswith(ending)), result.output
 
 
+def test_json_has_null_for_numbers_that_it_lacks(folder: Path) -> None:
+    """As other programs read it."""
+
+    async def fill() -> None:
+        async with Store.local(folder) as store:
+            await store.sessions.create_session(
+                app_name="app", user_id="ada", session_id="s2", state={"mean": float("nan"), "n": 1.5}
+            )
+
+    done(fill())
+    result = run("sessions", "show", *NAMED[:-1], "s2", "--json", at=folder)
+
+    assert "NaN" not in result.stdout
+    assert {"user:name": "Ada", "mean": None, "n": 1.5} == json.loads(result.stdout)["state"]
+
+
 def test_garbage_is_found_and_removed(folder: Path) -> None:
     """The value of an event that was replaced, when it is a day old; what is in use stays."""
     young = run("gc", "--json", at=folder)

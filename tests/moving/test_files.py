@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
@@ -248,3 +248,32 @@ async def test_an_import_that_ended_early_sets_shared_state_when_it_is_called_ag
             ids = {"app_name": APP, "user_id": user}
             assert await store.sessions.get_user_state(**ids) == await other.sessions.get_user_state(**ids)
         assert {"name": "Ada"} == await other.sessions.get_user_state(app_name=APP, user_id="ada")
+
+
+async def test_numbers_that_json_lacks_are_null_in_an_export(tmp_path: Path) -> None:
+    """As in events: a session with one does not end the export of its app. The store itself keeps them."""
+    which: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "s"}
+    state = {"n": float("nan"), "kept": [1.5, {"x": float("inf")}]}
+    async with Store.local(":memory:") as store, Store.local(":memory:") as other:
+        session = await store.sessions.create_session(**which, state=state)
+        delta = {"m": -float("inf"), "user:n": float("nan")}
+        await store.sessions.append_event(
+            session, Event(author="user", actions=EventActions(state_delta=delta))
+        )
+        lines = await exported(store)
+        await export_parquet(records_of(store.sessions, APP), tmp_path, on_event=lambda _: None)
+        await import_jsonl(io.BytesIO(lines), other.sessions)
+        found = await other.sessions.get_session(**which)
+        faults = [fault async for fault in store.check(app_name=APP)]
+        kept = await store.sessions.get_session(**which)
+
+    assert b"NaN" not in lines
+    assert b"Infinity" not in lines
+    assert found is not None
+    assert {"n": None, "kept": [1.5, {"x": None}], "m": None, "user:n": None} == found.state
+    assert kept is not None
+    assert -float("inf") == kept.state["m"]
+    assert [] == faults
+    ((shown,),) = queried(("SELECT state FROM read_parquet(?)", f"{tmp_path}/sessions.parquet"))
+    assert {"n": None, "kept": [1.5, {"x": None}], "m": None} == json.loads(shown[0])
+    assert "NaN" not in shown[0]

@@ -64,6 +64,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("state", None, "lacks a field"),
     ("initial_state", [1], "initial must be a mapping"),
     ("initial_state", "x", "initial must be a mapping"),
+    ("initial_state", [], "initial must be a mapping"),
+    ("initial_state", 0, "initial must be a mapping"),
 ]
 
 

@@ -18,6 +18,7 @@ from gcp_adk_store.codec.redactions import audit_in
 from gcp_adk_store.codec.values import encode_value
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.history import fold, genesis, replaced_by
+from gcp_adk_store.model.json_values import finite
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.session_fields import Turns, text_of, turns_of
 from gcp_adk_store.model.state import split_scopes
@@ -239,9 +240,10 @@ class History:
                 right = value.digest
                 says = "is not what the last event that changed it says"
                 encoded, is_known = value.encoded, value.is_small
-            if key in state and digest(state[key]) == right:
-                continue
             stored = state.get(key)
+            # An event holds null for a number that JSON lacks, such as NaN.
+            if key in state and (digest(stored) == right or digest(finite(stored)) == right):
+                continue
             ref = stored if isinstance(stored, PayloadRef) and right is not None else None
             found.append(Difference(key, says, encoded, is_known, ref, right))
         return found
