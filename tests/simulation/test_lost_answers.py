@@ -310,7 +310,7 @@ async def a_handle_that_goes(world: World) -> None:
     fated(world, process, "commit", then=Fate.REFUSED)
     await process.start(append_and_leave, store)
     await asyncio.sleep(2 * DEADLINE_S)
-    gc.collect()  # frames of the append that failed hold its handle
+    gc.collect(0)  # frames of the append that failed hold its handle
     error = await error_of(process.start(store.sessions.flush))
     assert isinstance(error, UnavailableError), repr(error)
 

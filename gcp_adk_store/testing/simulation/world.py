@@ -310,7 +310,6 @@ class World:
         """Let the library and ADK run in this world, without the garbage collector, within the block."""
         was_collecting = gc.isenabled()
         gc.disable()  # what it ends, and when, depends on addresses
-        gc.freeze()  # the collection at the end looks at what this schedule made, and not at all modules
         disabled = logging.root.manager.disable
         logging.disable(logging.CRITICAL)
         platform_time.set_time_provider(self._time)
@@ -322,7 +321,6 @@ class World:
             platform_time.reset_time_provider()
             platform_uuid.reset_id_provider()
             logging.disable(disabled)
-            gc.unfreeze()
             if was_collecting:
                 gc.enable()
 
@@ -351,7 +349,7 @@ class World:
             self._forgotten.clear()
             self._events.clear()
             del left, loops
-            gc.collect()
+            gc.collect(0)  # all that this schedule made is young: nothing was collected meanwhile
         finally:
             sys.unraisablehook = unraisable
 
