@@ -4,13 +4,14 @@ import json
 import re
 import runpy
 import subprocess
-import sys
+from pathlib import Path
 
 import httpx
 import pytest
 
 from gcp_adk_store import StoreSettings
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, commands
+from tests.support.ready_programs import ready_programs
 
 EXAMPLE = ROOT / "examples/cloud_run"
 WEB = 'adk web \\\n  --session_service_uri "firestore://'
@@ -79,6 +80,7 @@ def test_every_command_of_the_document_is_run_by_a_test_or_needs_a_real_project(
 
 START = f"""
 import gc, os, runpy
+gc.unfreeze()
 runpy.run_path({str(EXAMPLE / "main.py")!r})
 print(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 100_000)
 del os.environ["ADK_STORE_BUCKET"]
@@ -86,14 +88,15 @@ runpy.run_path({str(EXAMPLE / "main.py")!r}, run_name="__main__")
 """
 
 
-def test_the_example_keeps_pythons_collector_from_the_event_loop_and_needs_a_bucket() -> None:
+def test_the_example_keeps_pythons_collector_from_the_event_loop_and_needs_a_bucket(tmp_path: Path) -> None:
     """What was imported is not looked through any more, and the rest less often than by default.
 
     Without a bucket it does not start: ADK would keep artifacts in memory, and lose them.
     """
+    (tmp_path / "start.py").write_text(START)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", START],
-        env={"PYTHONPATH": str(ROOT), "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
+        [ready_programs() / "python", tmp_path / "start.py"],
+        env={"PYTHONWARNINGS": "ignore", "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
         capture_output=True,
         text=True,
         check=False,

@@ -1,10 +1,11 @@
 """Run the shipped suite as a third party does: in another project, with pytest and nothing else."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.ready_programs import ready_programs
 
 SUITE = """
 import contextlib
@@ -22,15 +23,16 @@ class TestTheirs(SessionServiceConformance):
         return opened()
 """
 
+PYTEST = ("-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio")
+
 
 def run(folder: Path, chosen: str) -> subprocess.CompletedProcess[str]:
     """Run the chosen tests of the suite in *folder*, without plugins for asynchronous tests."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_theirs.py").write_text(SUITE)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", "-k", chosen, folder],
+        [ready_programs() / "python", *PYTEST, "-k", chosen, "."],
         cwd=folder,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,

@@ -1,10 +1,10 @@
 """The run for other systems leaves out what they cannot run, and nothing else."""
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.support.ready_programs import ready_programs
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 TESTS = """
@@ -35,9 +35,8 @@ def test_the_core_leaves_out_what_needs_linux(tmp_path: Path) -> None:
     shutil.copy(CONFTEST, tmp_path / "conftest.py")
     (tmp_path / "test_one.py").write_text(TESTS)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--core", "."],
+        [ready_programs() / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--core", "."],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CONFTEST.parents[1])},
         capture_output=True,
         text=True,
         check=False,

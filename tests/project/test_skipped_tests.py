@@ -3,10 +3,11 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.ready_programs import ready_programs
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 
@@ -25,9 +26,9 @@ def test_what_was_not_run_shows_nothing(tmp_path: Path, body: str, arguments: li
     shutil.copy(CONFTEST, tmp_path / "conftest.py")
     (tmp_path / "test_one.py").write_text(f"import pytest\n\n\ndef test_one():\n    {body}\n")
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "."],
+        [ready_programs() / "python", "-m", "pytest", "-q", "-p", "xdist", *arguments, "."],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CONFTEST.parents[1])},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # others take their time to be imported
         capture_output=True,
         text=True,
         check=False,

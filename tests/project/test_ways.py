@@ -3,11 +3,11 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 
 from tests.support.documents import ROOT
+from tests.support.ready_programs import ready_programs
 
 BUDGETS = {
     "append": [27, 13],
@@ -22,7 +22,7 @@ BUDGETS = {
 @pytest.fixture(scope="module")
 def ways() -> str:
     """What the program prints in a process where no other test ran: numbers, then the files of appends."""
-    run = [sys.executable, "-m", "tests.project.ways", "append"]
+    run = [str(ready_programs() / "python"), "-m", "tests.project.ways", "append"]
     return subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 

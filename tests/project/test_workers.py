@@ -1,5 +1,6 @@
 """What the tests of a file share is made once."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,8 +28,9 @@ def test_a_file_runs_on_one_worker(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"test_{name}.py").write_text(ONE_FILE)
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n2", "--dist", dist, "."],
+        [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n2", "--dist", dist, "."],
         cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},  # others take their time to be imported
         capture_output=True,
         text=True,
         check=False,

@@ -57,7 +57,7 @@ def ready_programs() -> Path:
 
 def share_programs() -> None:
     """Let the processes that this one starts have its programs."""
-    os.environ[_VARIABLE] = str(_made())
+    os.environ[_VARIABLE] = str(ready_programs())
 
 
 def _made() -> Path:
@@ -186,8 +186,11 @@ def _run(arguments: list[str], folder: str, environ: dict[str, str], files: list
 
 
 if __name__ == "__main__":
+    import google.adk.auth.auth_preprocessor
     import google.adk.cli.cli_tools_click
     import google.adk.cli.fast_api
+    import google.adk.models.google_llm
+    import google.adk.workflow
     import google.cloud.firestore
     import google.cloud.storage  # noqa: F401
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Entered
 from gcp_adk_store.kernel.operation import Operation
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.ready_programs import ready_programs
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 
 ROOT = Path(__file__).parents[2]
@@ -239,12 +240,14 @@ print(json.dumps(sorted(metric.name for metric in metrics.metrics)))
 """
 
 
-def test_the_example_switches_telemetry_on(firestore_emulator: Emulator) -> None:
+def test_the_example_switches_telemetry_on(firestore_emulator: Emulator, tmp_path: Path) -> None:
     """In a process of its own, in which a service was used before; its logs are lines for Cloud Logging."""
     assert firestore_emulator.address
     blocks = re.findall(r"^```python\n(.*?)^```", TEXT, re.DOTALL | re.MULTILINE)
+    (tmp_path / "program.py").write_text(PROGRAM)
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, json.dumps(blocks)],
+        [ready_programs() / "python", tmp_path / "program.py", json.dumps(blocks)],
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
         check=True,
