@@ -338,8 +338,8 @@ def test_what_is_no_http_server_is_no_emulator(tmp_path: Path, bare: Environ, ru
 @pytest.mark.parametrize(
     ("call", "name", "path"),
     [
-        (emulators.firestore_emulator, "firestore", EMPTY_QUERY),
         (emulators.storage_emulator, "storage", BUCKETS),
+        (emulators.firestore_emulator, "firestore", EMPTY_QUERY),
     ],
 )
 def test_it_answers_from_the_call_on_until_stop(

@@ -11,11 +11,14 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, Store, UnavailableError
+from gcp_adk_store import InvalidInputError, SessionLimits, Store, UnavailableError
 from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
 from gcp_adk_store.moving.records import OwnStore
 from gcp_adk_store.testing.conformance.running import event
 from tests.moving.hardest import APP, fill, hardest, many, queried
+
+MANY = 60
+"""Events of a session, in several segments."""
 
 
 async def exported(store: Store, user: str | None = None) -> bytes:
@@ -27,8 +30,8 @@ async def exported(store: Store, user: str | None = None) -> bytes:
 
 async def filled() -> Store:
     """Return a store in memory with sessions of two users."""
-    store = Store.local(":memory:")
-    await fill(store.sessions, [("ada", "s1", hardest()), ("ada", "s2", []), ("bob", "s1", many(300))])
+    store = Store.local(":memory:", session_limits=SessionLimits(seal_tail_bytes=4000))
+    await fill(store.sessions, [("ada", "s1", hardest()), ("ada", "s2", []), ("bob", "s1", many(MANY))])
     await store.sessions.update_session_info(
         app_name=APP, user_id="ada", session_id="s1", title="T", labels={"a": "b"}
     )
@@ -42,7 +45,7 @@ async def test_an_import_makes_what_was_exported() -> None:
         report = await import_jsonl(io.BytesIO(lines), other.sessions)
         faults = [fault async for fault in other.check(app_name=APP)]
 
-        assert (3, 3, 308) == (report.listed, report.copied, report.events)
+        assert (3, 3, 8 + MANY) == (report.listed, report.copied, report.events)
         assert lines == await exported(other)
         assert [] == faults
         assert b"" == lines.translate(None, bytes(range(0x20, 0x7F))).replace(b"\n", b"")
@@ -80,7 +83,7 @@ async def test_users_get_other_ids_and_conflicts_are_settled_as_asked() -> None:
         listed = await other.sessions.list_sessions(app_name=APP)
 
         assert (1, 0) == (skipped.unchanged, skipped.events)
-        assert (1, 0, 300) == (replaced.replaced, replaced.copied, replaced.events)
+        assert (1, 0, MANY) == (replaced.replaced, replaced.copied, replaced.events)
         assert (1, ["ids"]) == (renamed.copied, [note.kind for note in renamed.notes])
         assert ["eve", "eve"] == [session.user_id for session in listed.sessions]
 
@@ -105,8 +108,8 @@ def damaged(lines: list[bytes], kind: str) -> bytes:
     ("kind", "says"),
     [
         ("cut", "line 6 is missing"),
-        ("lost", "line 301 does not fit the 299 events"),
-        ("changed", "line 302 has another digest"),
+        ("lost", f"line {MANY + 1} does not fit the {MANY - 1} events"),
+        ("changed", f"line {MANY + 2} has another digest"),
         ("text", "line 3 is not a line of an export"),
         ("format", "line 1 has another format"),
         ("headless", "line 1 is not the first line"),
@@ -194,7 +197,7 @@ async def test_parquet_has_what_a_scan_finds(tmp_path: Path) -> None:
         ),
     )
 
-    assert (4, 309) == (found.sessions, found.events)
+    assert (4, 9 + MANY) == (found.sessions, found.events)
     assert scanned == [(*row[:4], json.loads(row[4])) for row in rows]
     assert [("ada", "s1", 8, "T", "b", "2"), ("ada", "s2", 0, None, None, None)] == sessions[:2]
     assert [(3, ["look"], True)] == tokens

@@ -27,7 +27,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.moving import copy
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
 from tests.services.conftest import APP, USER, WHO, event
@@ -38,9 +38,14 @@ pytestmark = pytest.mark.emulators
 
 
 @pytest.fixture
-def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through, before the clock of the test."""
-    with FirestoreMeter(firestore_proxy.address) as meter:
+def meter(
+    request: pytest.FixtureRequest, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FirestoreMeter]:
+    """A meter that the services of the test talk through, before the proxy of a test with another time."""
+    behind: Emulator | FirestoreProxy = firestore_emulator
+    if "firestore_proxy" in request.fixturenames:
+        behind = request.getfixturevalue("firestore_proxy")
+    with FirestoreMeter(behind.address) as meter:
         monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield meter
 
@@ -531,6 +536,7 @@ async def test_an_append_that_merges_after_another_is_two_commits_and_two_reads(
     assert ({"Commit": 2, "BatchGetDocuments": 2}, 4, 1, 0) == cost(meter.take())
 
 
+@pytest.mark.usefixtures("firestore_proxy")
 async def test_the_collector_reads_names_and_the_documents_that_old_payloads_belong_to(
     meter: FirestoreMeter, project: str
 ) -> None:

@@ -34,13 +34,18 @@ def test_the_clones_own_programs_come_first() -> None:
     assert once == search_path({"PATH": once})
 
 
-def test_an_empty_clone_lacks_everything_of_its_own(tmp_path: Path) -> None:
-    """Its requirements are all that has to be there."""
+def empty_clone(folder: Path) -> Path:
+    """Return *folder* as a clone that has its requirements, which are all that has to be there."""
     for environment in ENVIRONMENTS.values():
         for name in environment.reads:
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).touch()
-    machine = look(tmp_path, {"PATH": str(tmp_path)})
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).touch()
+    return folder
+
+
+def test_an_empty_clone_lacks_everything_of_its_own(tmp_path: Path) -> None:
+    """Environments, emulators, the sandbox's Python, and Terraform."""
+    machine = look(empty_clone(tmp_path), {"PATH": str(tmp_path)})
 
     assert set(ENVIRONMENTS) == machine.outdated
     assert (None, None, False, False) == (
@@ -65,7 +70,7 @@ def test_terraform_must_be_new_enough(tmp_path: Path, version: str, *, is_enough
     """It says its version itself."""
     program(tmp_path, "terraform", version)
 
-    assert is_enough == look(ROOT, {"PATH": str(tmp_path)}).has_terraform
+    assert is_enough == look(empty_clone(tmp_path), {"PATH": str(tmp_path)}).has_terraform
 
 
 def test_what_is_missing_is_said_at_once_and_nothing_is_done(tmp_path: Path) -> None:
