@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.auth.credentials import AnonymousCredentials
@@ -26,11 +27,12 @@ from gcp_adk_store import (
     SessionService,
     Store,
 )
-from gcp_adk_store.moving import copy
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.moving.importing import SessionHeader, SessionImports
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.meters import FirestoreFigures, FirestoreMeter, MeteredSession
-from tests.services.conftest import APP, USER, WHO, event
+from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
 from tests.support.stored import collection
 
@@ -373,12 +375,15 @@ async def test_a_handle_of_another_process_looks_first(
 
 
 async def a_thousand_events(store: Store) -> int:
-    """Copy a session of a thousand events of 600 bytes there; return the number of its segments."""
-    async with Store.local(":memory:") as local:
-        held = await local.sessions.create_session(**WHO, state={"mine": "initial"})
+    """Write a session of a thousand events of 600 bytes there; return the number of its segments."""
+
+    async def events() -> AsyncIterator[Event]:
         for number in range(1000):
-            await local.sessions.append_event(held, event(f"{number} {'x' * 285}", delta={"mine": number}))
-        await copy(local.sessions, store.sessions, app_name=APP)
+            yield event(f"{number} {'x' * 285}", delta={"mine": number})
+
+    key = SessionKey(app=APP, user=USER, session=SESSION)
+    header = SessionHeader(key=key, state={"mine": 999}, initial={"mine": "initial"}, last_update_time=0.0)
+    await SessionImports(store.sessions.storage, SessionLimits()).write(header, events())
     return len(await collection(store, "adk_segments"))
 
 

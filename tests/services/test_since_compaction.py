@@ -41,7 +41,7 @@ from tests.support.temporary import temporary_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
 SINCE = HistoryConfig(history="since_compaction")
-SMALL = SessionLimits(seal_tail_bytes=4000)
+SMALL = SessionLimits(seal_tail_bytes=2000)
 WINDOWS: dict[str, Any] = {"history": "since_compaction"}
 
 
@@ -89,10 +89,10 @@ async def turn(runner: Runner, text: str, config: RunConfig | None = None) -> No
 
 
 async def talk(folder: Path, config: RunConfig | None = None, **options: Any) -> None:
-    """Take 30 turns of one session."""
+    """Take 26 turns of one session."""
     async with Store.local(folder, session_limits=SMALL, **options) as store:
         runner, model = running(store)
-        for number in range(30):
+        for number in range(26):
             await turn(runner, f"question {number}", config)
     assert model.asked
 
@@ -105,17 +105,17 @@ async def ids(store: Store, config: HistoryConfig | None = None) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def thirty_turns() -> Iterator[Path]:
-    """A folder with a session of 30 turns; tests take copies."""
+def many_turns() -> Iterator[Path]:
+    """A folder with a session of 26 turns; tests take copies."""
     with temporary_folder() as folder:
         asyncio.run(talk(folder, **WINDOWS))
         yield folder
 
 
 @pytest.fixture
-async def since(thirty_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
-    """Open stores of one folder, with a session of 30 turns."""
-    folder = shutil.copytree(thirty_turns, tmp_path / "store")
+async def since(many_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[..., Store], None]:
+    """Open stores of one folder, with a session of 26 turns."""
+    folder = shutil.copytree(many_turns, tmp_path / "store")
     async with AsyncExitStack() as opened:
 
         def open_store(**options: Any) -> Store:
@@ -127,12 +127,12 @@ async def since(thirty_turns: Path, tmp_path: Path) -> AsyncGenerator[Callable[.
 
 
 async def test_the_model_is_asked_the_same_as_with_the_full_history(tmp_path: Path) -> None:
-    """Each of 40 turns, also after another process has begun, and a fraction of the events is read."""
+    """Each of 20 turns, also after another process has begun, and a fraction of the events is read."""
     full = Store.local(tmp_path / "full", session_limits=SMALL)
     since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
     (one, asked), (other, asked_since) = running(full), running(since)
-    for number in range(40):
-        if number == 25:
+    for number in range(20):
+        if number == 13:
             await since.close()
             since = Store.local(tmp_path / "since", session_limits=SMALL, **WINDOWS)
             other, fresh = running(since)

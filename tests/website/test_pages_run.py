@@ -25,6 +25,7 @@ from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.simulation import ScheduleError
 from tests.adk_server.process import Server
 from tests.support.documents import ROOT, all_blocks, blocks
+from tests.support.lengths import at_length
 from tests.support.ready_programs import ready_path
 from tests.support.repeating_model import RepeatingModel
 
@@ -307,7 +308,10 @@ def test_the_simulation_of_the_page_finds_what_it_says(adk_store_simulate: Any) 
     for block in blocks("docs/how-to/simulate.md", "python"):
         exec(block, names)  # noqa: S102  # as above
 
-    names["test_an_order_is_paid_once"](adk_store_simulate)
+    def simulate_some(scenario: Any, *, schedules: int, **options: Any) -> None:
+        adk_store_simulate(scenario, schedules=at_length(5, schedules), **options)
+
+    names["test_an_order_is_paid_once"](simulate_some)
     with pytest.raises(ScheduleError, match="the money was taken 2 times") as raised:
         adk_store_simulate(names["schedule"](names["CarelessBank"]))
 
