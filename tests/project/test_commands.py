@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -241,11 +242,13 @@ PROGRAMS = {"apt-get", "curl", "docker", "export", "gcloud", "gcp-adk-store", "g
 PROGRAMS |= {"pip", "pytest", "python", "sudo", "terraform"}
 
 
+@cache
 def every_block() -> list[Block]:
     """Return the blocks of all documents."""
     return [block for document in documents() for block in all_blocks(document)]
 
 
+@cache
 def sources() -> str:
     """Return all tests."""
     return "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
