@@ -14,6 +14,7 @@ from google.adk.events import Event, EventActions
 from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.runners import Runner
 from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from gcp_adk_store import (
@@ -47,6 +48,7 @@ from tests.support.lengths import at_length
 ONE_EACH: Final = SessionLimits(seal_tail_bytes=200, inline_bytes=1_000, state_value_bytes=300)
 """Each event is a segment of its own, and large content is a payload."""
 DEADLINE_S: Final = 6.0
+NO_EVENTS: Final = GetSessionConfig(num_recent_events=0)
 PUNCTUAL: Final = SessionLimits(rpc_timeout_s=2.0, deadline_s=DEADLINE_S)
 HOUR_S: Final = 3_600.0
 USER: Final = "adk_apps/app/adk_users/user"
@@ -147,7 +149,7 @@ async def a_deletion_of_a_session(world: World) -> None:
     numbers = itertools.count()
 
     async def append() -> None:
-        held = await plain.sessions.get_session(**key("one")) or await fill(plain)
+        held = await plain.sessions.get_session(**key("one"), config=NO_EVENTS) or await fill(plain)
         await plain.sessions.append_event(held, said(f"{next(numbers)}"))
 
     is_done = lose_the_first(world, service, deleter, last=3)
