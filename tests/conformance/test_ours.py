@@ -10,7 +10,7 @@ from gcp_adk_store.testing.conformance import (
 )
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 class TestFirestoreSessionService(SessionServiceConformance):
     """On the Firestore emulator."""
 
@@ -19,7 +19,7 @@ class TestFirestoreSessionService(SessionServiceConformance):
         return adk_store.sessions
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 class TestGcsArtifactService(ArtifactServiceConformance):
     """On the storage emulator."""
 
@@ -28,7 +28,7 @@ class TestGcsArtifactService(ArtifactServiceConformance):
         return adk_store.artifacts
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(4)
 class TestFirestoreMemoryService(MemoryServiceConformance):
     """On the Firestore emulator."""
 

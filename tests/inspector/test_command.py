@@ -1,8 +1,5 @@
-"""``gcp-adk-store inspect`` serves pages on this machine until it is asked to end; the wheel has them."""
+"""``gcp-adk-store inspect`` serves pages on this machine until it is asked to end."""
 
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +7,12 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-import gcp_adk_store
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.settings import MEMORY
 from tests.inspector.process import inspected
 from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
-from tests.support.documents import ROOT, blocks
+from tests.support.documents import blocks
 from tests.support.documents import command as of_document
 
 
@@ -71,26 +67,3 @@ async def test_the_app_of_the_document_is_mounted(monkeypatch: pytest.MonkeyPatc
         other = await client.get("/inspect/", headers={"Host": "evil.example"})
 
     assert [403, 421] == [answer.status_code, other.status_code]
-
-
-def test_the_wheel_has_what_the_pages_need(tmp_path: Path) -> None:
-    """Templates, style, script and its licence, as the folder of the package has them."""
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    room = Path(gcp_adk_store.__file__).parent / "inspector"
-    needed = {
-        path.relative_to(room.parents[1]).as_posix()
-        for folder in ("templates", "static")
-        for path in (room / folder).iterdir()
-    }
-
-    assert needed <= set(zipfile.ZipFile(wheel).namelist())
-    assert {
-        "gcp_adk_store/inspector/static/htmx.LICENSE.txt",
-        "gcp_adk_store/inspector/templates/base.html",
-    } <= needed

@@ -183,6 +183,7 @@ def test_every_output_waits_for_the_grants(declared: Declared) -> None:
     assert {"google_firestore_field.unindexed", "google_firestore_index.pages"} <= waits["environment"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("expire_artifacts", [True, False])
 @pytest.mark.parametrize("prefix", PREFIXES)
 async def test_lifecycle_rules_delete_what_has_ended_and_nothing_else(
