@@ -6,13 +6,18 @@ import grpc
 import pytest
 
 from gcp_adk_store import NotProvisionedError, SessionService
-from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from tests.services.conftest import APP, Connect
-from tests.support.queries import LIMITS, Queries, index_of, send_every_query
+from tests.support.queries import (
+    LIMITS,
+    Index,
+    Queries,
+    documented_exemptions,
+    documented_indexes,
+    index_of,
+    send_every_query,
+)
 
 pytestmark = pytest.mark.emulators
-
-DECLARED = page_indexes("adk")
 
 
 @pytest.fixture
@@ -28,15 +33,15 @@ def watched(connect: Connect, queries: Queries) -> SessionService:
 
 
 async def test_every_query_has_its_index(watched: SessionService, queries: Queries) -> None:
-    """Those of listings, of pages in both orders, of deletions, of payloads and of the collector."""
+    """The one that the page names: listings, pages, deletions, payloads, the collector."""
     await send_every_query(watched)
     needed = [index_of(query) for query in queries.sent]
-    composite = {index for index in needed if isinstance(index, CompositeIndex)}
+    composite = {index for index in needed if isinstance(index, Index)}
     automatic = {index for index in needed if isinstance(index, str)}
 
-    assert set(DECLARED) == composite
+    assert documented_indexes("adk") == composite
     assert {"last_update_time"} == automatic
-    assert automatic.isdisjoint(UNINDEXED_FIELDS["sessions"])
+    assert automatic.isdisjoint(documented_exemptions()["sessions"])
     assert {"adk_sessions", "adk_deletions", "adk_restores", "adk_chunks"} == {
         query.from_[0].collection_id for query in queries.sent
     }

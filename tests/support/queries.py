@@ -1,18 +1,55 @@
-"""Send every query that a service can send, keep them, and say which index each needs."""
+"""Send every query that a service can send, keep them, and say which index each needs and the page names."""
 
-from typing import Any
+import re
+from dataclasses import dataclass
+from typing import Any, Final
 
 import grpc
 from google.adk.events import Event
 from google.cloud.firestore_v1.types import StructuredQuery
 
 from gcp_adk_store import SessionLimits, SessionService
-from gcp_adk_store.codec.indexes import CompositeIndex
+from tests.support.documents import ROOT
 
 LIMITS = SessionLimits(seal_tail_bytes=1, state_value_bytes=10)
 """Of a service that has segments and payloads after one event, so that it queries for them."""
 
 _WHO: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+_PAGE: Final = (ROOT / "docs/data-model.md").read_text()
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index over several fields of the collections of one id, each with how it is there."""
+
+    collection: str
+    fields: tuple[tuple[str, str], ...]
+    scope: str
+
+
+def documented_indexes(prefix: str) -> set[Index]:
+    """Return the indexes over several fields that docs/data-model.md has commands for."""
+    commands = re.findall(
+        r"indexes composite create --collection-group=adk_(\S+) --query-scope=(\S+) (.*)", _PAGE
+    )
+    field = re.compile(r"--field-config=field-path=(\w+),(?:order|array-config)=(\w+)")
+    return {Index(f"{prefix}_{name}", (*field.findall(fields),), scope) for name, scope, fields in commands}
+
+
+def documented_exemptions() -> dict[str, tuple[str, ...]]:
+    """Return the fields without an index of their own that docs/data-model.md lists, by collection."""
+    rows = re.findall(r"^\| (`\{prefix\}.*) \| (.*) \|$", _PAGE, re.MULTILINE)
+    return {
+        collection: (*re.findall(r"`(\w+)`", fields),)
+        for collections, fields in rows
+        for collection in re.findall(r"`\{prefix\}_(\w+)`", collections)
+    }
+
+
+def documented_ends() -> dict[str, str]:
+    """Return the fields with a TTL policy that docs/data-model.md has commands for, by collection."""
+    commands = re.findall(r"fields ttls update (\w+) --collection-group=adk_(\w+) --enable-ttl", _PAGE)
+    return {collection: field for field, collection in commands}
 
 
 class Queries(grpc.aio.UnaryStreamClientInterceptor):
@@ -28,7 +65,7 @@ class Queries(grpc.aio.UnaryStreamClientInterceptor):
         return await continuation(details, request)
 
 
-def index_of(query: StructuredQuery) -> CompositeIndex | str | None:
+def index_of(query: StructuredQuery) -> Index | str | None:
     """Return what *query* needs: an index, a field's own index by name, or nothing.
 
     Firestore's rules, as its documentation has them: without filter and order a query needs nothing; with one
@@ -54,11 +91,8 @@ def index_of(query: StructuredQuery) -> CompositeIndex | str | None:
         return None
     if len(fields) == 1 and not source.all_descendants:
         return str(fields[0][0])
-    return CompositeIndex(
-        collection=source.collection_id,
-        fields=tuple(fields),
-        scope="collection-group" if source.all_descendants else "collection",
-    )
+    scope = "collection-group" if source.all_descendants else "collection"
+    return Index(source.collection_id, tuple(fields), scope)
 
 
 def _conditions(query: StructuredQuery) -> list[Any]:

@@ -11,9 +11,17 @@ from google.cloud.storage import Bucket, Client
 from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, SessionService, Store, StoreSettings
-from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from gcp_adk_store.testing.emulators import Emulator
-from tests.support.queries import LIMITS, Queries, index_of, send_every_query
+from tests.support.queries import (
+    LIMITS,
+    Index,
+    Queries,
+    documented_ends,
+    documented_exemptions,
+    documented_indexes,
+    index_of,
+    send_every_query,
+)
 
 AS_WHOM = {
     "ADK_STORE_CREDENTIALS_FILE",
@@ -57,10 +65,10 @@ class Declared:
                 found.setdefault(collection, []).append(field["field"])
         return found
 
-    def indexes(self) -> set[CompositeIndex]:
+    def indexes(self) -> set[Index]:
         """Return the indexes over several fields."""
         return {
-            CompositeIndex(
+            Index(
                 collection=index["collection"],
                 fields=tuple(
                     (field["field_path"], (field["order"] or field["array_config"]).lower())
@@ -104,16 +112,16 @@ def declared(request: pytest.FixtureRequest, plans: Plans) -> Declared:
     return Declared(plans(MODULE, prefix=request.param, **variables), request.param)
 
 
-def test_the_fields_without_an_index_are_those_that_the_code_declares(declared: Declared) -> None:
+def test_the_fields_without_an_index_are_those_of_the_page(declared: Declared) -> None:
     """Not one more: its queries would fail; not one less: it would be paid for."""
-    assert {name: sorted(fields) for name, fields in UNINDEXED_FIELDS.items()} == {
+    assert {name: sorted(fields) for name, fields in documented_exemptions().items()} == {
         name: sorted(fields) for name, fields in declared.fields("index_config").items()
     }
 
 
-def test_the_fields_of_ttl_policies_are_those_that_the_code_declares(declared: Declared) -> None:
+def test_the_fields_of_ttl_policies_are_those_of_the_page(declared: Declared) -> None:
     """One for each collection whose documents end."""
-    assert {name: [field] for name, field in TTL_FIELDS.items()} == declared.fields("ttl_config")
+    assert {name: [field] for name, field in documented_ends().items()} == declared.fields("ttl_config")
 
 
 def test_a_field_is_declared_once(declared: Declared) -> None:
@@ -123,9 +131,9 @@ def test_a_field_is_declared_once(declared: Declared) -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-def test_the_indexes_are_those_that_the_code_declares(declared: Declared) -> None:
+def test_the_indexes_are_those_of_the_page(declared: Declared) -> None:
     """For pages of an app and by labels, in both orders."""
-    assert declared.indexes() == {*page_indexes(declared.prefix)}
+    assert declared.indexes() == documented_indexes(declared.prefix)
 
 
 async def test_the_indexes_are_those_that_queries_need(
@@ -139,7 +147,7 @@ async def test_the_indexes_are_those_that_queries_need(
     automatic = {(collection, index) for collection, index in needed if isinstance(index, str)}
     exempt = {(each["collection"], each["field"]) for each in declared.values("google_firestore_field")}
 
-    assert declared.indexes() == {index for _, index in needed if isinstance(index, CompositeIndex)}
+    assert declared.indexes() == {index for _, index in needed if isinstance(index, Index)}
     assert {(f"{declared.prefix}_sessions", "last_update_time")} == automatic
     assert automatic.isdisjoint(exempt)
 
