@@ -17,6 +17,7 @@ from gcp_adk_store.cli.command import command
 from tests.beam.conftest import lines
 from tests.moving.hardest import APP, fill, many
 from tests.support.documents import ROOT, blocks, commands
+from tests.support.stored import collection, remove
 
 STORE = "support-store"
 
@@ -101,13 +102,9 @@ def test_a_session_that_cannot_be_read_ends_with_1(folder: Path, tmp_path: Path)
     async def damage() -> None:
         async with Store.local(folder) as store:
             await fill(store.sessions, [("zoe", "s", many(300))])
-            storage = store.sessions.storage
-            (found,) = await storage.documents.query(
-                f"{storage.layout.app(APP)}/adk_users/zoe/adk_sessions/s", storage.layout.segments_collection
-            )
-            from gcp_adk_store.codec.writes import Delete  # noqa: PLC0415
-
-            await storage.documents.commit([Delete(path=found.path)], repeatable_when_unanswered=True)
+            segments = await collection(store, "adk_segments")
+            (segment,) = [path for path in segments if "/adk_users/zoe/" in path]
+            await remove(store, segment)
 
     asyncio.run(damage())
     result = ran(folder, "export", "--json", str(tmp_path / "out"))

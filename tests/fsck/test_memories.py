@@ -11,9 +11,9 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
 from gcp_adk_store import Fault, FunctionEmbedder, MemoryService, Store
-from gcp_adk_store.codec.writes import Delete, Document, Write
 from tests.fsck.corpus import Stored
 from tests.support.clock import in_days
+from tests.support.stored import change, fields_of, remove
 
 WHO: dict[str, Any] = {"app_name": "shop", "user_id": "ada"}
 DIMENSIONS = 4096
@@ -61,34 +61,16 @@ async def faults_of(store: Store, **options: Any) -> list[Fault]:
     return [fault async for fault in store.check(**{"full": True, **options})]
 
 
-async def document_at(store: Store, path: str = HEAD) -> Document:
-    """Return a document."""
-    (found,) = await store.sessions.storage.documents.get([path])
-    assert found is not None
-    return found
-
-
-async def put(store: Store, path: str, **fields: Any) -> None:
-    """Change fields of a document."""
-    write = Write(path=path, fields=fields, mask=[(name,) for name in fields], life="e")
-    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=False)
-
-
-async def shard_of(store: Store) -> Document:
-    """Return a shard."""
-    head = await document_at(store)
-    shards: Any = head.fields["shards"]
-    return await document_at(store, f"{HEAD}/adk_shards/{head.fields['epoch']}-{shards[0]['n']}")
+async def shard_of(store: Store) -> str:
+    """Return the path of a shard."""
+    head = await fields_of(store, HEAD)
+    return f"{HEAD}/adk_shards/{head['epoch']}-{head['shards'][0]['n']}"
 
 
 async def test_what_the_store_writes_has_no_fault(store: Store) -> None:
     """Neither now nor later, when old payloads need a reference; nor once memories have ended."""
-    head = await document_at(store)
-    assert head.fields["shards"]
-    assert head.fields["tail"]
-    assert head.fields["vectors"]
-    assert head.fields["fresh"]
-    assert head.fields["gone"]
+    head = await fields_of(store, HEAD)
+    assert all(head[name] for name in ("shards", "tail", "vectors", "fresh", "gone"))
 
     assert [] == await faults_of(store)
     with in_days(3):
@@ -113,8 +95,8 @@ async def test_payloads_in_firestore_have_no_fault_either() -> None:
 async def test_an_old_payload_without_a_memory_is_left_to_the_collector(store: Store) -> None:
     """The others of the user stay."""
     await store.memory.add_memory(**WHO, memories=[entry("unused " * 9000, id="unused")])
-    tail: Any = (await document_at(store)).fields["tail"]
-    await put(store, HEAD, tail=[text for text in tail if '"id":"unused"' not in text])
+    tail = (await fields_of(store, HEAD))["tail"]
+    await change(store, HEAD, {"tail": [text for text in tail if '"id":"unused"' not in text]})
     with in_days(3):
         codes = [fault.code for fault in await faults_of(store)]
 
@@ -135,28 +117,29 @@ async def test_an_old_payload_without_a_memory_is_left_to_the_collector(store: S
 )
 async def test_what_the_rest_proves_is_mended(store: Store, code: str, changed: dict[str, Any]) -> None:
     """The head is then as it was."""
-    before = await document_at(store)
-    await put(store, HEAD, **changed)
+    before = await fields_of(store, HEAD)
+    await change(store, HEAD, changed)
     faults = await faults_of(store)
 
     repaired = await store.repair(faults)
 
-    after = await document_at(store)
+    after = await fields_of(store, HEAD)
     assert [code] == [fault.code for fault in repaired]
     assert [] == await faults_of(store)
-    assert {**before.fields, "next": 0} == {**after.fields, "next": 0}
-    assert isinstance(after.fields["next"], int)
-    assert after.fields["next"] <= before.fields["next"]  # type: ignore[operator]
+    assert {**before, "next": 0} == {**after, "next": 0}
+    assert isinstance(after["next"], int)
+    assert after["next"] <= before["next"]
 
 
 @pytest.mark.parametrize("name", ["shards", "vectors"])
 @pytest.mark.parametrize("changed", ["count", "bytes", "until"])
 async def test_what_the_head_says_of_parts_is_mended(store: Store, name: str, changed: str) -> None:
     """As the documents themselves say."""
-    before = await document_at(store)
-    parts: Any = before.fields[name]
+    before = await fields_of(store, HEAD)
+    parts = before[name]
     assert parts
-    await put(store, HEAD, **{name: [{**parts[0], changed: parts[0].get(changed, 4.0) + 1}, *parts[1:]]})
+    wrong = {**parts[0], changed: parts[0].get(changed, 4.0) + 1}
+    await change(store, HEAD, {name: [wrong, *parts[1:]]})
     faults = await faults_of(store)
 
     await store.repair(faults)
@@ -164,14 +147,14 @@ async def test_what_the_head_says_of_parts_is_mended(store: Store, name: str, ch
     assert [("FSCK604", f"{name.removesuffix('s') if name == 'shards' else name} {parts[0]['n']}")] == [
         (fault.code, fault.item) for fault in faults
     ]
-    assert before.fields == (await document_at(store)).fields
+    assert before == await fields_of(store, HEAD)
 
 
 async def test_an_end_in_the_past_hides_no_memory_from_a_check(store: Store) -> None:
     """A search finds nothing, and the check finds why; memories that ended are no fault."""
     search = {**WHO, "query": "short"}
     assert await store.memory.search_memories(**search)
-    await put(store, HEAD, until=5.0)
+    await change(store, HEAD, {"until": 5.0})
     other = MemoryService(store.sessions.storage)
     assert [] == await other.search_memories(**search)
     await store.repair(await faults_of(store))
@@ -188,21 +171,20 @@ async def test_an_end_in_the_past_hides_no_memory_from_a_check(store: Store) -> 
 @pytest.mark.parametrize("name", ["shards", "vectors"])
 async def test_a_part_that_would_expire_before_its_memories_is_mended(store: Store, name: str) -> None:
     """Firestore would remove it."""
-    head = await document_at(store)
-    parts: Any = head.fields[name]
-    path = f"{HEAD}/adk_{name}/{head.fields['epoch']}-{parts[0]['n']}"
-    before = await document_at(store, path)
-    await put(store, path, expire_at=LONG_AGO)
+    head = await fields_of(store, HEAD)
+    path = f"{HEAD}/adk_{name}/{head['epoch']}-{head[name][0]['n']}"
+    before = await fields_of(store, path)
+    await change(store, path, {"expire_at": LONG_AGO})
     faults = await faults_of(store)
 
     assert [("FSCK608", path)] == [(fault.code, fault.path) for fault in await store.repair(faults)]
-    assert before.fields == (await document_at(store, path)).fields
+    assert before == await fields_of(store, path)
 
 
 async def test_what_nobody_can_repair_is_reported(store: Store) -> None:
     """A missing shard, one that cannot be read, another owner, and a memory that is there twice."""
-    shard, head = await shard_of(store), await document_at(store)
-    tail: Any = head.fields["tail"]
+    shard, tail = await shard_of(store), (await fields_of(store, HEAD))["tail"]
+    whole = await fields_of(store, shard)
     found = {}
 
     async def codes() -> list[str]:
@@ -210,16 +192,16 @@ async def test_what_nobody_can_repair_is_reported(store: Store) -> None:
         assert [] == await store.repair(faults)
         return sorted({fault.code for fault in faults})
 
-    await put(store, shard.path, ids=b"")
+    await change(store, shard, {"ids": b""})
     found["unknown ids"] = await codes()
-    await put(store, shard.path, body=b"damaged")
+    await change(store, shard, {"body": b"damaged"})
     found["damaged"] = await codes()
-    await store.sessions.storage.documents.commit([Delete(path=shard.path)], repeatable_when_unanswered=False)
+    await remove(store, shard)
     found["missing"] = await codes()
-    await put(store, shard.path, **shard.fields)
-    await put(store, HEAD, tail=[*tail, tail[0].replace("short", "shirt")])
+    await change(store, shard, whole)
+    await change(store, HEAD, {"tail": [*tail, tail[0].replace("short", "shirt")]})
     found["twice"] = await codes()
-    await put(store, HEAD, tail=tail, user="somebody")
+    await change(store, HEAD, {"tail": tail, "user": "somebody"})
     found["owner"] = await codes()
 
     assert {
@@ -233,7 +215,7 @@ async def test_what_nobody_can_repair_is_reported(store: Store) -> None:
 
 async def test_a_check_may_be_of_one_user(store: Store) -> None:
     """Memories belong to a user, and not to a session."""
-    await put(store, HEAD, spilled=False)
+    await change(store, HEAD, {"spilled": False})
     await store.sessions.create_session(**WHO, session_id="s1")
 
     assert ["FSCK606"] == [fault.code for fault in await faults_of(store, **WHO)]
@@ -243,10 +225,9 @@ async def test_a_check_may_be_of_one_user(store: Store) -> None:
 
 async def test_no_finding_has_content(store: Store) -> None:
     """Neither texts nor ids of memories."""
-    shard, head = await shard_of(store), await document_at(store)
-    tail: Any = head.fields["tail"]
-    await put(store, shard.path, ids=b"", count=1)
-    await put(store, HEAD, tail=[*tail, tail[0], "damaged short"])
+    tail = (await fields_of(store, HEAD))["tail"]
+    await change(store, await shard_of(store), {"ids": b"", "count": 1})
+    await change(store, HEAD, {"tail": [*tail, tail[0], "damaged short"]})
 
     report = " ".join(f"{fault.item} {fault.says}" for fault in await faults_of(store))
 

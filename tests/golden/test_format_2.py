@@ -13,13 +13,12 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store import Point, SessionLimits, SessionOrigin, Store
-from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
 from tests.golden.scenarios import EPOCH, LARGE, LONG, SHORT, STATE, WHO, Connect
 from tests.golden.test_format_1 import exact, legible, read
+from tests.support.stored import put, put_object
 
 SESSION = "adk_apps/shop/adk_users/u%2F1/adk_sessions/%5F_s__"
 SCENARIOS = {
@@ -221,14 +220,11 @@ async def stored(store: Store) -> Documents:
 async def test_archived_events_are_read(sealing: Store) -> None:
     """A read of all leaves them out, and an iteration has them."""
     service, golden = sealing.sessions, read_golden("archived_session", number=2)
-    objects = service.storage.payloads.objects
-    assert objects is not None
     for name, fields in golden.items():
         if "data" in fields:
-            upload = ObjectFields(data=fields["data"], content_type="a/b", metadata={})
-            await objects.create(name, upload, marks={})
-    writes = [Write(path=path, fields=fields) for path, fields in golden.items() if "data" not in fields]
-    await service.storage.documents.commit(writes, repeatable_when_unanswered=True)
+            await put_object(sealing, name, fields["data"])
+        else:
+            await put(sealing, name, fields)
     found = await service.get_session(**WHO)
 
     assert found is not None

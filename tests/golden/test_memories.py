@@ -10,9 +10,9 @@ from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
 from gcp_adk_store import MemoryService, Store
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory import vectors
 from tests.golden.raw import Documents, read_golden
+from tests.support.stored import collection, put
 from tools.benchmarks.memory_embedder import PartsEmbedder
 
 USER: dict[str, Any] = {"app_name": "shop", "user_id": "u/1"}
@@ -54,18 +54,13 @@ async def remember(store: Store) -> None:
 
 async def stored(store: Store) -> Documents:
     """Return the fields of all documents of memories."""
-    documents = store.sessions.storage.documents
-    found: Documents = {}
-    for collection in COLLECTIONS:
-        for document in await documents.query("", collection, all_descendants=True):
-            found[document.path] = dict(document.fields)
-    return found
+    return {path: fields for name in COLLECTIONS for path, fields in (await collection(store, name)).items()}
 
 
 async def test_golden_memories_are_read(adk_store_local: Store) -> None:
     """All of them, with what searches and filters need; removed ones stay away."""
-    writes = [Write(path=path, fields=fields) for path, fields in read_golden("memories").items()]
-    await adk_store_local.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    for path, fields in read_golden("memories").items():
+        await put(adk_store_local, path, fields)
     memory = adk_store_local.memory
     removed = [said(5, "note 5"), said(202, "gone")]
     await memory.add_events_to_memory(events=removed, **USER)
@@ -108,9 +103,8 @@ async def remember_with_vectors(store: Store) -> None:
 
 async def test_golden_vectors_are_read(adk_store_local: Store) -> None:
     """All of them: each memory has its own, and the nearest one is found without a common word."""
-    golden = read_golden("memory_vectors")
-    writes = [Write(path=path, fields=fields) for path, fields in golden.items()]
-    await adk_store_local.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    for path, fields in read_golden("memory_vectors").items():
+        await put(adk_store_local, path, fields)
     memory = MemoryService(adk_store_local.sessions.storage, embedder=PartsEmbedder(8, "parts"))
     counts = await memory.reindex_memories(dry_run=True, **USER)
 

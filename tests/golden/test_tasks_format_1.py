@@ -11,13 +11,13 @@ from a2a.types import ListTasksRequest, Message, Part, Role, Task, TaskPushNotif
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
+import gcp_adk_store.tasks.format as codec
 from gcp_adk_store import Store
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.tasks import format as codec
 from tests.golden import scenarios
 from tests.golden.raw import Documents, golden_of
 from tests.golden.test_format_1 import exact
 from tests.support.folder import read_documents
+from tests.support.stored import put
 from tests.tasks.conftest import of, task
 
 GOLDEN = Path(__file__).parent / "tasks_1" / "tasks.json"
@@ -61,8 +61,8 @@ async def write(folder: Path) -> Documents:
 async def test_tasks_and_configs_of_the_golden_file_are_read(tmp_path: Path) -> None:
     """They were put there round the stores."""
     async with Store.local(tmp_path) as store:
-        writes = [Write(path=path, fields=fields) for path, fields in golden_of(GOLDEN).items()]
-        await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+        for path, fields in golden_of(GOLDEN).items():
+            await put(store, path, fields)
         found = [await store.tasks.get(name, OWNER) for name in ("t/1", "large")]
         listed = await store.tasks.list(ListTasksRequest(), OWNER)
         configs = await store.push_notification_configs.get_info("t/1", OWNER)

@@ -1,7 +1,6 @@
 """ADK's ToolCallIntegrityPlugin accepts what the store makes of sessions, and refuses what others changed."""
 
 import io
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +16,9 @@ from google.genai import types
 from gcp_adk_store import Point, RedactedCallWarning, Store
 from gcp_adk_store.model.internal_metadata import public_event, restored_event
 from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
-from gcp_adk_store.moving.canonical import Digest, canonical_event
 from tests.integrity.conftest import APP, LIMITS, RESTORED, STAMPS, WHO, Bank, metadata, read
 from tests.support.clock import in_days
+from tests.support.stored import change, collection, fields_of
 
 LONG = "n" * 6000
 """The note of a call whose event is a payload as a whole."""
@@ -213,14 +212,11 @@ async def test_an_agent_goes_on_after_a_call_was_redacted(store: Store) -> None:
 async def test_a_call_that_somebody_changed_is_refused(store: Store) -> None:
     """Also after a copy: the store marks no event of a session that keeps its ids."""
     await conversation(store, "one")
-    lines = (await exported(store)).replace(b'"amount": 5', b'"amount": 6').splitlines(keepends=True)
-    digest = Digest()
-    for line in lines:
-        if "event" in (content := json.loads(line)):
-            digest.add(canonical_event(Event.model_validate(content["event"])))
-    lines[-1] = json.dumps({"end": {"events": digest.events, "digest": digest.of_events()}}).encode()
+    (path,) = await collection(store, "adk_sessions")
+    tail = (await fields_of(store, path))["tail"]
+    await change(store, path, {"tail": [text.replace('"amount":5', '"amount":6') for text in tail]})
     async with Store.local(":memory:") as other:
-        await import_jsonl(io.BytesIO(b"".join(lines)), other.sessions)
+        await copy(store.sessions, other.sessions, app_name=APP)
         bank = Bank(other.sessions, plugin())
         with pytest.raises(RuntimeError, match="does not match its integrity stamp"):
             await bank.turn(await read(other), "two")

@@ -8,11 +8,9 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, UnavailableError
-from gcp_adk_store.codec.names import object_name
-from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
-from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.testing.conformance.running import read
 from tests.support.clock import in_days
+from tests.support.stored import put_object
 
 APP, USER, SESSION = "app", "user", "session"
 OWNER: dict[str, Any] = {"app_name": APP, "user_id": USER}
@@ -83,12 +81,8 @@ async def test_a_version_of_another_writer_comes_back_without_metadata_that_leav
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its bytes and type do; the older version keeps the metadata."""
-    full = {"key": "x" * (MAX_METADATA_BYTES - len("key"))}
-    written = ObjectFields(
-        data=b"old", content_type="text/plain", metadata=full, custom_time=None, storage_class=None
-    )
-    name = object_name(ArtifactKey.of(app=APP, user=USER, session=SESSION, filename="report.txt"), 0)
-    await store.artifacts._objects.create(name, written)
+    full = {"key": "x" * (8 * 1024 - len("key"))}  # Cloud Storage takes no more
+    await put_object(store, f"{APP}/{USER}/{SESSION}/report.txt/0", b"old", metadata=full)
     session = await store.sessions.create_session(**WHO)
     await turn(store, session, 0)
     await turn(store, session, 1, report="new")

@@ -3,8 +3,9 @@
 import io
 import os
 import stat
+import tempfile
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -12,12 +13,11 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService, Session
 
 from gcp_adk_store import InvalidInputError, SessionMissingError, Store
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving import canonical, copy, export_jsonl, import_jsonl, records_of
-from gcp_adk_store.moving.canonical import canonical_event, each
+from gcp_adk_store.moving import copy, export_jsonl, import_jsonl, records_of
 from gcp_adk_store.testing.conformance.running import event
 from tests.encryption.conftest import envelope
 from tests.moving.hardest import APP, fill, hardest, many
+from tests.support.stored import session_path
 
 WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
 
@@ -178,7 +178,7 @@ async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None
         await source.delete_session(**WHO)
         await fill(source, [("ada", "s1", many(4, at=1_800_000_000.0))])
         documents = store.sessions.storage.documents
-        path = store.sessions.storage.layout.session(SessionKey(app=APP, user="ada", session="s1"))
+        path = session_path(WHO)
         seen: list[bool] = []
         commit = documents.commit
 
@@ -197,25 +197,43 @@ async def test_a_copy_replaces_what_it_wrote_in_one_step(tmp_path: Path) -> None
     assert all(seen)
 
 
+class Watching(InMemorySessionService):
+    """Looks at the open files of a folder whenever it gets an event."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+        self.modes: set[int] = set()
+        self.names: set[str] = set()
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Look first."""
+        self._look()
+        return await super().append_event(session, event)
+
+    def _look(self) -> None:
+        for opened in Path("/proc/self/fd").iterdir():
+            with suppress(OSError):
+                if opened.readlink().is_relative_to(self.folder):
+                    self.modes.add(stat.S_IMODE(opened.stat().st_mode))
+        self.names |= {each.name for each in self.folder.iterdir()}
+
+
 async def test_what_is_spooled_is_for_this_user_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the umask: mode 0600, no name, and closed after the block; the events come back equal."""
-    files: list[Any] = []
-
-    def opened_file() -> Any:
-        files.append(TemporaryFile(dir=tmp_path))  # noqa: SIM115  # the code under test closes it
-        return files[-1]
-
-    monkeypatch.setattr(canonical, "TemporaryFile", opened_file)
+    """Whatever the umask: mode 0600, and no name; the events come back equal."""
+    lines = await lines_of(new_events())
+    service = Watching(tmp_path)
+    await fill(service, [("ada", "s1", many(5))])
+    monkeypatch.setattr(tempfile, "tempdir", f"{tmp_path}")
     umask = os.umask(0)
     try:
-        async with canonical.spooled(each(new_events())) as events:
-            mode = stat.S_IMODE(os.fstat(files[0].fileno()).st_mode)
-            names = os.listdir(tmp_path)  # noqa: PTH208  # waits for nothing
-            found = [one async for one in events]
+        await import_jsonl(io.BytesIO(b"".join(lines)), service, on_conflict="overwrite")
     finally:
         os.umask(umask)
+    found = await service.get_session(**WHO)
 
-    assert (0o600, [], True) == (mode, names, files[0].closed)
-    assert [canonical_event(one) for one in new_events()] == [canonical_event(one) for one in found]
+    assert ({0o600}, set()) == (service.modes, service.names)
+    assert found is not None
+    assert [one.id for one in new_events()] == [one.id for one in found.events]

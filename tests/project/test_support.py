@@ -8,9 +8,9 @@ import yaml
 from packaging.requirements import Requirement
 
 import gcp_adk_store
-from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
-from gcp_adk_store.codec.writes import FORMAT
+from gcp_adk_store import Store
 from tests.support.documents import ROOT
+from tests.support.stored import collection
 from tools.setup.environments import OLDEST
 
 SUPPORT = (ROOT / "SUPPORT.md").read_text()
@@ -49,14 +49,23 @@ def test_the_versions_of_adk_are_those_of_the_tests() -> None:
     assert not accepted.contains("2.7.99")
 
 
-def test_every_format_has_golden_files_and_a_line() -> None:
+async def test_every_format_has_golden_files_and_a_line() -> None:
     """Those that are written are the highest."""
     lines = re.findall(r"^\| (\d+) \| ([^|]+) \| every release \|$", SUPPORT, re.MULTILINE)
     golden = {int(path.name.rpartition("_")[2]) for path in (ROOT / "tests/golden").glob("format_*")}
 
+    async with Store.local(":memory:") as store:
+        await store.sessions.create_session(app_name="a", user_id="u", session_id="s", state={"app:x": 1})
+        written = {
+            fields["format"]: name
+            for name in ("adk_apps", "adk_sessions")
+            for fields in (await collection(store, name)).values()
+        }
+
     assert golden == {int(number) for number, _ in lines}
-    assert {UNCHANGED_FORMAT, FORMAT} == golden
-    assert "sessions and segments" in dict(lines)[str(FORMAT)]
+    assert written.keys() == golden
+    assert "adk_sessions" == written[max(golden)]
+    assert "sessions and segments" in dict(lines)[str(max(golden))]
 
 
 def test_every_public_name_is_shown_to_type_checkers() -> None:

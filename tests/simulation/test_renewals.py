@@ -2,20 +2,20 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from google.adk.events import Event, EventActions
 from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec.writes import Delete
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.raw import require_whole
 from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
+from tests.support.stored import collection, remove
 
 TTL_S: Final = 7_200
 REST_S: Final = 3_000.0
@@ -101,13 +101,11 @@ async def renamed_late(world: World) -> None:
     await asyncio.sleep(3.6 * TTL_S)
     await plain.sessions.update_session_info(**key("one"), title="late")
     assert await plain.sessions.get_session(**key("one")) is not None
-    documents = service.backend.documents
     while await service.beside().sessions.get_session(**key("one")) is not None:
         await asyncio.sleep(TTL_S / 8)
         now = datetime.fromtimestamp(platform_time.get_time(), UTC)
-        parts: list[Any] = await documents.query("", "adk_segments", all_descendants=True)
-        gone = [Delete(path=one.path) for one in parts if one.fields["expire_at"] <= now]
-        await documents.commit(gone, repeatable_when_unanswered=True)
+        parts = await collection(plain, "adk_segments")
+        await remove(plain, *(path for path, fields in parts.items() if fields["expire_at"] <= now))
 
 
 def test_a_session_ends_before_its_parts_do_also_if_it_was_written_late() -> None:

@@ -7,19 +7,19 @@ from google.adk.events import Event, EventActions
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.checkers import check_list
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.test_sessions import LIMITS, key
 from tests.support.lengths import at_length
+from tests.support.stored import change
 
-DAMAGE: Final[dict[tuple[str, ...], Any]] = {
-    ("rev",): 900,
-    ("tail_bytes",): 7,
-    ("last_update_time",): 5.0,
-    ("sealed_max",): 5.0,
-    ("state", "changed"): "wrong",
+DAMAGE: Final[dict[str, Any]] = {
+    "rev": 900,
+    "tail_bytes": 7,
+    "last_update_time": 5.0,
+    "sealed_max": 5.0,
+    "state": {"kept": "yes", "changed": "wrong"},
 }
 """What the rest of a session proves to be wrong."""
 PATH: Final = "adk_apps/app/adk_users/user/adk_sessions/one"
@@ -55,14 +55,12 @@ async def repaired(store: Store) -> list[Any]:
     return [*await store.repair([fault async for fault in store.check(full=True)])]
 
 
-async def damage(world: World, service: Service) -> None:
+async def damage(world: World, plain: Store) -> None:
     """Change one field of the session's document, some times."""
     for _ in range(4):
         await asyncio.sleep(world.random.uniform(0, 8))
         field = world.random.choice([*DAMAGE])
-        value = DAMAGE[field] if len(field) == 1 else {field[1]: DAMAGE[field]}
-        write = Write(path=PATH, fields={field[0]: value}, mask=[field])
-        await service.backend.documents.commit([write], repeatable_when_unanswered=True)
+        await change(plain, PATH, {field: DAMAGE[field]})
         world.note(f"damage: {field}")
 
 
@@ -77,7 +75,7 @@ async def scenario(world: World) -> None:
         return service.store_of(process, session_limits=LIMITS, on_conflict="merge")
 
     fleet = Fleet(world, service, make)
-    damaging = asyncio.create_task(damage(world, service))
+    damaging = asyncio.create_task(damage(world, plain))
     await fleet.work(25, act)
     await damaging
     await asyncio.sleep(120)

@@ -6,14 +6,12 @@ from typing import Any, Final
 from google.genai import types
 
 from gcp_adk_store import Store
-from gcp_adk_store.codec.names import UPLOADS, upload_name
-from gcp_adk_store.codec.objects import ObjectFields
-from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.testing.simulation import Faults, Process, Service, World, simulate
 from tests.simulation.fleet import Actor, Fleet
 from tests.simulation.journal import Journal, Outcome
 from tests.simulation.raw import objects_of
 from tests.simulation.test_artifacts import LIMITS, SCOPE, text_of
+from tests.support.stored import put_upload
 
 FILENAMES: Final = ("one", "two")
 UPLOADED: Final = 6
@@ -107,9 +105,7 @@ async def scenario(world: World) -> None:
         await plain.artifacts.save_artifact(**key(filename), artifact=part)
     for number in range(UPLOADED):
         upload = f"{number:032x}"
-        name = upload_name(ArtifactKey.of(app="app", user="user", session="session", filename="one"), upload)
-        fields = ObjectFields(content_type="text/plain", metadata={}, data=upload.encode())
-        await service.backend.objects.create(name, fields)
+        await put_upload(plain, key("one"), upload, upload.encode())
 
     def make(process: Process) -> Store:
         return service.store_of(process, artifact_limits=LIMITS)
@@ -130,7 +126,7 @@ async def scenario(world: World) -> None:
     await asyncio.sleep(2 * 86_400)
     async for garbage in plain.find_garbage():
         await plain.remove_garbage(garbage)
-    left = [name for name in await objects_of(service) if name.startswith(UPLOADS)]
+    left = [name for name in await objects_of(service) if name.startswith("adk-store-uploads/")]
     assert not left, left
 
 

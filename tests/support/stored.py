@@ -1,12 +1,20 @@
 """Read and change what a store has, document by document, as somebody does who can write its database."""
 
+import asyncio
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from gcp_adk_store import Store
-from gcp_adk_store.codec.writes import Delete, Write
+from google.adk.events import Event
+
+from gcp_adk_store import SessionLimits, SessionService, Store
+from gcp_adk_store.codec.names import upload_name
+from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.model.keys import ArtifactKey
+
+_WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
 def session_path(who: Mapping[str, str], prefix: str = "adk") -> str:
@@ -43,8 +51,81 @@ async def remove(store: Store, *paths: str) -> None:
     await _commit(store, *(Delete(path=path) for path in paths))
 
 
+async def put_upload(store: Store, of: Mapping[str, str], upload_id: str, data: bytes) -> str:
+    """Upload *data* for an artifact, as a browser does, and return the name of the object."""
+    app, user, session = of["app_name"], of["user_id"], of["session_id"]
+    key = ArtifactKey.of(app=app, user=user, session=session, filename=of["filename"])
+    name = upload_name(key, upload_id)
+    await put_object(store, name, data)
+    return name
+
+
+async def put_object(
+    store: Store, name: str, data: bytes, *, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write an object of plain text to the store's bucket."""
+    fields = ObjectFields(data=data, content_type="text/plain", metadata=metadata or {})
+    objects = store.sessions.storage.payloads.objects
+    assert objects is not None
+    await objects.create(name, fields)
+
+
 async def _commit(store: Store, *writes: Write | Delete) -> None:
     await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+
+
+async def _appended(store: Store, events: Sequence[Event]) -> None:
+    """Make a session with *events*."""
+    session = await store.sessions.create_session(**_WHO)
+    for event in events:
+        await store.sessions.append_event(session, event)
+
+
+async def _read(store: Store, **options: Any) -> list[Event]:
+    """Return what another process reads of the session."""
+    found = await SessionService(store.sessions.storage, **options).get_session(**_WHO)
+    assert found is not None
+    return found.events
+
+
+def read_back(*events: Event, limits: SessionLimits | None = None) -> list[Event]:
+    """Return *events* as another process reads them that were appended to a session of their own."""
+
+    async def work() -> list[Event]:
+        async with Store.local(":memory:", session_limits=limits) as store:
+            await _appended(store, events)
+            return await _read(store)
+
+    return asyncio.run(work())
+
+
+def texts_of(*events: Event, limits: SessionLimits | None = None) -> list[str]:
+    """Return the texts of *events* in the document of the session that they were appended to."""
+
+    async def work() -> list[str]:
+        async with Store.local(":memory:", session_limits=limits) as store:
+            await _appended(store, events)
+            return [*(await fields_of(store, session_path(_WHO)))["tail"]]
+
+    return asyncio.run(work())
+
+
+def read_text(text: str, **options: Any) -> Event:
+    """Return what a process with these *options* reads of a session whose only event is stored as *text*."""
+
+    async def work() -> Event:
+        async with Store.local(":memory:") as store:
+            await _appended(store, [Event(author="a")])
+            await change(store, session_path(_WHO), {"tail": [text]})
+            (event,) = await _read(store, **options)
+            return event
+
+    return asyncio.run(work())
+
+
+def as_read(path: str, fields: Mapping[str, Any], *, at: float = 100.0) -> Document:
+    """Return a document as a store reads it that was written and read *at* a Unix time."""
+    return Document(path=path, fields=fields, update_time=f"{at:.9f}", read_time=at)
 
 
 def packed(texts: Sequence[str]) -> bytes:

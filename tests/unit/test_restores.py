@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import InvalidInputError, StoredDataError
-from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store import InvalidInputError, Store, StoredDataError
 from gcp_adk_store.model.artifacts import ArtifactsAt
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
@@ -22,12 +20,13 @@ from gcp_adk_store.sessions.restore.format import (
     read_restores,
     restore,
 )
+from tests.support.stored import as_read
 
 KEY = SessionKey(app="shop", user="u", session="s")
 SESSION = "adk_apps/shop/adk_users/u/adk_sessions/s"
 ID = "ab" * 16
 NOTE = f"{SESSION}/adk_restores/{ID}"
-LAYOUT = Layout("adk")
+LAYOUT = Store.local(":memory:").sessions.storage.layout
 
 
 def made(sizes: list[int], tail: int) -> tuple[StoredSession, list[Segment]]:
@@ -87,13 +86,6 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
         encode(100_001)
 
 
-def document(**fields: Any) -> Document:
-    """Return a note as it is read."""
-    stored, segments = made([2, 2, 2], 1)
-    _, note = restore(LAYOUT, rewound(stored, segments, 3), LEFT, Summary())
-    return Document(path=NOTE, fields={**note.fields, **fields}, update_time="7.000000000", read_time=8.0)
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -108,8 +100,9 @@ def document(**fields: Any) -> Document:
 )
 def test_a_damaged_note_is_reported(fields: dict[str, Any], message: str) -> None:
     """By path and field."""
+    _, note = restore(LAYOUT, rewound(*made([2, 2, 2], 1), 3), LEFT, Summary())
     with pytest.raises(StoredDataError, match=f"^{NOTE}.*{re.escape(message)}"):
-        read_restores([document(**fields)])
+        read_restores([as_read(NOTE, {**note.fields, **fields}, at=7)])
 
 
 def test_too_many_artifacts_are_refused() -> None:

@@ -4,13 +4,12 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from google.adk.events import Event
+from google.adk.events import Event, EventActions
 from pydantic import BaseModel
 
-from gcp_adk_store import InvalidInputError, SessionLimits
-from gcp_adk_store.codec.events import encode_event
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store import InvalidInputError
 from gcp_adk_store.model.state import persistent
+from tests.support.stored import read_back
 
 
 class Order(BaseModel):
@@ -88,17 +87,10 @@ def nested(levels: int) -> list[Any]:
 @pytest.mark.parametrize("value", [nested(197), 10**4300 - 1], ids=["deep", "long"])
 def test_what_is_at_a_limit_of_state_comes_back(value: Any) -> None:
     """An event takes it as its change of state; one level or digit more is refused by its key."""
-    delta, _ = persistent({"k": value})
-    limits = SessionLimits(inline_bytes=1, event_text_bytes=10**6, max_payload_bytes=10**6)
-    event = Event(id="e", author="a", timestamp=1.5)
+    event = Event(id="e", author="a", timestamp=1.5, actions=EventActions(state_delta={"k": value}))
 
-    assert {"k": value} == delta
-    assert (
-        delta
-        == encode_event(
-            event, state_delta=delta, place=PayloadPlace.CHUNKS, limits=limits
-        ).event.actions.state_delta
-    )
+    assert {"k": value} == persistent({"k": value})[0]
+    assert {"k": value} == read_back(event)[0].actions.state_delta
     with pytest.raises(InvalidInputError, match=r"'k' holds (more than 197 maps|an integer of over 4300)"):
         persistent({"k": [value] if isinstance(value, list) else value + 1})
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import StoredDataError
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.tasks.format import TaskLayout, read_config, unpack_task
+from tests.support.stored import as_read
 
 BODY = b"a task"
 PATH = "adk_owners/a%2Fnn/adk_tasks/t1"
@@ -30,11 +30,6 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def document(fields: dict[str, Any], path: str = PATH) -> Document:
-    """Return a document that was written at 1000 and read then."""
-    return Document(path=path, fields=fields, update_time="1000.000000000", read_time=1000.0)
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -50,7 +45,7 @@ def document(fields: dict[str, Any], path: str = PATH) -> Document:
 def test_a_damaged_task_is_refused_by_the_name_of_its_field(change: dict[str, Any], says: str) -> None:
     """And by its path, never by content."""
     with pytest.raises(StoredDataError, match=says) as caught:
-        TaskLayout("adk").read_task(document(FIELDS | change))
+        TaskLayout("adk").read_task(as_read(PATH, FIELDS | change, at=1000))
 
     assert PATH in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -59,7 +54,7 @@ def test_a_damaged_task_is_refused_by_the_name_of_its_field(change: dict[str, An
 @pytest.mark.parametrize("body", [b"", b"secret", zlib.compress(b"secret"), zlib.compress(BODY)[:-1]])
 def test_a_damaged_body_is_refused(body: bytes) -> None:
     """Whether it unpacks or not."""
-    stored = TaskLayout("adk").read_task(document(FIELDS))
+    stored = TaskLayout("adk").read_task(as_read(PATH, FIELDS, at=1000))
     with pytest.raises(StoredDataError, match=r"cannot be right: (body|sha256)"):
         unpack_task(stored, body)
 
@@ -67,4 +62,4 @@ def test_a_damaged_body_is_refused(body: bytes) -> None:
 def test_a_config_of_another_format_is_refused() -> None:
     """As a task is."""
     with pytest.raises(StoredDataError, match="has format 9"):
-        read_config(document({"format": 9, "body": b""}, "adk_pushes/t/adk_owners/o/adk_configs/c"))
+        read_config(as_read("adk_pushes/t/adk_owners/o/adk_configs/c", {"format": 9, "body": b""}))
