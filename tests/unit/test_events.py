@@ -12,15 +12,9 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import InvalidInputError, SessionLimits, StoredDataError
-from gcp_adk_store.codec.events import (
-    EncodedEvent,
-    complete_event,
-    decode_event,
-    encode_event,
-    event_timestamp,
-)
-from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store, StoredDataError
+from tests.support.stored import change, put_object, read_back, read_text, session_path, texts_of
+from tests.support.stores import remove_payloads
 
 ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 
@@ -56,11 +50,7 @@ def call(**args: Any) -> types.Part:
 )
 def test_an_event_comes_back_as_it_was(original: Event) -> None:
     """Bytes, empty and null values, large numbers and every field survive."""
-    text = encode_event(
-        original, state_delta=original.actions.state_delta, place=PayloadPlace.CHUNKS, limits=ROOMY
-    ).text
-
-    assert original == decode_event(text).event
+    assert [original] == read_back(original, limits=ROOMY)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -68,28 +58,18 @@ def test_a_timestamp_is_exact(timestamp: float) -> None:
     """An event's time, which also orders sessions, keeps its last bit."""
     original = event()
     original.timestamp = timestamp
-    text = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
 
-    assert repr(timestamp) == repr(decode_event(text).timestamp)
+    assert [repr(timestamp)] == [repr(each.timestamp) for each in read_back(original)]
 
 
 def test_absent_fields_take_no_room() -> None:
     """What an event does not say is not written out a dozen times a turn."""
-    stored = json.loads(encode_event(event(), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
+    (stored,) = map(json.loads, texts_of(event()))
 
     assert None not in stored.values()
     assert ("e1", "i1", "agent", 1.5) == tuple(
         stored[k] for k in ("id", "invocation_id", "author", "timestamp")
     )
-
-
-def reread(encoded: EncodedEvent) -> Event:
-    """Return the event as a reader with its payloads has it."""
-    found = {payload.ref: payload.data for payload in encoded.payloads}
-    stored = decode_event(encoded.text)
-    while stored.missing:
-        stored = complete_event(stored, found)
-    return stored.event
 
 
 def pictures() -> Event:
@@ -113,23 +93,20 @@ def pictures() -> Event:
 
 def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
     """Compressed, with its time still in the text; the bytes in it are payloads of their own."""
-    original = pictures()
     limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
-    encoded = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=limits)
+    (text,) = texts_of(pictures(), limits=limits)
 
-    assert 2 == len(encoded.payloads)
-    assert 1.5 == event_timestamp(encoded.text) == decode_event(encoded.text).timestamp
-    assert original == encoded.event == reread(encoded)
-    assert len(encoded.text.encode()) <= 300
+    assert {"author", "timestamp", "adk_store_payloads"} <= json.loads(text).keys()
+    assert 1.5 == json.loads(text)["timestamp"]
+    assert len(text.encode()) <= 300
+    assert [pictures()] == read_back(pictures(), limits=limits)
 
 
 def test_equal_events_are_equal_texts() -> None:
     """With payloads too: that is how a lost answer is recognised."""
     limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
 
-    assert encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits) == encode_event(
-        pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits
-    )
+    assert texts_of(pictures(), limits=limits) == texts_of(pictures(), limits=limits)
 
 
 @pytest.mark.parametrize("limits", [{"inline_bytes": 99}, {"event_text_bytes": 300}])
@@ -139,7 +116,7 @@ def test_a_piece_over_the_limit_of_a_payload_is_refused(limits: dict[str, int]) 
     with pytest.raises(
         InvalidInputError, match=r"event 'e1' holds \d+ bytes in one piece, .*max_payload_bytes is 150"
     ):
-        encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=small)
+        read_back(pictures(), limits=small)
 
 
 @pytest.mark.parametrize(
@@ -157,12 +134,8 @@ def test_a_damaged_reference_is_refused(entry: dict[str, Any], message: str) -> 
     """With a typed error that shows no content."""
     text = json.dumps({"author": "a", "timestamp": 1, "adk_store_payloads": [entry]})
 
-    def read() -> None:
-        stored = decode_event(text)
-        complete_event(stored, dict.fromkeys(stored.missing.values(), b"x"))
-
     with pytest.raises(StoredDataError, match=message):
-        read()
+        read_text(text, on_missing_payload="placeholder")
 
 
 def gone(data: bytes) -> str:
@@ -170,66 +143,74 @@ def gone(data: bytes) -> str:
     return f"[content of {len(data)} bytes is missing: sha256:{hashlib.sha256(data).hexdigest()}]"
 
 
-A, B, C = b"a" * 100, b"b" * 200, b"c"
-PIECES_LEFT = encode_event(
-    pictures(), state_delta={"k": 1}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, inline_bytes=99)
-)
-"""The event of :func:`pictures` without *A* and *B*."""
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+B = b"b" * 200
 
 
-def test_a_lost_piece_of_a_function_response_becomes_plain_text_data() -> None:
+async def test_a_lost_piece_of_a_function_response_becomes_plain_text_data() -> None:
     """A part of a response has no text of its own; the response around it is as it was."""
-    completed = complete_event(decode_event(PIECES_LEFT.text), {})
+    async with Store.local(":memory:", session_limits=replace(ROOMY, inline_bytes=99)) as store:
+        session = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(session, pictures())
+        await remove_payloads(store)
+        reader = SessionService(store.sessions.storage, on_missing_payload="placeholder")
+        found = await reader.get_session(**WHO)
     note = types.FunctionResponseBlob(data=gone(B).encode(), mime_type="text/plain")
 
+    assert found is not None
     assert [
         types.FunctionResponse(
             name="f", response={"k": None}, parts=[types.FunctionResponsePart(inline_data=note)]
         )
-    ] == completed.event.get_function_responses()
+    ] == found.events[0].get_function_responses()
 
 
 @pytest.mark.parametrize("place", [[7], [7, 0], [2, 7], [0, 5]])
 def test_a_lost_piece_without_a_place_is_refused(place: list[int]) -> None:
     """As one that was found is: the reference is damaged, with or without its payload."""
-    stored = decode_event(PIECES_LEFT.text)
-    damaged = replace(stored, missing={tuple(place): PIECES_LEFT.payloads[0].ref})
+    (text,) = texts_of(pictures(), limits=replace(ROOMY, inline_bytes=150))
+    stored = json.loads(text)
+    stored["adk_store_payloads"][0]["at"] = place
     with pytest.raises(StoredDataError, match="has no place in its event"):
-        complete_event(damaged, {})
+        read_text(json.dumps(stored), on_missing_payload="placeholder")
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", zlib.compress(b"\xff"), zlib.compress(b"{}")[:-1]])
-def test_a_payload_that_is_no_event_is_refused(data: bytes) -> None:
+async def test_a_payload_that_is_no_event_is_refused(data: bytes) -> None:
     """With a typed error that names it; it is damage, not a payload that is lost."""
-    payload = Payload.of(data, place=PayloadPlace.CHUNKS)
-    reference = {"at": [], "sha256": payload.ref.sha256, "size": payload.ref.size, "in": "chunks"}
-    stored = decode_event(json.dumps({"author": "a", "timestamp": 1, "adk_store_payloads": [reference]}))
-    with pytest.raises(StoredDataError) as caught:
-        complete_event(stored, {payload.ref: data})
-
-    assert f"payload {payload.ref} is not an event" == str(caught.value)
+    reference = {"at": [], "sha256": hashlib.sha256(data).hexdigest(), "size": len(data), "in": "bucket"}
+    text = json.dumps({"author": "a", "timestamp": 1, "adk_store_payloads": [reference]})
+    async with Store.local(":memory:", session_limits=replace(ROOMY, event_text_bytes=300)) as store:
+        session = await store.sessions.create_session(**WHO)
+        await store.sessions.append_event(session, event(types.Part(text="x" * 1000)))
+        objects = store.sessions.storage.payloads.objects
+        assert objects is not None
+        (name,) = await objects.names("", delimiter=None)
+        await put_object(store, f"{name.rpartition('/')[0]}/{reference['sha256']}", data)
+        await change(store, session_path(WHO), {"tail": [text]})
+        with pytest.raises(StoredDataError, match=r"payload .* is not an event"):
+            await SessionService(store.sessions.storage).get_session(**WHO)
 
 
 def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:
-    """Tuples are lists there, so that a handle can hold what readers will see."""
-    encoded = encode_event(event(call(pair=(1, 2))), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
+    """Tuples are lists there."""
+    (found,) = read_back(event(call(pair=(1, 2))))
 
-    assert encoded.event == reread(encoded)
-    assert {"pair": [1, 2]} == encoded.event.get_function_calls()[0].args
+    assert {"pair": [1, 2]} == found.get_function_calls()[0].args
 
 
 def test_an_event_beyond_json_is_refused() -> None:
     """What has no JSON form is refused by the event's id, with the reason as cause and no content."""
     with pytest.raises(InvalidInputError) as caught:
-        encode_event(event(call(secret=object())), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
+        read_back(event(call(secret=object())))
 
-    assert "event 'e1' cannot be written as JSON; see the cause" == str(caught.value)
+    assert str(caught.value).endswith(" event 'e1' cannot be written as JSON; see the cause")
     assert caught.value.__cause__ is not None
 
 
 def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
     """A newer release's extra field of an event does not make the session unreadable."""
-    assert "a" == decode_event('{"author":"a","timestamp":1,"invented_tomorrow":{"x":1}}').event.author
+    assert "a" == read_text('{"author":"a","timestamp":1,"invented_tomorrow":{"x":1}}').author
 
 
 @pytest.mark.parametrize(
@@ -246,9 +227,10 @@ def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
 def test_an_event_that_cannot_be_read_names_the_place(text: str, places: str) -> None:
     """The error says where the stored event does not fit, never what it holds."""
     with pytest.raises(StoredDataError) as caught:
-        decode_event(text)
+        read_text(text)
 
-    assert f"a stored event does not fit the installed google-adk at: {places}" == str(caught.value)
+    says = f"a stored event does not fit the installed google-adk at: {places}"
+    assert str(caught.value).endswith(f"event 0: {says}")
 
 
 @pytest.mark.parametrize(
@@ -261,13 +243,15 @@ def test_an_event_that_cannot_be_read_names_the_place(text: str, places: str) ->
         ),
     ],
 )
-def test_forbidden_keys_of_a_newer_adk_are_left_out(text: str, place: str) -> None:
+def test_forbidden_keys_of_a_newer_adk_are_left_out(
+    text: str, place: str, caplog: pytest.LogCaptureFixture
+) -> None:
     """The rest of the event is read; what is left out is named, without what it held."""
-    found = decode_event(text)
+    found = read_text(text)
 
-    assert ("a", True) == (found.event.author, found.event.actions.escalate)
-    assert place in found.left_out
-    assert "secret" not in found.left_out.replace("secret_k", "")
+    assert ("a", True) == (found.author, found.actions.escalate)
+    assert place in caplog.text
+    assert "secret" not in caplog.text.replace("secret_k", "")
 
 
 def deep(levels: int) -> Any:
@@ -290,7 +274,7 @@ def deep(levels: int) -> Any:
 def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event, message: str) -> None:
     """It would lock its session for good; the error says so before anything is written."""
     with pytest.raises(InvalidInputError, match=message):
-        encode_event(unreadable, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
+        read_back(unreadable)
 
 
 @pytest.mark.parametrize("value", [deep(193), 10**4300 - 1, -(10**4300) + 1], ids=["deep", "long", "below"])
@@ -298,19 +282,9 @@ def test_what_is_at_a_limit_of_an_event_comes_back(value: Any) -> None:
     """200 levels with those of the event around the value, and 4,300 digits."""
     original = event(call(x=value))
 
-    assert (
-        original
-        == decode_event(
-            encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
-        ).event
-    )
+    assert [original] == read_back(original)
     with pytest.raises(InvalidInputError):
-        encode_event(
-            event(call(x=[value] if isinstance(value, list) else value * 10)),
-            state_delta={},
-            place=PayloadPlace.CHUNKS,
-            limits=ROOMY,
-        )
+        read_back(event(call(x=[value] if isinstance(value, list) else value * 10)))
 
 
 def test_bytes_of_an_event_of_a_newer_adk_are_read_as_bytes() -> None:
@@ -319,23 +293,9 @@ def test_bytes_of_an_event_of_a_newer_adk_are_read_as_bytes() -> None:
         '{"author":"a","timestamp":1,"content":{"parts":[{"kk":1,"inline_data":{"data":"_v8=",'
         '"mime_type":"image/png"}}]}}'
     )
-    content = decode_event(text).event.content
+    content = read_text(text).content
 
     assert (
         types.Content(parts=[types.Part(inline_data=types.Blob(data=b"\xfe\xff", mime_type="image/png"))])
         == content
     )
-
-
-def test_the_time_of_an_event_is_read_alone() -> None:
-    """As the event itself has it; a text without one is damaged."""
-    text = encode_event(
-        Event(id="e1", author="a", timestamp=1727500000.1234567),
-        state_delta={},
-        place=PayloadPlace.CHUNKS,
-        limits=ROOMY,
-    ).text
-    with pytest.raises(StoredDataError, match="a stored event of 2 characters has no finite timestamp"):
-        event_timestamp("{}")
-
-    assert 1727500000.1234567 == event_timestamp(text)

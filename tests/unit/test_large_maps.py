@@ -10,13 +10,17 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store import SessionLimits
-from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
-from gcp_adk_store.codec.texts import LargeMaps
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store import SessionLimits, StoredDataError
+from tests.support.stored import read_back, read_text, texts_of
 
-LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**8, max_payload_bytes=10**8, max_values=10**6)
-MANY = [*range(20_000), 2**80, 0.1, -0.0, math.pi * 1e300, None, True, "Grüße", {"a": [[]], "": {}}]
+LIMITS = SessionLimits(
+    inline_bytes=10**5,
+    event_text_bytes=10**8,
+    max_payload_bytes=10**8,
+    max_values=10**6,
+    seal_tail_bytes=500_000,
+)
+MANY = [*range(6_000), 2**80, 0.1, -0.0, math.pi * 1e300, None, True, "Grüße", {"a": [[]], "": {}}]
 
 
 def event(held: Any) -> Event:
@@ -46,19 +50,10 @@ def event(held: Any) -> Event:
 def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
     """Numbers to the last bit, texts and keys with their lone surrogates."""
     original = event([*MANY, {half: half}])
-    delta = {"big": MANY, half: 1}
-    encoded = encode_event(
-        original,
-        state_delta=delta,
-        place=PayloadPlace.CHUNKS,
-        limits=replace(LIMITS, event_text_bytes=text_bytes),
-    )
-    stored = decode_event(encoded.text)
-    while stored.missing:
-        stored = complete_event(stored, {one.ref: one.data for one in encoded.payloads})
-    actions = original.actions.model_copy(update={"state_delta": delta})
+    original.actions.state_delta = {"big": MANY, half: 1}
+    before = repr(original)
 
-    assert repr(original.model_copy(update={"actions": actions})) == repr(stored.event) == repr(encoded.event)
+    assert [before] == [*map(repr, read_back(original, limits=replace(LIMITS, event_text_bytes=text_bytes)))]
 
 
 @pytest.mark.parametrize(
@@ -66,25 +61,12 @@ def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
 )
 def test_large_maps_are_encoded_as_pydantic_encodes_them(odd: Any) -> None:
     """Also where something in them is no value of JSON."""
-    original = event([*range(5000), odd])
-    encoded = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=LIMITS)
-    expected = original.model_dump_json(exclude_none=True)
+    expected = event([*range(5000), odd]).model_dump_json(exclude_none=True)
+    (text,) = texts_of(event([*range(5000), odd]), limits=LIMITS)
+    (found,) = read_back(event([*range(5000), odd]), limits=LIMITS)
 
-    assert json.loads(expected) == json.loads(encoded.text)
-    assert repr(Event.model_validate_json(expected)) == repr(encoded.event)
-
-
-def test_what_pydantic_encodes_is_small() -> None:
-    """Signs stand for the large maps; the event itself stays as it is."""
-    original = event(MANY)
-    before = original.model_copy(deep=True)
-    large = LargeMaps()
-    slim = large.take_from(original)
-    read = LargeMaps()
-
-    assert before == original == large.put_into(slim)
-    assert len(slim.model_dump_json()) < 10_000
-    assert len(read.take_from_json(original.model_dump_json())) < 10_000
+    assert json.loads(expected) == json.loads(text)
+    assert repr(Event.model_validate_json(expected)) == repr(found)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +74,5 @@ def test_what_pydantic_encodes_is_small() -> None:
 )
 def test_a_damaged_text_is_left_to_its_reader(text: str) -> None:
     """Who reports what is wrong with it."""
-    assert text == LargeMaps().take_from_json(text)
+    with pytest.raises(StoredDataError, match="event 0: "):
+        read_text(text)

@@ -4,11 +4,13 @@ from types import ModuleType
 
 import pytest
 
-import gcp_adk_store
-from gcp_adk_store import adk_server, ces
+import gcp_adk_store.adk_server
+import gcp_adk_store.ces
 
 PACKAGES = pytest.mark.parametrize(
-    "package", [gcp_adk_store, adk_server, ces], ids=lambda each: each.__name__
+    "package",
+    [gcp_adk_store, gcp_adk_store.adk_server, gcp_adk_store.ces],
+    ids=lambda each: each.__name__,
 )
 
 

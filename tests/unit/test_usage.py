@@ -1,5 +1,6 @@
 """Show what is counted of events: tokens once, by turn and by model, tool calls and time."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -8,18 +9,23 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import ModelUsage, SessionUsage, TokenUsage
-from gcp_adk_store.sessions.listing.usage import UsageCounter
+from gcp_adk_store import ModelUsage, SessionUsage, Store, TokenUsage
 
 Reported = types.GenerateContentResponseUsageMetadata
 
 
 def counted(*events: Event) -> SessionUsage:
-    """Return the usage of *events*."""
-    counter = UsageCounter()
-    for event in events:
-        counter.add(event)
-    return counter.usage()
+    """Return the usage of a session with *events*."""
+
+    async def work() -> SessionUsage:
+        who: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+        async with Store.local(":memory:") as store:
+            session = await store.sessions.create_session(**who)
+            for event in events:
+                await store.sessions.append_event(session, event)
+            return await store.sessions.get_session_usage(**who)
+
+    return asyncio.run(work())
 
 
 def answered(*parts: types.Part, usage: Reported | None = None, **fields: Any) -> Event:

@@ -1,5 +1,6 @@
 """Show that what becomes too large as JSON is refused before it is encoded, in little memory and time."""
 
+import asyncio
 import resource
 import subprocess
 import sys
@@ -14,12 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gcp_adk_store import InvalidInputError, SessionLimits
-from gcp_adk_store.codec.events import bounds_of, encode_event
-from gcp_adk_store.codec.objects import encode_artifact
+from gcp_adk_store import InvalidInputError, SessionLimits, Store
 from gcp_adk_store.model.json_values import Bounds, weigh
-from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
+from tests.support.stored import read_back
 
 LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**5, max_payload_bytes=10**8, max_values=10**6)
 
@@ -87,7 +86,7 @@ def test_a_text_that_is_shared_is_refused_by_its_bytes() -> None:
     with pytest.raises(
         InvalidInputError, match=r"'k' takes at least \d+ bytes .*max_payload_bytes is 100000000:"
     ):
-        persistent({"k": ["x" * 10**6] * 1000}, bounds=bounds_of(LIMITS))
+        persistent({"k": ["x" * 10**6] * 1000}, bounds=Bounds(size=LIMITS.max_payload_bytes))
 
 
 def event(held: Any) -> Event:
@@ -129,7 +128,7 @@ def test_an_event_that_would_be_too_large_is_refused(
 ) -> None:
     """In every place that callers fill."""
     with pytest.raises(InvalidInputError, match=message):
-        encode_event(made(held), state_delta={}, place=PayloadPlace.CHUNKS, limits=LIMITS)
+        read_back(made(held), limits=LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,23 @@ def test_an_event_that_would_be_too_large_is_refused(
 def test_metadata_that_would_be_too_large_is_refused(held: Any, message: str) -> None:
     """Of an artifact, before it is encoded."""
     with pytest.raises(InvalidInputError, match=message):
-        encode_artifact(types.Part(text="t"), custom_metadata={"k": held}, save_id="s")
+        save(held)
+
+
+def save(held: Any) -> None:
+    """Save an artifact with *held* in its metadata."""
+
+    async def work() -> None:
+        async with Store.local(":memory:") as store:
+            await store.artifacts.save_artifact(
+                app_name="app",
+                user_id="user",
+                filename="user:f",
+                artifact=types.Part(text="t"),
+                custom_metadata={"k": held},
+            )
+
+    asyncio.run(work())
 
 
 _ROOM = 200 * 1024 * 1024
@@ -155,15 +170,16 @@ _REFUSED_IN_LITTLE_ROOM = f"""
 import resource
 from tests.unit.test_weights import *
 held = doubled(40, "text")
-encode_event(event(1), state_delta={{}}, place=PayloadPlace.CHUNKS, limits=LIMITS)
+read_back(event(1), limits=LIMITS)
+save(1)
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + {_ROOM}, taken + {_ROOM}))
 for refuse in (
     lambda: persistent({{"k": held}}),
     lambda: persistent({{"k": Note(held=held), "user:k": held, "app:k": held}}),
-    lambda: encode_event(event(held), state_delta={{}}, place=PayloadPlace.CHUNKS, limits=LIMITS),
-    lambda: encode_event(noted(held), state_delta={{"k": 1}}, place=PayloadPlace.CHUNKS, limits=LIMITS),
-    lambda: encode_artifact(types.Part(text="t"), custom_metadata={{"k": held}}, save_id="s"),
+    lambda: read_back(event(held), limits=LIMITS),
+    lambda: read_back(noted(held), limits=LIMITS),
+    lambda: save(held),
 ):
     try:
         refuse()
