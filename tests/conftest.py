@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import uuid
@@ -166,6 +167,18 @@ def passing(monkeypatch: pytest.MonkeyPatch) -> PassingTime:
     monkeypatch.setattr(machine, "uniform", passing.pause)
     monkeypatch.setattr(asyncio.BaseEventLoop, "time", lambda _: passing.of_loops())
     return passing
+
+
+@pytest.fixture
+def ticking(monkeypatch: pytest.MonkeyPatch) -> "Callable[[float], Callable[[], float]]":
+    """Let the library's clock go on by so many seconds at each look, and return it."""
+
+    def started(step_s: float) -> "Callable[[], float]":
+        looks = itertools.count()
+        monkeypatch.setattr(machine, "monotonic", lambda: next(looks) * step_s)
+        return lambda: machine.monotonic()  # noqa: PLW0108  # the one that is set
+
+    return started
 
 
 @pytest.fixture

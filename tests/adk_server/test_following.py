@@ -18,7 +18,6 @@ from google.genai import types
 
 from gcp_adk_store import InvalidInputError, Point, Store
 from gcp_adk_store.adk_server import answer_errors, follow_sessions
-from gcp_adk_store.adk_server.following import Followers
 from tests.adk_server.conftest import ROOT
 from tests.adk_server.process import Server
 from tests.support.documents import blocks
@@ -109,7 +108,7 @@ async def streaming(app: FastAPI, *, query: str = "", **headers: str) -> AsyncIt
         await asyncio.wait_for(serving, _SOON_S)
 
 
-Serve = Callable[..., tuple[FastAPI, Followers]]
+Serve = Callable[..., tuple[FastAPI, Any]]
 
 
 @pytest.fixture
@@ -123,7 +122,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 def serve(store: Store) -> Serve:
     """Make an app, and its followers."""
 
-    def served(**options: Any) -> tuple[FastAPI, Followers]:
+    def served(**options: Any) -> tuple[FastAPI, Any]:
         app = FastAPI()
         options = {"authorize": None, "sessions": store.sessions, **options}
         followers = follow_sessions(app, **options)

@@ -18,7 +18,7 @@ from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.cli.service_registry import ServiceRegistry
 
 from gcp_adk_store import Store
-from gcp_adk_store.adk_server import one_turn_at_a_time, register, services
+from gcp_adk_store.adk_server import one_turn_at_a_time, register
 from tests.adk_server.conftest import AGENTS
 from tests.support.server_end import close_services
 from tests.support.watching import once
@@ -41,7 +41,7 @@ async def serve(
 ) -> AsyncIterator[Serve]:
     """Make ADK's app with the example's agents, in a folder that it shares with ``elsewhere``."""
     monkeypatch.setattr(api_server, "_setup_telemetry", lambda **_: None)
-    monkeypatch.setattr(services, "_made", [])  # a server's process has the services of its own URIs alone
+    await close_services()  # a server's process has the services of its own URIs alone
     register(registry)
 
     def served(*, agents: Path = AGENTS, **options: Any) -> FastAPI:

@@ -14,13 +14,14 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.cli.place import PLACE
 from tests.cli.conftest import Deployment
 from tests.support.documents import ROOT, all_blocks, blocks
 
 PAGE = (ROOT / "docs/cli.md").read_text()
 ELSEWHERE = {"adk", "ces", "emulators"}
 """Commands with pages of their own."""
+PLACE = {"project", "database", "bucket", "prefix", "local"}
+"""The parameters that name a store."""
 
 
 def every_command(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -77,7 +78,7 @@ def test_every_command_with_a_place_is_named() -> None:
     shared = {
         name.split()[0]
         for name, found in every_command(command)
-        if {parameter.name for parameter in found.params} >= {*PLACE}
+        if {parameter.name for parameter in found.params} >= PLACE
     }
     (line,) = re.findall(r"^(`.*) share these options", PAGE, re.MULTILINE)
 

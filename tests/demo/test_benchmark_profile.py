@@ -2,8 +2,8 @@
 
 import asyncio
 import json
+import statistics
 
-from gcp_adk_store.codec.packing import pack_segment
 from tools.benchmarks.profiling import profile
 from tools.benchmarks.scenario import Step
 
@@ -13,7 +13,7 @@ async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
     text = json.dumps([["x"] * 10] * 2000)
 
     async def before() -> None:
-        pack_segment([text])
+        statistics.stdev(range(20_000))
 
     async def work() -> None:
         for _ in range(100):
@@ -24,7 +24,7 @@ async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
 
     assert "json" in found.shares
     assert found.computing_ms > 0
-    assert "gcp_adk_store/codec/packing.py" not in found.shares
+    assert not [each for each in found.shares if "statistics" in each or "fractions" in each]
 
 
 async def test_a_step_that_only_waits_has_no_shares() -> None:

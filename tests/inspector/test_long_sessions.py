@@ -11,12 +11,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from google.adk.events import Event, EventActions
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.moving.importing import SessionHeader, SessionImports
+from gcp_adk_store.moving import copy
 from tests.inspector.story import Read, client_of
 from tests.support.lengths import at_length
 from tests.support.loop_work import counted_work
@@ -31,18 +31,17 @@ def at(place: int) -> int:
     return place * EVENTS // 10_000
 
 
-async def said(count: int) -> AsyncIterator[Event]:
-    """Yield so many events of 600 bytes."""
-    for number in range(count):
-        content = types.Content(role="model", parts=[types.Part(text=f"{number} {'x' * 400}")])
-        yield Event(
-            id=f"e{number}",
-            invocation_id=f"i{number // 4}",
-            author="agent",
-            timestamp=float(number),
-            content=content,
-            actions=EventActions(state_delta=delta_of(number)),
-        )
+def said(number: int) -> Event:
+    """Return an event of 600 bytes."""
+    content = types.Content(role="model", parts=[types.Part(text=f"{number} {'x' * 400}")])
+    return Event(
+        id=f"e{number}",
+        invocation_id=f"i{number // 4}",
+        author="agent",
+        timestamp=float(number),
+        content=content,
+        actions=EventActions(state_delta=delta_of(number)),
+    )
 
 
 def delta_of(number: int) -> dict[str, Any]:
@@ -65,13 +64,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("long") / "store"
 
     async def fill() -> None:
-        async with Store.local(folder) as store:
-            imports = SessionImports(store.sessions.storage, LIMITS)
-            many = [("many", f"s{number}", 60) for number in range(18)]
-            for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
-                key = SessionKey(app=app, user="ada", session=name)
-                header = SessionHeader(key=key, state=state_after(count), last_update_time=0.0)
-                assert count == await imports.write(header, said(count))
+        source = InMemorySessionService()
+        many = [("many", f"s{number}", 60) for number in range(18)]
+        for app, name, count in (("app", "short", 200), ("app", "long", EVENTS), *many):
+            session = await source.create_session(
+                app_name=app, user_id="ada", session_id=name, state={"given": "at creation"}
+            )
+            for number in range(count):
+                await source.append_event(session, said(number))
+        async with Store.local(folder, session_limits=LIMITS) as store:
+            for app, count in (("app", 200 + EVENTS), ("many", 18 * 60)):
+                assert count == (await copy(source, store.sessions, app_name=app)).events
 
     asyncio.run(fill())
     return folder

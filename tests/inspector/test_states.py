@@ -10,11 +10,14 @@ from google.genai import types
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.inspector import create_app
-from gcp_adk_store.inspector.look import READS
-from gcp_adk_store.inspector.matrix import MAX_CHANGES
 from gcp_adk_store.settings import MEMORY
 from tests.inspector.story import CALM, CALM_PLACE, Read, client_of, seen
 from tests.support.stores import remove_payloads
+
+READS = 40
+"""Segments, or events that are payloads as a whole, of a page: as docs/inspector.md says."""
+MAX_CHANGES = 1_000
+"""Of a page with the changes of the state."""
 
 
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:

@@ -19,12 +19,12 @@ from click.testing import CliRunner
 from fastapi import FastAPI
 from google.adk.events import Event, EventActions
 from google.genai import types
+from starlette.routing import Route
 
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.adk_server import add_store_routes, follow_sessions
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.inspector import create_app
-from gcp_adk_store.inspector.app import PAGES, WRITES
 from tests.adk_server.test_following import streaming
 
 INTERNAL: Final = "__adk_internal_"
@@ -142,7 +142,13 @@ async def test_the_pages_of_the_inspector(store: Store) -> None:
         "reason": "r",
         "q": "pays",
     }
-    pages = [(page.method, page.path) for page in (*PAGES, *WRITES) if page.path != "/news"]
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    pages = [
+        (method, route.path)
+        for route in routes
+        if route.path not in ("/news", "/static/{name}")
+        for method in (route.methods or set()) - {"HEAD"}
+    ]
     segments = []
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://app") as client:
         for method, path in sorted(pages):
@@ -158,6 +164,7 @@ async def test_the_pages_of_the_inspector(store: Store) -> None:
             answer = await client.get("/raw", params={**place, "document": segment})
             require_public(answer.text, segment)
 
+    assert len(app.routes) == len(routes) == len(pages) + 2
     assert segments
 
 

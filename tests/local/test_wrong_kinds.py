@@ -26,8 +26,7 @@ from gcp_adk_store import (
     StoreError,
     StoreSettings,
 )
-from gcp_adk_store.settings.options import options_of
-from tests.support.methods import GOOD, arguments, finished, public_methods, services_of
+from tests.support.methods import GOOD, arguments, finished, options_of, public_methods, services_of
 
 WRONG: Mapping[str, Any] = {
     "None": None,

@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from gcp_adk_store import MemoryLimits, MemoryService, PayloadMissingError, Store
-from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.kernel.around import OF_READS, Around
-from gcp_adk_store.kernel.ports import Documents
-from gcp_adk_store.memory.entries import entry_of
-from gcp_adk_store.memory.searches import iter_memories
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.moving import copy
 from gcp_adk_store.testing.faults import Hold
 from tests.memory.conftest import USER
 
@@ -24,21 +21,20 @@ LARGE = types.Part(inline_data=types.Blob(data=b"x" * 10_000, mime_type="image/p
 """A payload of its own."""
 
 
-class Held(Around[Documents]):
+class Held:
     """The documents of a process that stops before its second read."""
 
-    passed_on = OF_READS | {"commit", "query", "snapshot"}
-
-    def __init__(self, inner: Documents, hold: Hold) -> None:
-        super().__init__(inner)
+    def __init__(self, inner: Any, hold: Hold) -> None:
+        self._inner = inner
         self._hold = hold
         self._reads = 0
 
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def get(self, paths: Sequence[str], **options: Any) -> Any:
         """Read; the first read is followed by a wait."""
-        found = await self.inner.get(paths, fields=fields)
+        found = await self._inner.get(paths, **options)
         self._reads += 1
         if self._reads == 1:
             self._hold.reached.set()
@@ -49,7 +45,8 @@ class Held(Around[Documents]):
 def stopped(store: Store, hold: Hold) -> MemoryService:
     """Return the service of a process that *hold* stops."""
     storage = store.sessions.storage
-    return MemoryService(replace(storage, documents=Held(storage.documents, hold)))
+    documents: Any = Held(storage.documents, hold)
+    return MemoryService(replace(storage, documents=documents))
 
 
 def said(text: str, *more: types.Part) -> types.Content:
@@ -68,8 +65,17 @@ async def listed(memory: MemoryService) -> list[MemoryEntry]:
 
 
 async def copied(memory: MemoryService) -> list[MemoryEntry]:
-    """Return what a copy takes along."""
-    return [entry_of(*one) async for one in iter_memories(memory.storage, KEY)]
+    """Return what a copy takes along, or raise what it reports."""
+    async with Store.local(":memory:") as target:
+        none = InMemorySessionService()
+        await none.create_session(**USER)
+        report = await copy(
+            none, target.sessions, app_name=USER["app_name"], memories=(memory, target.memory)
+        )
+        for note in report.notes:
+            if note.kind == "failed":
+                raise PayloadMissingError(note.says)
+        return await listed(target.memory)
 
 
 @pytest.mark.parametrize("reads", [searched, listed, copied])

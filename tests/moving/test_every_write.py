@@ -9,11 +9,10 @@ from google.adk.artifacts import InMemoryArtifactService
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
+import gcp_adk_store.sessions.fork.format as forks
 from gcp_adk_store import ArtifactLimits, ArtifactService, SessionLimits, Store
-from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifacts import TOMBSTONE
 from gcp_adk_store.moving import copy
-from gcp_adk_store.sessions.fork import format as forks
 from tests.moving.hardest import APP, fill, hardest, many
 from tests.support.lengths import at_length
 from tests.support.stores import sessions_over
@@ -79,10 +78,10 @@ class Mortal:
 
 def opened(folder: Path, life: Life) -> Store:
     """Return a store in a folder, with a bucket, in a process of this life."""
-    backend = open_backend(f"{folder}", _LIMITS, ArtifactLimits())
-    objects: Any = Mortal(backend.objects, life)
-    sessions = sessions_over(Mortal(backend.documents, life), objects, limits=_LIMITS)
-    artifacts = ArtifactService(objects, backend.uploads, backend.signer, ArtifactLimits())
+    plain = Store.local(folder, session_limits=_LIMITS)
+    objects: Any = Mortal(plain.artifacts._objects, life)
+    sessions = sessions_over(Mortal(plain.sessions.storage.documents, life), objects, limits=_LIMITS)
+    artifacts = ArtifactService(objects, plain.artifacts._uploads, plain.artifacts._signer, ArtifactLimits())
     return Store(sessions=sessions, artifacts=artifacts)
 
 

@@ -31,8 +31,8 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.sessions.archive.decide import EventFacts, before_whole_turns
-from gcp_adk_store.sessions.read.payloads import BucketPayloads
 from tests.support.clock import in_days
 from tests.support.documents import blocks, commands
 from tests.support.local_commits import before_commits
@@ -274,6 +274,11 @@ async def test_a_redaction_finds_the_event_there_after_a_restore_that_changed_it
     assert [] == await faults(store)
 
 
+def in_bucket(store: Store) -> Any:
+    """Return what keeps payloads in the bucket."""
+    return store.sessions.storage.payloads.at(PayloadPlace.BUCKET)
+
+
 async def test_a_second_redaction_finds_it_there_after_the_first_was_interrupted(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,7 +289,7 @@ async def test_a_second_redaction_finds_it_there_after_the_first_was_interrupted
         raise UnavailableError("the process ends here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(BucketPayloads, "remove_unchanged", fail)
+        patch.setattr(in_bucket(store), "remove_unchanged", fail)
         with pytest.raises(OutcomeUnknownError):
             await store.redact_event(**WHO, event_id="e3", reason="asked for")
     assert not (await store.redact_event(**WHO, event_id="e3", reason="asked for")).is_new
@@ -296,7 +301,7 @@ async def test_an_archive_that_a_redaction_overtakes_leaves_nothing_of_the_event
     store: Store, monkeypatch: pytest.MonkeyPatch, *, is_archived: bool
 ) -> None:
     """Its first uploads come late. Then it archives the marker, unless another call did."""
-    put = BucketPayloads.put
+    put = in_bucket(store).put
     is_overtaken = False
 
     async def put_late(*payload: Any, **options: Any) -> None:
@@ -309,7 +314,7 @@ async def test_an_archive_that_a_redaction_overtakes_leaves_nothing_of_the_event
         await put(*payload, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(BucketPayloads, "put", put_late)
+        patch.setattr(in_bucket(store), "put", put_late)
         found = await store.sessions.archive_session(**WHO, before=Point.position(25))
 
     assert 25 == found.events

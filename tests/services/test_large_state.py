@@ -1,12 +1,12 @@
 """Large state leaves the event loop to others while it is encoded, stored, read and listed."""
 
 import asyncio
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gcp_adk_store import InvalidInputError, SessionService, machine
+from gcp_adk_store import InvalidInputError, SessionService
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.loop_work import LoopWork, counted_steps
 
@@ -84,7 +84,7 @@ async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: Ses
 
 
 async def test_many_sessions_are_listed_beside_others(
-    sessions: SessionService, monkeypatch: pytest.MonkeyPatch
+    sessions: SessionService, ticking: Callable[[float], object]
 ) -> None:
     """On a machine that takes its whole share of time for each of them, others run between any two."""
     half = SESSIONS // 2
@@ -107,15 +107,13 @@ async def test_many_sessions_are_listed_beside_others(
         listed = await sessions.list_sessions(app_name=APP, user_id=user_id)
         return ticks - before, [one.last_update_time for one in listed.sessions]
 
-    numbers = iter(range(10**9))
-    slow = SimpleNamespace(monotonic=lambda: float(next(numbers)), threads=machine.threads)
-    monkeypatch.setattr("gcp_adk_store.kernel.concurrency.machine", slow)
-    ticking = asyncio.create_task(tick())
+    ticking(0.01)
+    others = asyncio.create_task(tick())
     mine, times = await ticks_beside("0")
     assert half == len(times)
     assert mine >= half
     everybodys, times = await ticks_beside(None)
-    ticking.cancel()
+    others.cancel()
 
     assert SESSIONS == len(times)
     assert everybodys >= SESSIONS

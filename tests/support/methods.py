@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from a2a.server.context import ServerCallContext
 from a2a.types import ListTasksRequest, Task, TaskPushNotificationConfig
@@ -75,6 +75,16 @@ GOOD: Final[Mapping[str, Any]] = {
     "user_id": "user",
 }
 """An argument that a method takes, by the name of the parameter; a runner is the caller's."""
+
+
+def options_of(make: Callable[..., Any]) -> Iterator[str]:
+    """Yield the names of the arguments that *make* takes, those of its ``Unpack[...]`` too."""
+    for parameter in inspect.signature(make).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            (options,) = get_args(parameter.annotation)
+            yield from options.__annotations__
+        else:
+            yield parameter.name
 
 
 def services_of(store: Store) -> dict[str, object]:

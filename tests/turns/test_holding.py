@@ -1,8 +1,8 @@
 """Hold the turn of a session: who gets it, what an append in it requires, and what it costs."""
 
 import asyncio
-import itertools
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +12,14 @@ from google.adk.sessions import Session
 from gcp_adk_store import (
     CredentialsError,
     InvalidInputError,
+    Point,
     SessionBusyError,
     SessionConflictError,
     SessionMissingError,
     Store,
     TurnLostError,
     UnavailableError,
-    machine,
 )
-from gcp_adk_store.codec.turns import ended
-from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.model.keys import SessionKey
 from tests.turns.conftest import WHO, Calls, Passes, event, texts
 
 
@@ -191,18 +188,17 @@ async def test_a_turn_without_appends_is_renewed_by_heartbeats(
 
 
 async def test_a_lease_counts_as_renewed_since_its_write_began(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch, ticking: Callable[[float], Callable[[], float]]
 ) -> None:
     """The write says when the lease ends, however late it is answered: so a heartbeat is in time."""
     await made(store)
-    times = itertools.count()  # each look at the clock is a millisecond later
-    monkeypatch.setattr(machine, "monotonic", lambda: next(times) / 1000)
+    clock = ticking(0.001)
     documents = store.sessions.storage.documents
     began: list[float] = []
     commit = documents.commit
 
     async def slow_commit(*args: Any, **kwargs: Any) -> Any:
-        began.append(machine.monotonic())
+        began.append(clock())
         return await commit(*args, **kwargs)
 
     monkeypatch.setattr(documents, "commit", slow_commit)
@@ -327,25 +323,15 @@ async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after
 
 
 async def test_a_restore_ends_a_turn(store: Store, other: Store) -> None:
-    """What another engineer's commit writes: the fence is raised, and nobody holds the turn."""
+    """The fence is raised, and nobody holds the turn."""
     held = await made(store)
-    storage = other.sessions.storage
     async with store.turns.hold(**WHO):
-        stored = await other.turns._leases.header(store_key(held))  # what a restore reads
-        path = storage.layout.session(store_key(held))
-        fields = ended(stored.turn)
-        write = Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)
-        await storage.documents.commit([write], repeatable_when_unanswered=False)
+        await store.sessions.append_event(held, event("one"))
+        await other.restore_session(**WHO, at=Point.position(0))
         with pytest.raises(TurnLostError):
             await store.sessions.append_event(held, event("late"))
-    assert {} == ended(None)
     async with other.turns.hold(**WHO, on_busy="reject") as turn:
         assert 3 == turn.fence
-
-
-def store_key(held: Session) -> SessionKey:
-    """Return the key of a session."""
-    return SessionKey(app=held.app_name, user=held.user_id, session=held.id)
 
 
 async def test_a_session_that_is_deleted_during_a_turn_is_missing(store: Store, other: Store) -> None:

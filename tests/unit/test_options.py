@@ -2,6 +2,7 @@
 
 import logging
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,10 +25,8 @@ from gcp_adk_store import (
     StoreSettings,
 )
 from gcp_adk_store.adk_server import artifact_service, memory_service, session_service, task_store
-from gcp_adk_store.settings import names
-from gcp_adk_store.settings.names import VARIABLES
-from gcp_adk_store.settings.options import StoreOptions, options_of
 from tests.support.logs import of_ours
+from tests.support.methods import options_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +38,10 @@ MISSPELT = {
     "on_conflit": "on_conflict",
     "on_missing_payloads": "on_missing_payload",
 }
+
+
+PLACE = {"project", "database", "bucket", "prefix", "credentials", "impersonate_service_account"}
+"""What leads ``Store.connect`` to a store."""
 
 
 def lent() -> AsyncClient:
@@ -103,7 +106,9 @@ def test_an_option_of_another_way_in_is_refused_with_that_way(way: str, name: st
 
 
 @pytest.mark.parametrize(
-    "name", sorted(StoreOptions.__annotations__.keys() - options_of(Store)), ids="option {}".format
+    "name",
+    sorted({*options_of(Store.connect)} - PLACE - {*options_of(Store)}),
+    ids="option {}".format,
 )
 def test_a_store_of_given_services_refuses_their_options(name: str) -> None:
     """The services were made without them: a redactor, say, would see no text."""
@@ -198,27 +203,21 @@ def test_a_service_of_a_uri_refuses_options_that_its_place_does_not_have(
     assert [] == [*elsewhere.iterdir()]
 
 
-@pytest.fixture
-def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process have warned of nothing."""
-    monkeypatch.setattr(names, "_warned", set())
-
-
-@pytest.mark.usefixtures("unwarned")
 def test_an_unknown_variable_is_logged_once_with_the_nearest_name(caplog: pytest.LogCaptureFixture) -> None:
     """Its value, which may be a secret, is not."""
-    env = {"ADK_STORE_LOCLA": "content", "ADK_STORE_PREFIX": "a", "OTHER_LOCLA": "x", "ADK_STORE_X1": "y"}
+    anew = uuid.uuid4().hex[:3].upper()  # a process warns of each name once
+    misspelt, strange = f"ADK_STORE_LOCAL{anew}", f"ADK_STORE_X1{anew * 9}"
+    env = {misspelt: "content", "ADK_STORE_PREFIX": "a", "OTHER_LOCLA": "x", strange: "y"}
     with caplog.at_level(logging.WARNING):
         StoreSettings.from_env(env)
         StoreSettings.from_env(env)
 
     near, far = sorted(record.getMessage() for record in caplog.records)
-    assert "nothing reads the environment variable 'ADK_STORE_LOCLA'; did you mean 'ADK_STORE_LOCAL'?" == near
-    assert far.startswith("nothing reads the environment variable 'ADK_STORE_X1'; ")
+    assert f"nothing reads the environment variable {misspelt!r}; did you mean 'ADK_STORE_LOCAL'?" == near
+    assert far.startswith(f"nothing reads the environment variable {strange!r}; ")
     assert "content" not in caplog.text
 
 
-@pytest.mark.usefixtures("unwarned")
 def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCaptureFixture) -> None:
     """Those of its library, its set-up and its release: nobody is warned of them."""
     read = set()
@@ -229,7 +228,7 @@ def test_variables_that_the_project_itself_reads_are_known(caplog: pytest.LogCap
     for name in ("Makefile", "tools/hatch_build.py", "README.md"):
         read |= set(re.findall(r"\bADK_STORE_[A-Z_]*[A-Z]", (ROOT / name).read_text()))
     with caplog.at_level(logging.WARNING):
-        names.warn_of_unknown(dict.fromkeys(read, ""))
+        StoreSettings.from_env(dict.fromkeys(read, ""))
 
-    assert VARIABLES <= read
+    assert "ADK_STORE_BUCKET" in read
     assert [] == of_ours(caplog)

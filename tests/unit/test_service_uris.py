@@ -1,5 +1,7 @@
 """Show what service URIs say, that nothing of one is ignored, and how a mistake in one is reported."""
 
+import asyncio
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -7,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import ArtifactLimits, InvalidInputError, MemoryLimits, SessionLimits, StoreSettings
-from gcp_adk_store.adk_server.uris import (
-    artifact_service_arguments,
-    memory_service_arguments,
-    session_service_arguments,
-)
+from gcp_adk_store.adk_server import artifact_service, memory_service, session_service
+from tests.support.server_end import close_services
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed() -> Iterator[None]:
+    """Close the services of these URIs at the end."""
+    yield
+    asyncio.run(close_services())
+
 
 PROJECTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}", fullmatch=True)
 DATABASES = st.just("(default)") | st.from_regex(r"[a-z][a-z0-9-]{2,61}[a-z0-9]", fullmatch=True)
@@ -47,8 +54,8 @@ PREFIXES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,31}", fullmatch=True)
     ],
 )
 def test_a_uri_of_sessions_is_read(uri: str, expected: dict[str, Any]) -> None:
-    """What it leaves out is left to the service."""
-    assert expected == session_service_arguments(uri)
+    """What it leaves out is left to the service: with the same options, it is the same service."""
+    assert session_service(uri) is session_service("firestore://", **expected)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,7 @@ def test_a_uri_of_sessions_is_read(uri: str, expected: dict[str, Any]) -> None:
 )
 def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
     """A plus is a plus."""
-    assert {"bucket_name": "my-bucket"} | expected == artifact_service_arguments(uri)
+    assert artifact_service(uri) is artifact_service("gs://my-bucket", **expected)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +122,7 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
 def test_a_mistake_in_a_uri_of_sessions_is_reported(uri: str, message: str) -> None:
     """What it is, and for a name what may have been meant; never a password."""
     with pytest.raises(InvalidInputError) as caught:
-        session_service_arguments(uri)
+        session_service(uri)
 
     assert message in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -144,7 +151,7 @@ def test_a_mistake_in_a_uri_of_sessions_is_reported(uri: str, message: str) -> N
 def test_a_mistake_in_a_uri_of_artifacts_is_reported(uri: str, message: str) -> None:
     """The same way."""
     with pytest.raises(InvalidInputError) as caught:
-        artifact_service_arguments(uri)
+        artifact_service(uri)
 
     assert message in str(caught.value)
 
@@ -160,13 +167,16 @@ def test_a_mistake_in_a_uri_of_artifacts_is_reported(uri: str, message: str) -> 
 )
 def test_the_uris_of_settings_say_what_the_settings_say(settings: StoreSettings) -> None:
     """A server that is given them stores where ``Store.from_env()`` does."""
-    said = session_service_arguments(settings.session_service_uri())
+    project = {"project": settings.project} if settings.project else {}
+    prefix = {"prefix": settings.prefix} if settings.prefix != "adk" else {}
+    bucket = {"bucket": settings.bucket} if settings.bucket else {}
+    said = {**project, "database": settings.database, **prefix, **bucket}
 
-    assert settings == StoreSettings(**said)
+    assert session_service(settings.session_service_uri()) is session_service("firestore://", **said)
     if settings.bucket is not None:
-        artifacts = artifact_service_arguments(settings.artifact_service_uri())
+        artifacts = artifact_service(settings.artifact_service_uri())
 
-        assert (settings.bucket, settings.project) == (artifacts["bucket_name"], artifacts.get("project"))
+        assert artifacts is artifact_service(f"gs://{settings.bucket}", **project)
 
 
 def test_settings_without_a_bucket_have_no_uri_of_artifacts() -> None:
@@ -176,20 +186,29 @@ def test_settings_without_a_bucket_have_no_uri_of_artifacts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "expected"),
+    ("uri", "place", "expected"),
     [
-        ("firestore://", {}),
-        ("firestore://p/data?bucket=my-bucket", {"project": "p", "database": "data", "bucket": "my-bucket"}),
-        ("firestore+local:///data/store?prefix=adk2", {"local": "/data/store", "prefix": "adk2"}),
+        ("firestore://", "firestore://", {}),
+        (
+            "firestore://p/data?bucket=my-bucket",
+            "firestore://",
+            {"project": "p", "database": "data", "bucket": "my-bucket"},
+        ),
+        (
+            "firestore+local:///data/store?prefix=adk2",
+            "firestore+local:///data/store",
+            {"prefix": "adk2"},
+        ),
         (
             "firestore://?default_ttl_seconds=60&max_results=5",
+            "firestore://",
             {"default_ttl_seconds": 60.0, "limits": MemoryLimits(max_results=5)},
         ),
     ],
 )
-def test_the_uri_of_memories_is_that_of_sessions(uri: str, expected: dict[str, Any]) -> None:
+def test_the_uri_of_memories_is_that_of_sessions(uri: str, place: str, expected: dict[str, Any]) -> None:
     """With options of its own."""
-    assert expected == memory_service_arguments(uri)
+    assert memory_service(uri) is memory_service(place, **expected)
 
 
 @pytest.mark.parametrize(
@@ -198,4 +217,4 @@ def test_the_uri_of_memories_is_that_of_sessions(uri: str, expected: dict[str, A
 def test_a_uri_that_memories_do_not_have_is_refused(uri: str) -> None:
     """The error names what is unknown."""
     with pytest.raises(InvalidInputError):
-        memory_service_arguments(uri)
+        memory_service(uri)

@@ -10,6 +10,7 @@ from gcp_adk_store import InvalidInputError
 from gcp_adk_store.ces import ScriptedModel, read_app
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
+from tests.support.documents import ROOT
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 TO_BILLING = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}
@@ -134,6 +135,7 @@ async def test_agents_that_hand_over_without_end_are_stopped(tmp_path: Path, con
     turn = await first_turn(converse(family(tmp_path), [TO_BILLING, TO_ROOT] * 6), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
+    assert " model calls, or 10 transfers |" in (ROOT / "docs/ces-conversations.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.host.runs import Gate, stored
+from tests.support.documents import ROOT
 
 NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
 CALL = {"calls": [{"name": "greet", "args": {"name": "Ada"}}]}
@@ -339,6 +340,7 @@ async def test_a_turn_that_does_not_end_is_ended(tmp_path: Path, converse: Conve
     turn = await first_turn(converse(app), "Hi")
 
     assert turn.error == "TURN_TOO_LONG: more than 25 model calls in one turn"
+    assert "| more than 25 model calls, or " in (ROOT / "docs/ces-conversations.md").read_text()
     assert len(turn.calls) == 25
 
 
