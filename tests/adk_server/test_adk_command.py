@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.cli.servers import SCHEMES
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator, create_bucket
 from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
@@ -65,14 +64,15 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
     own = {"session": {"firestore", "firestore+local"}, "artifact": {"gs+local"}, "memory": set[str]()}
     registry = get_service_registry()
     registered = {
-        "session": registry._session_factories,
-        "artifact": registry._artifact_factories,
-        "memory": registry._memory_factories,
+        "session": {*registry._session_factories},
+        "artifact": {*registry._artifact_factories},
+        "memory": {*registry._memory_factories},
     }
 
-    assert {kind: {*SCHEMES[kind]} - own[kind] for kind in SCHEMES} == {
-        kind: {*registered[kind]} | ({"sqlite"} if kind == "memory" else set()) for kind in registered
-    }
+    for kind, names in registered.items():
+        refused = adk("run", f"--{kind}_service_uri=no-uri", "echo", "hello")
+        known = {*re.findall(r"([a-z+]+)://", refused.output)}
+        assert known - own[kind] == names | ({"sqlite"} if kind == "memory" else set())
 
 
 @pytest.mark.parametrize("server", SERVERS)

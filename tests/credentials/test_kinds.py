@@ -21,11 +21,13 @@ from gcp_adk_store import (
     StoreCredentials,
     StoreSettings,
 )
-from gcp_adk_store.cloud.auth.credentials import STORE_SCOPES
-from gcp_adk_store.cloud.storage import signing
 from tests.credentials.conftest import EMAIL, POOL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
 
+STORE_SCOPES = {
+    "https://www.googleapis.com/auth/datastore",
+    "https://www.googleapis.com/auth/devstorage.read_write",
+}
 GENERATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
 
 
@@ -43,7 +45,7 @@ def test_a_service_accounts_key_signs_for_its_token(key_file: Written, endpoints
     claims = jwt.decode(endpoints.asked[0].fields["assertion"], verify=False)
 
     assert "Bearer token-1" == headers["authorization"]
-    assert (EMAIL, set(STORE_SCOPES)) == (claims["iss"], set(claims["scope"].split()))
+    assert (EMAIL, STORE_SCOPES) == (claims["iss"], set(claims["scope"].split()))
     assert ["/token"] == endpoints.paths
     assert "demo" == credentials.find_project()
     assert f"service account key of {EMAIL} from" in str(credentials.find().identity)
@@ -68,7 +70,7 @@ def test_a_pool_exchanges_the_token_of_another_cloud(pool_file: Written, endpoin
 
     assert "Bearer token-1" == headers["authorization"]
     assert (POOL, "token of another cloud") == (fields["audience"], fields["subject_token"])
-    assert set(STORE_SCOPES) == set(fields["scope"].split())
+    assert STORE_SCOPES == set(fields["scope"].split())
     assert "workload identity federation" == credentials.find().identity.kind
 
 
@@ -84,7 +86,7 @@ def test_a_pool_acts_as_the_service_account_that_its_file_names(
     assert "Bearer token-2" == headers["authorization"]
     assert ["/v1/token", GENERATE] == endpoints.paths
     assert "token-1" == endpoints.asked[1].bearer
-    assert set(STORE_SCOPES) == set(endpoints.asked[1].fields["scope"])
+    assert STORE_SCOPES == set(endpoints.asked[1].fields["scope"])
     assert TARGET == credentials.find().identity.impersonates
 
 
@@ -98,7 +100,7 @@ def test_another_service_account_is_acted_as(login: Credentials, endpoints: Toke
 
     assert ("Bearer token-2", "paying") == (headers["authorization"], headers["x-goog-user-project"])
     assert ["/token", GENERATE] == endpoints.paths
-    assert set(STORE_SCOPES) == set(endpoints.asked[1].fields["scope"])
+    assert STORE_SCOPES == set(endpoints.asked[1].fields["scope"])
     assert ("user login", TARGET) == (identity.kind, identity.impersonates)
 
 
@@ -242,13 +244,13 @@ def _key() -> Any:
 @pytest.fixture
 def iam(endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the IAM Credentials API be the one on this machine."""
+    call: Any = Request.__call__
 
-    class ToThisMachine(Request):
-        def __call__(self, url: str, *args: Any, **kwargs: Any) -> Any:
-            here = url.replace("https://iamcredentials.googleapis.com", endpoints.url)
-            return super().__call__(here, *args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+    def to_this_machine(request: Request, url: str, *args: Any, **kwargs: Any) -> Any:
+        here = url.replace("https://iamcredentials.googleapis.com", endpoints.url)
+        return call(request, here, *args, **kwargs)
 
-    monkeypatch.setattr(signing, "Request", ToThisMachine)
+    monkeypatch.setattr(Request, "__call__", to_this_machine)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")  # nothing is asked of it
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, SessionInfo, Store
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.erasure.pruning import DAY_S, Retention
+from gcp_adk_store.testing.conformance.running import read
 from tests.erasure.conftest import LIMITS, said
-from tests.support.clock import in_days
+from tests.support.clock import DAY_S, in_days
 from tests.support.stored import collection, fields_of, put
 
 APP = "app"
+OF_ALL: dict[str, Any] = {"app_name": APP, "user_id": "u"}
 
 
 async def talk(store: Store, user: str, session: str, **info: Any) -> None:
@@ -168,22 +170,30 @@ def test_the_decision_is_the_one_that_the_conditions_say(
     ages: list[tuple[int, int]], idle: int | None, older: int | None, keep: int
 ) -> None:
     """Each condition is checked alone, session by session."""
-    now = 100 * DAY_S
-    sessions = [
-        SessionInfo(
-            app_name=APP, user_id="u", session_id=f"{number}", events=1, turns=1, last_text=None,
-            create_time=now - (last + more) * DAY_S, last_update_time=now - last * DAY_S,
-        )
-        for number, (last, more) in enumerate(ages)
-    ]  # fmt: skip
 
-    gone = Retention(idle_days=idle, older_than_days=older, keep_latest=keep).chosen(sessions, now)
+    async def pruned() -> tuple[list[SessionInfo], set[str]]:
+        async with Store.local(":memory:") as store:
+            begins = [(100 - last - more, f"{number}") for number, (last, more) in enumerate(ages)]
+            for day, name in sorted(begins):
+                with in_days(day):
+                    await store.sessions.create_session(app_name=APP, user_id="u", session_id=name)
+            for day, name in sorted((100 - last, f"{number}") for number, (last, _) in enumerate(ages)):
+                with in_days(day):
+                    session = await read(store.sessions, {**OF_ALL, "session_id": name})
+                    await store.sessions.append_event(session, said("hello"))
+            with in_days(100):
+                found = (await store.sessions.list_sessions_page(**OF_ALL, page_size=100)).infos
+                await store.prune(app_name=APP, idle_days=idle, older_than_days=older, keep_latest=keep)
+                return found, await ids(store, "u")
+
+    sessions, left = asyncio.run(pruned())
+    now = time.time() + 100 * DAY_S
 
     newest = sorted(sessions, key=lambda each: (each.last_update_time, each.session_id))[::-1][:keep]
     for each in sessions:
         is_idle = idle is None or now - each.last_update_time > idle * DAY_S
         is_old = older is None or now - each.create_time > older * DAY_S
-        assert (each in gone) == (each not in newest and is_idle and is_old)
+        assert (each.session_id not in left) == (each not in newest and is_idle and is_old)
 
 
 def test_the_command_says_what_went(tmp_path: Path) -> None:

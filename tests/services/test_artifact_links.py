@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from google.adk.platform import time as platform_time
 from google.auth import credentials as auth_credentials
 from google.auth.transport import Request as Transport
+from google.auth.transport.requests import Request
 from google.genai import types
 from google.oauth2 import service_account
 
@@ -29,7 +30,6 @@ from gcp_adk_store import (
     UnavailableError,
     UploadMissingError,
 )
-from gcp_adk_store.cloud.storage import signing
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 
 pytestmark = pytest.mark.emulators
@@ -218,6 +218,11 @@ class Iam(Transport):
         return Answer(200, {"signedBlob": base64.b64encode(signature).decode()})
 
 
+def answers(monkeypatch: pytest.MonkeyPatch, iam: Iam) -> None:
+    """Let *iam* answer the requests that Google's library for credentials sends."""
+    monkeypatch.setattr(Request, "__call__", lambda _, *given, **options: iam(*given, **options))
+
+
 def keyless(
     artifacts: ArtifactService,
     monkeypatch: pytest.MonkeyPatch,
@@ -227,7 +232,7 @@ def keyless(
     signer: str | None = None,
 ) -> ArtifactService:
     """Return a service whose credentials let *iam* sign."""
-    monkeypatch.setattr(signing, "Request", lambda: iam)
+    answers(monkeypatch, iam)
     return GcsArtifactService(
         artifacts.bucket_name, credentials=TokenOnly(email), signing_service_account=signer
     )
@@ -282,7 +287,7 @@ async def test_a_failure_of_iam_is_one_to_try_again(
     artifacts: ArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a lack of permission."""
-    monkeypatch.setattr(signing, "Request", lambda: Iam(400))
+    answers(monkeypatch, Iam(400))
     service = GcsArtifactService(artifacts.bucket_name, credentials=TokenOnly(EMAIL))
     await service.save_artifact(**REPORT, artifact=text("words"))
     with pytest.raises(UnavailableError, match="IAM did not sign"):
@@ -316,7 +321,7 @@ async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
     once = keyless(artifacts, monkeypatch, GarbledIam(data, 1))
     url = await once.get_signed_url(**REPORT)
-    monkeypatch.setattr(signing, "Request", lambda: GarbledIam(data, float("inf")))
+    answers(monkeypatch, GarbledIam(data, float("inf")))
     always = GcsArtifactService(artifacts.bucket_name, credentials=TokenOnly(EMAIL))
     with pytest.raises(UnavailableError, match="IAM gave no signature") as caught:
         await always.get_signed_url(**REPORT)

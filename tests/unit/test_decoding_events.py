@@ -1,31 +1,31 @@
 """A long run of stored events is read beside other work."""
 
-import asyncio
+from collections.abc import Callable
 
-import pytest
 from google.adk.events import Event
-from google.genai import types
+from google.adk.sessions import InMemorySessionService
 
-from gcp_adk_store.kernel.concurrency import Pauses
-from gcp_adk_store.sessions.read.completion import decode_events
+from gcp_adk_store import SessionService, Store
+from gcp_adk_store.moving import copy
+from tests.support.loop_work import counted_steps
+
+COUNT = 1000
 
 
-@pytest.mark.parametrize(("count", "parts", "pauses"), [(3000, 0, 3), (6, 3000, 5)], ids=["many", "large"])
-async def test_others_have_their_turn_while_events_are_read(count: int, parts: int, pauses: int) -> None:
-    """Far more often than once, and after each that is large: a reader of a long history holds nobody up."""
-    content = types.Content(parts=[types.Part()] * parts)
-    made = [Event(author="a", timestamp=number, content=content) for number in range(count)]
-    texts = [one.model_dump_json(exclude_none=True) for one in made]
-    turns = 0
+async def test_others_have_their_turn_while_events_are_read(ticking: Callable[[float], object]) -> None:
+    """On a machine that takes its whole share of time for each, no step reads more than a few."""
+    source = InMemorySessionService()
+    session = await source.create_session(app_name="app", user_id="user", session_id="session")
+    for number in range(COUNT):
+        await source.append_event(session, Event(author="a", timestamp=number))
+    async with Store.local(":memory:") as store:
+        await copy(source, store.sessions, app_name="app")
+        ticking(0.001)
+        with counted_steps() as work:
+            found = await SessionService(store.sessions.storage).get_session(
+                app_name="app", user_id="user", session_id="session"
+            )
 
-    async def other() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    busy = asyncio.create_task(other())
-    await decode_events(texts, where="", pauses=Pauses())
-    busy.cancel()
-
-    assert turns >= pauses
+    assert found is not None
+    assert COUNT == len(found.events)
+    assert 10 * COUNT > work.calls, "all of them in one step are 76 calls each"

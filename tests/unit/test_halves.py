@@ -4,6 +4,7 @@ Models produce them when a response ends within a character; ``"\ud83d"`` is hal
 stand side by side, as when pieces of a response are joined, are not the pair.
 """
 
+import asyncio
 import json
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,15 +15,10 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import InvalidInputError, SessionLimits
-from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
-from gcp_adk_store.codec.names import escape_name, unescape_name
-from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_artifact
-from gcp_adk_store.codec.spilling import spill_state, unpack_value
-from gcp_adk_store.codec.values import decode_state, encode_state
+from gcp_adk_store import InvalidInputError, SessionLimits, SessionService, Store
 from gcp_adk_store.model.json_values import decode_surrogates, encode_surrogates, joins
-from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
+from tests.support.stored import fields_of, read_back, session_path, texts_of
 
 ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 HALF, PAIR, EMOJI = "\ud83d", "\ud83d\ude00", "\U0001f600"
@@ -84,23 +80,19 @@ def events(draw: st.DrawFn) -> Event:
 )
 def test_an_event_comes_back_as_it_was(original: Event, delta: dict[str, Any], limits: SessionLimits) -> None:
     """In every place, in keys too; by itself, with a payload, and as a payload as a whole."""
-    encoded = encode_event(original, state_delta=delta, place=PayloadPlace.CHUNKS, limits=limits)
-    stored = decode_event(encoded.text.encode().decode())
-    while stored.missing:
-        stored = complete_event(stored, {one.ref: one.data for one in encoded.payloads})
-    actions = original.actions.model_copy(update={"state_delta": delta})
-    expected = original.model_copy(update={"actions": actions})
+    original.actions.state_delta = {f"k{key}": value for key, value in delta.items()}  # of this session
+    expected = original.model_copy(deep=True)
+    (found,) = read_back(original, limits=limits)
 
-    assert expected == stored.event == encoded.event
-    assert repr(expected) == repr(stored.event)
+    assert expected == found
+    assert repr(expected) == repr(found)
 
 
 @given(events(), st.sampled_from([ROOMY, replace(ROOMY, event_text_bytes=300)]))
 def test_an_earlier_release_reads_such_an_event(original: Event, limits: SessionLimits) -> None:
     """It gives the text to pydantic as it is, and shows the encoding instead of the half."""
-    read = Event.model_validate_json(
-        encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=limits).text
-    )
+    (text,) = texts_of(original, limits=limits)
+    read = Event.model_validate_json(text)
 
     assert original.timestamp == read.timestamp
     assert original.author in (read.author, decode_surrogates(read.author))
@@ -109,27 +101,35 @@ def test_an_earlier_release_reads_such_an_event(original: Event, limits: Session
 def test_how_a_half_is_encoded_in_an_event() -> None:
     """This encoding is in stored documents: format 1 never changes it."""
     original = Event(id="e", author=HALF, timestamp=1.5, custom_metadata={HALF: "a\U0010fffd"})
-    stored = json.loads(encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
+    (stored,) = map(json.loads, texts_of(original))
 
     assert "\U0010fffdd83d" == stored["author"]
     assert {"\U0010fffdd83d": "a\U0010fffd\U0010fffd"} == stored["custom_metadata"]
     assert stored["adk_store_halves"] is True
 
 
-@given(MAPS)
-def test_state_comes_back_as_it_was(state: dict[str, Any]) -> None:
-    """Keys and values, nested ones too; nothing is said in the log, for nothing is changed."""
-    state = {key: value for key, value in state.items() if not key.startswith("temp:")}
-    kept, _ = persistent(state)
-    spilled, payloads = spill_state(kept, over=50, limit=10**6, place=PayloadPlace.CHUNKS)
-    fields = encode_state(spilled)
-    found = {payload.ref: payload.data for payload in payloads}
-    stored = {
-        key: unpack_value(value, found[value]) if isinstance(value, PayloadRef) else value
-        for key, value in decode_state(fields).items()
-    }
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
-    assert repr(state) == repr(kept) == repr(stored)
+
+def kept(state: dict[str, Any], limits: SessionLimits) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of a session's state in its document, and the state as another process reads it."""
+
+    async def work() -> tuple[dict[str, Any], dict[str, Any]]:
+        async with Store.local(":memory:", session_limits=limits) as store:
+            await store.sessions.create_session(**WHO, state=state)
+            found = await SessionService(store.sessions.storage).get_session(**WHO)
+            assert found is not None
+            return (await fields_of(store, session_path(WHO)))["state"], dict(found.state)
+
+    return asyncio.run(work())
+
+
+@given(MAPS, st.sampled_from([ROOMY, replace(ROOMY, state_value_bytes=50)]))
+def test_state_comes_back_as_it_was(state: dict[str, Any], limits: SessionLimits) -> None:
+    """Keys and values, nested ones too."""
+    fields, read = kept(state, limits)
+
+    assert {repr(each) for each in state.items()} == {repr(each) for each in read.items()}
     for name, field in fields.items():
         (wire,) = field.values() if isinstance(field, dict) else (field,)
         assert name.encode().decode() == name
@@ -154,47 +154,47 @@ def test_values_that_json_changes_keep_their_texts() -> None:
 
 @pytest.mark.parametrize("value", [PAIR, [PAIR], {PAIR: 1, EMOJI: 2}])
 def test_halves_side_by_side_leave_for_a_payload(value: Any) -> None:
-    """However small: escapes of JSON would join them; an earlier release reads the bytes, too."""
-    kept, (payload,) = spill_state({"k": value}, over=10**6, limit=10**6, place=PayloadPlace.CHUNKS)
+    """However small: escapes of JSON would join them."""
+    fields, read = kept({"k": value}, ROOMY)
 
-    assert {"k": payload.ref} == kept
-    assert repr(value) == repr(unpack_value(payload.ref, payload.data))
-
-
-@given(TEXT)
-def test_a_name_comes_back_as_it_was(text: str) -> None:
-    """State keys with halves become legal names of fields."""
-    name = escape_name(text, what="key")
-
-    assert name.encode().decode() == name
-    assert text == unescape_name(name)
+    assert ["payload"] == [*fields["k"]]
+    assert repr({"k": value}) == repr(read)
 
 
 def test_how_a_half_is_encoded_in_a_name() -> None:
     """As its three bytes: this encoding is in stored documents."""
-    assert "a%ED%A0%BD" == escape_name("a" + HALF, what="key")
+    fields, read = kept({"a" + HALF: 1}, ROOMY)
+
+    assert (["a%ED%A0%BD"], {"a" + HALF: 1}) == ([*fields], read)
 
 
-def stored(part: types.Part, metadata: dict[str, Any] | None = None) -> tuple[StoredObject, bytes]:
-    """Return the object that a save of *part* makes, and its bytes."""
-    upload = encode_artifact(part, custom_metadata=metadata, save_id="s")
-    found = StoredObject(
-        name="a/u/s/f/0",
-        generation=1,
-        content_type=upload.content_type,
-        metadata=upload.metadata,
-        create_time=1.0,
-        size=len(upload.data),
-    )
-    return found, upload.data
+def saved(
+    part: types.Part, metadata: dict[str, Any] | None = None
+) -> tuple[types.Part, dict[str, Any], bytes]:
+    """Return an artifact and its metadata as they are read, and the bytes of its object."""
+    file: dict[str, Any] = {"app_name": "app", "user_id": "user", "filename": "user:f"}
+
+    async def work() -> tuple[types.Part, dict[str, Any], bytes]:
+        async with Store.local(":memory:") as store:
+            await store.artifacts.save_artifact(**file, artifact=part, custom_metadata=metadata)
+            found = await store.artifacts.load_artifact(**file)
+            (version,) = await store.artifacts.list_artifact_versions(**file)
+            objects = store.sessions.storage.payloads.objects
+            assert objects is not None
+            read = await objects.read("app/user/user/user:f/0", generation=None)
+            assert found is not None
+            assert read is not None
+            return found, version.custom_metadata, read[0]
+
+    return asyncio.run(work())
 
 
 @given(TEXT)
 def test_an_artifacts_text_comes_back_as_it_was(text: str) -> None:
     """The object's bytes are UTF-8 for every reader; one with halves says so in its metadata."""
-    found, data = stored(types.Part(text=text))
+    found, _, data = saved(types.Part(text=text))
 
-    assert types.Part(text=text) == decode_artifact(found, data)
+    assert types.Part(text=text) == found
     assert data.decode() in (text, encode_surrogates(text))
 
 
@@ -202,19 +202,18 @@ def test_an_artifacts_text_comes_back_as_it_was(text: str) -> None:
 def test_an_artifacts_metadata_comes_back_as_it_was(metadata: dict[str, Any]) -> None:
     """Keys and values with lone surrogates, unless two stand side by side."""
     apart = {f"{number}": value for number, value in enumerate(metadata) if not joins(value)}
-    found, _ = stored(types.Part(text="t"), apart)
 
-    assert apart == found.custom_metadata
+    assert apart == saved(types.Part(text="t"), apart)[1]
 
 
 def test_halves_side_by_side_in_an_artifacts_metadata_are_refused() -> None:
     """It is JSON for every reader, which cannot distinguish them from the pair."""
     with pytest.raises(InvalidInputError, match="custom_metadata holds two lone surrogates side by"):
-        stored(types.Part(text="t"), {"k": [PAIR]})
+        saved(types.Part(text="t"), {"k": [PAIR]})
 
 
 def test_a_name_with_a_half_is_refused() -> None:
     """A display name is read by other services; the error says which field, and what to do."""
     blob = types.Blob(data=b"x", mime_type="image/png", display_name=HALF)
     with pytest.raises(InvalidInputError, match="display_name holds a lone surrogate at index 0"):
-        stored(types.Part(inline_data=blob))
+        saved(types.Part(inline_data=blob))
