@@ -1,11 +1,27 @@
 """Models get the declarations of tools, by their code or their document."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gcp_adk_store.ces import MockTool, OpenApiTool, PythonTool
-from gcp_adk_store.ces.tools.declarations import by_name, declaration_of
+from gcp_adk_store.ces import AgentApp, ScriptedModel, read_app
+from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.conftest import Converse, first_turn
+
+
+async def declared(app: AgentApp, converse: Converse) -> dict[str, Any]:
+    """Return what a model gets of the only tool."""
+    model = ScriptedModel(["Done."])
+    await first_turn(converse(app, model=model), "Go")
+    (tool,) = model.requests[0].config.tools or []
+    (function,) = tool.function_declarations or []  # type: ignore[union-attr]  # one of genai
+    return function.model_dump(exclude_none=True)
+
+
+def of_code(folder: Path, code: str) -> AgentApp:
+    """Return an app whose tool has this *code*."""
+    return write_app(folder, {"root": {"tools": ["find"]}}, tools={"find": code})
 
 
 @pytest.mark.parametrize(
@@ -29,14 +45,16 @@ from gcp_adk_store.ces.tools.declarations import by_name, declaration_of
         ("'not python'", {}),
     ],
 )
-def test_a_python_tool_is_declared_by_its_signature(annotation: str, schema: dict[str, Any]) -> None:
+async def test_a_python_tool_is_declared_by_its_signature(
+    tmp_path: Path, converse: Converse, annotation: str, schema: dict[str, Any]
+) -> None:
     """Parameters without a default are required."""
     code = f'def find(it: {annotation}, *, most: int = 3):\n    """Find it.\n\n    And more.\n    """\n'
 
-    assert declaration_of(PythonTool(name="find", code=code)) == {
+    assert await declared(of_code(tmp_path, code), converse) == {
         "name": "find",
         "description": "Find it.\n\nAnd more.",
-        "parametersJsonSchema": {
+        "parameters_json_schema": {
             "type": "object",
             "properties": {"it": schema, "most": {"type": "integer"}},
             "required": ["it"],
@@ -45,16 +63,16 @@ def test_a_python_tool_is_declared_by_its_signature(annotation: str, schema: dic
 
 
 @pytest.mark.parametrize("code", ["def (", "x = 1", f"x = a{'.b' * 10_000}"])
-def test_code_that_cannot_be_read_is_declared_without_parameters(code: str) -> None:
+async def test_code_that_cannot_be_read_is_declared_without_parameters(
+    tmp_path: Path, converse: Converse, code: str
+) -> None:
     """A call of it says what is wrong."""
-    declared = declaration_of(PythonTool(name="find", code=code, description="Finds."))
+    found = await declared(of_code(tmp_path, code), converse)
 
-    assert declared["description"] == "Finds."
-    assert declared["parametersJsonSchema"] == {"type": "object", "properties": {}}
-    assert declared == declaration_of(MockTool(name="find", response=1, description="Finds."))
+    assert found["parameters_json_schema"] == {"type": "object", "properties": {}}
 
 
-def test_an_operation_is_declared_by_its_document() -> None:
+async def test_an_operation_is_declared_by_its_document(tmp_path: Path, converse: Converse) -> None:
     """Its body is one argument."""
     content: dict[str, Any] = {"application/json": {}}
     operation = {
@@ -68,13 +86,14 @@ def test_an_operation_is_declared_by_its_document() -> None:
         "servers": [{"url": "https://api.example.com"}],
         "paths": {"/bills/{id}": {"post": operation}},
     }
+    write_app(tmp_path, {"root": {"toolsets": [{"toolset": "Shop"}]}})
+    toolset = {"displayName": "Shop", "openApiToolset": {"openApiSchema": "toolsets/Shop/schema.yaml"}}
+    files = {"toolsets/Shop/Shop.json": toolset, "toolsets/Shop/schema.yaml": document}
 
-    (callee,) = by_name([OpenApiTool.from_spec(document)]).values()
-
-    assert declaration_of(callee) == {
+    assert await declared(read_app(write_files(tmp_path, files)), converse) == {
         "name": "Shop_pay",
         "description": "Pay.",
-        "parametersJsonSchema": {
+        "parameters_json_schema": {
             "type": "object",
             "properties": {"id": {}, "dry": {}, "body": {"type": "object"}},
             "required": ["id", "body"],
