@@ -13,7 +13,6 @@ from google.genai import types
 from gcp_adk_store import Point
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.markers import hash_of_marker
-from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.redactions import Replaced, audit_of
 from gcp_adk_store.codec.turns import WaitingMessage
@@ -600,9 +599,7 @@ async def _(world: World) -> None:
 
 async def _add_anchor(world: World, name: str) -> None:
     epoch = (await world.raw())[path_of(ADA)]["epoch"]
-    async with world.open() as store, store._beside.bucket(world.anchors) as objects:
-        fields = ObjectFields(content_type="application/json", metadata={}, data=b"{}")
-        await objects.create(f"adk-anchors/{epoch}/{name}", fields)
+    await world.put_anchor(f"adk-anchors/{epoch}/{name}")
 
 
 @threat(

@@ -10,6 +10,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store import KmsEnvelope, LocalKeyWrapper, SessionLimits, Store, StoreError
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.model.history import digests_of, fold, genesis
@@ -100,6 +101,11 @@ class World:
         ]
         async with Store.local(self.folder / "store") as store:
             await store.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+
+    async def put_anchor(self, name: str) -> None:
+        """Write an anchor of this name."""
+        async with self.open() as store, store._beside.bucket(self.anchors) as objects:
+            await objects.create(name, ObjectFields(content_type="application/json", metadata={}, data=b"{}"))
 
     async def alter(self, who: Who = ADA, /, **fields: Any) -> None:
         """Set fields of a session's document; ``...`` removes one."""

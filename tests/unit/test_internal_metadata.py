@@ -1,7 +1,7 @@
 """Metadata that only ADK may write changes in the JSON of events, and nothing else does."""
 
 import json
-import zlib
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,8 +11,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import SessionLimits
-from gcp_adk_store.codec.events import WHOLE, decode_event, encode_event, references
+from gcp_adk_store import RedactedCallWarning, Store
 from gcp_adk_store.model.internal_metadata import (
     RESTORED,
     STAMPS,
@@ -21,9 +20,8 @@ from gcp_adk_store.model.internal_metadata import (
     public_event,
     stamps_of,
 )
-from gcp_adk_store.model.payloads import PayloadPlace
-from gcp_adk_store.sessions.append.content_hooks import map_content
-from gcp_adk_store.sessions.fork.format import payload_elsewhere, public_text, text_elsewhere
+from gcp_adk_store.sessions.fork.format import public_text, text_elsewhere
+from tests.support.stored import read_text, texts_of
 
 STAMP = "v1:" + "0123456789abcdef" * 4
 KEYS = st.sampled_from(["", "mine", '\u00e9"\\', "custom_metadata", STAMPS, RESTORED, "__adk_internal_other"])
@@ -34,24 +32,22 @@ VALUES = st.recursive(
 )
 
 
-def encoded_with(metadata: dict[str, Any] | None, **fields: Any) -> tuple[Event, str]:
-    """Return an event as a reader gets it, and its text."""
+def event_with(metadata: dict[str, Any] | None) -> Event:
+    """Return an event with a call, whose arguments and text look like a stamp."""
     args = {"custom_metadata": {STAMPS: "an argument"}, "text": f'"{STAMPS}":{{}}'}
     call = types.FunctionCall(id="c", name="pay", args=args)
     content = types.Content(role="model", parts=[types.Part(function_call=call)])
-    event = Event(author="agent", content=content, timestamp=1.5, custom_metadata=metadata, **fields)
-    encoded = encode_event(event, state_delta={}, limits=SessionLimits(), place=PayloadPlace.CHUNKS)
-    return encoded.event, encoded.text
+    return Event(author="agent", content=content, timestamp=1.5, custom_metadata=metadata)
 
 
 @given(st.none() | st.dictionaries(KEYS, VALUES, max_size=5))
 def test_a_text_changes_as_its_event_does(metadata: dict[str, Any] | None) -> None:
     """For another session and for people; a second time changes nothing more."""
-    event, text = encoded_with(metadata)
-    elsewhere, public = text_elsewhere(text), public_text(text)
+    (text,) = texts_of(event_with(metadata))
+    event, elsewhere, public = read_text(text), text_elsewhere(text), public_text(text)
 
-    assert event_elsewhere(event) == decode_event(elsewhere).event
-    assert (public_event(event).custom_metadata or {}) == (decode_event(public).event.custom_metadata or {})
+    assert event_elsewhere(event) == read_text(elsewhere)
+    assert (public_event(event).custom_metadata or {}) == (read_text(public).custom_metadata or {})
     assert (elsewhere, public) == (text_elsewhere(elsewhere), public_text(public))
     kept = {name: value for name, value in json.loads(text).items() if name != "custom_metadata"}
     for changed in (elsewhere, public):
@@ -82,40 +78,23 @@ def test_what_is_no_event_stays_or_is_an_error(text: str) -> None:
         assert text == text_elsewhere(text)
 
 
-def test_an_event_that_is_a_payload_gets_another_one() -> None:
-    """Its text names the new payload, and keeps the rest."""
-    event, _ = encoded_with({"mine": 1, STAMPS: {"c": STAMP}})
-    limits = SessionLimits(event_text_bytes=1000)
-    padded = event.model_copy(update={"error_message": "e\ud83d" * 2000})
-    encoded = encode_event(padded, state_delta={}, limits=limits, place=PayloadPlace.BUCKET)
-    (payload,) = encoded.payloads
-    text, anew = payload_elsewhere(encoded.text, payload.ref, payload.data)
-
-    assert encoded.is_payload
-    assert {WHOLE: anew.ref} == references(text)
-    assert PayloadPlace.BUCKET is anew.ref.place
-    now = decode_event(zlib.decompress(anew.data).decode())
-    assert event_elsewhere(encoded.event) == now.event
-    before, after = json.loads(encoded.text), json.loads(text)
-    del before["adk_store_payloads"], after["adk_store_payloads"]
-    assert before == after
-    assert STAMP.encode() in zlib.decompress(payload.data)
-    assert STAMP.encode() not in zlib.decompress(anew.data)
-
-
-def test_redactors_do_not_see_stamps() -> None:
+async def test_redactors_do_not_see_stamps() -> None:
     """Anything else below ADK's keys goes through them: nobody can hide a text there."""
-    event, _ = encoded_with(
+    event = event_with(
         {STAMPS: {"c": STAMP, "d": "secret"}, "__adk_internal_other": "secret", "mine": "secret"}
     )
     seen: list[str] = []
 
-    def masked(text: str) -> str:
-        seen.append(text)
-        return "***"
+    def masked(texts: Sequence[str]) -> list[str]:
+        seen.extend(texts)
+        return ["***"] * len(texts)
 
-    redacted = map_content(event, masked)
+    async with Store.local(":memory:", redactors=[masked]) as store:
+        session = await store.sessions.create_session(app_name="app", user_id="user")
+        with pytest.warns(RedactedCallWarning):
+            redacted = await store.sessions.append_event(session, event.model_copy(deep=True))
 
+    assert "secret" in seen
     assert STAMP not in seen
     assert {STAMPS: {"c": STAMP, "d": "***"}, "__adk_internal_other": "***", "mine": "***"} == (
         redacted.custom_metadata
