@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS
 from gcp_adk_store.doctor.access import BUCKET_PERMISSIONS, DATABASE_PERMISSIONS
 from gcp_adk_store.doctor.bucket import LIFECYCLE
+from tests.support.queries import documented_ends, documented_exemptions
 
 PROJECT, DATABASE, BUCKET = "demo", "store", "demo-bucket"
 PATH = f"projects/{PROJECT}/databases/{DATABASE}"
@@ -93,7 +93,7 @@ def configured(collection: str, name: str, *, prefix: str = "adk") -> dict[str, 
         # An empty list is left out of JSON, as is a false usesAncestorConfig.
         "indexConfig": {"ancestorField": f"{GROUPS}/__default__/fields/*"},
     }
-    if TTL_FIELDS.get(collection) == name:
+    if documented_ends().get(collection) == name:
         field["ttlConfig"] = {"state": "ACTIVE"}
     return field
 
@@ -198,7 +198,7 @@ class GoogleApis:
                         },
                         *(
                             configured(collection, name)
-                            for collection, names in UNINDEXED_FIELDS.items()
+                            for collection, names in documented_exemptions().items()
                             for name in names
                         ),
                     ]

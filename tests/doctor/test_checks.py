@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS
 from gcp_adk_store.doctor import measures
 from gcp_adk_store.doctor.findings import Answer, Facts, Place, Probe, Status
 from gcp_adk_store.doctor.measures import histogram
@@ -16,6 +15,7 @@ from tests.doctor.google_apis import (
     BUCKET,
     DATABASE,
     FORBIDDEN,
+    GROUPS,
     MISSING,
     PROJECT,
     GoogleApis,
@@ -42,6 +42,8 @@ from tests.doctor.wrong import (
     with_,
     without,
 )
+from tests.support.documents import ROOT
+from tests.support.queries import documented_exemptions
 
 
 def test_a_healthy_deployment_is_ok(look: Look) -> None:
@@ -115,8 +117,8 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         FIELDS,
         with_(
             fields=[
-                *(configured(collection, "*") for collection in UNINDEXED_FIELDS if collection != "sessions"),
-                *(configured("sessions", name) for name in UNINDEXED_FIELDS["sessions"]),
+                *(configured(each, "*") for each in documented_exemptions() if each != "sessions"),
+                *(configured("sessions", name) for name in documented_exemptions()["sessions"]),
             ]
         ),
         "index exemptions",
@@ -407,6 +409,29 @@ def test_a_histogram_counts_what_lies_between_steps() -> None:
     assert [("below 1 ms", 1)] == histogram([0.2])
     assert [("1000 ms and more", 1)] == histogram([5000.0])
     assert [] == histogram([])
+
+
+def test_a_database_without_any_gets_the_commands_of_the_page(look: Look, apis: GoogleApis) -> None:
+    """Those of docs/data-model.md for indexes, TTL policies and fields without an index, and no other."""
+    every = {"name": f"{GROUPS}/__default__/fields/*", "indexConfig": {"indexes": single("*")}}
+    apis.change(INDEXES, with_(indexes=[]))
+    apis.change(FIELDS, with_(fields=[every]))
+    found = look()
+
+    def of_check(check: str) -> set[frozenset[str]]:
+        place = {f"--database='{DATABASE}'", f"--project={PROJECT}"}
+        return {frozenset(each.split()) - place for each in found[check].commands}
+
+    text = (ROOT / "docs/data-model.md").read_text()
+    page = [frozenset(line.split()) for line in text.splitlines() if line.startswith("gcloud firestore ")]
+    update = "gcloud firestore indexes fields update --disable-indexes"
+    assert {each for each in page if "indexes" in each} == of_check("indexes")
+    assert {each for each in page if "ttls" in each} == of_check("time to live")
+    assert of_check("index exemptions") == {
+        frozenset([*update.split(), field, f"--collection-group=adk_{collection}"])
+        for collection, fields in documented_exemptions().items()
+        for field in fields
+    }
 
 
 def test_a_prefix_of_its_own_has_indexes_of_its_own(look: Look, apis: GoogleApis) -> None:

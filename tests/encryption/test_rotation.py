@@ -17,10 +17,7 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.encryption.fields import Places
-from gcp_adk_store.settings.envelope import Wrapped
-from tests.encryption.conftest import CountingWrapper, envelope
-from tests.encryption.test_keys import keyring
+from tests.encryption.conftest import envelope
 from tests.erasure.conftest import erase, said
 
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -70,11 +67,11 @@ async def test_a_rotation_that_is_stopped_at_any_step_goes_on(tmp_path: Path, fa
     class Failing(LocalKeyWrapper):
         calls = 0
 
-        async def wrap(self, data_key: bytes, context: bytes) -> Wrapped:
+        async def wrap(self, data_key: bytes, context: bytes) -> Any:
             self._count()
             return await super().wrap(data_key, context)
 
-        async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
+        async def unwrap(self, wrapped: Any, context: bytes) -> bytes:
             self._count()
             return await super().unwrap(wrapped, context)
 
@@ -98,19 +95,19 @@ async def test_a_rotation_that_is_stopped_at_any_step_goes_on(tmp_path: Path, fa
 async def test_a_key_that_is_destroyed_meanwhile_stays_destroyed(tmp_path: Path) -> None:
     """A rotation never brings it back."""
     await make(tmp_path, LocalKeyWrapper(OLD))
-    scope = Places("adk").scope("adk_apps/app/adk_users/one")
-    other = keyring(tmp_path, CountingWrapper(OLD))
+    one: dict[str, Any] = {"app_name": "app", "user_id": "one"}
+    other = Store.local(tmp_path, encryption=envelope(LocalKeyWrapper(OLD)))
 
     class Slow(LocalKeyWrapper):
-        async def unwrap(self, wrapped: Wrapped, context: bytes) -> bytes:
-            await other.destroy(scope)
+        async def unwrap(self, wrapped: Any, context: bytes) -> bytes:
+            await erase(other, "one")
             return await super().unwrap(wrapped, context)
 
     async with Store.local(tmp_path, encryption=envelope(Slow(NEW, OLD))) as store:
         report = await store.rotate_keys()
 
     assert RotationReport(keys=2, rewrapped=2) == report
-    assert {scope: None} == await other.to_read([scope])
+    assert [] == (await other.sessions.list_sessions(**one)).sessions
     await other.close()
 
 

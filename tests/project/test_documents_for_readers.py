@@ -16,10 +16,8 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store, StoreError
-from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.documents import ROOT, blocks, documents
-from tests.support.queries import documented_exemptions
 from tests.support.ready_programs import ready_programs
 from tests.support.repeating_model import RepeatingModel
 from tools.website.build import configuration, navigation
@@ -275,21 +273,6 @@ def test_every_error_is_on_the_page_of_errors() -> None:
         also = [each.__name__ for each in getattr(gcp_adk_store, name).__bases__ if each is not StoreError]
         shown = [base for base in also if base not in named and base not in ("ValueError", "KeyError")]
         assert [f"`{base}`" for base in shown] == ([of_adk] if of_adk else []), name
-
-
-def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
-    """The commands that make them, those of the TTL policies, and the fields without an index."""
-    text = (ROOT / "docs/data-model.md").read_text()
-    commands = [
-        *(index.command for index in indexes.page_indexes("adk")),
-        *(
-            f"gcloud firestore fields ttls update {field} --collection-group=adk_{collection} --enable-ttl"
-            for collection, field in indexes.TTL_FIELDS.items()
-        ),
-    ]
-
-    assert sorted(commands) == sorted(re.findall(r"^gcloud .*$", text, re.MULTILINE))
-    assert documented_exemptions() == indexes.UNINDEXED_FIELDS
 
 
 @pytest.mark.parametrize("name", sorted(gcp_adk_store.__all__))
