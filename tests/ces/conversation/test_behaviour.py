@@ -9,13 +9,20 @@ import pytest
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
 from google.genai.errors import ServerError
 from typing_extensions import override
 
 from gcp_adk_store import InvalidInputError, Store
-from gcp_adk_store.ces import AgentApp, MockConfig, PythonTool, RuntimeSettings, ScriptedModel, read_app
-from gcp_adk_store.ces.host.toolbox import timeout_of
-from gcp_adk_store.ces.sandbox import Limits
+from gcp_adk_store.ces import (
+    AgentApp,
+    MockConfig,
+    PythonRuntime,
+    RuntimeSettings,
+    ScriptedModel,
+    read_app,
+)
+from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
@@ -121,15 +128,29 @@ async def test_a_tool_may_take_as_long_as_it_says(tmp_path: Path, converse: Conv
         assert f"longer than the {longest_s} s" in turn.calls[0].response["result"]["error"]  # type: ignore[index]
 
 
-def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:
-    """What an app says is bounded."""
-    events = [
-        PythonTool(name="a", code=""),
-        PythonTool(name="b", code="", execution="ASYNCHRONOUS"),
-        PythonTool(name="c", code="", timeout_s=1e9),
-    ]
+class Timed(InProcessSandbox):
+    """Keeps how long each run may take."""
 
-    assert [timeout_of(each) for each in events] == [30, 60, 300]
+    longest_s: list[float]
+
+    async def run(self, *given: Any, limits: Limits = Limits(), **options: Any) -> dict[str, Any]:  # noqa: B008  # frozen
+        """Note it first."""
+        self.longest_s.append(limits.wall_s)
+        return await super().run(*given, limits=limits, **options)
+
+
+async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> None:
+    """What an app says is bounded."""
+    with pytest.warns(UnsafeSandboxWarning):
+        sandbox = Timed()
+    sandbox.longest_s = []
+    service = InMemorySessionService()
+    await service.create_session(app_name="shop", user_id="ada", session_id="s1")
+    async with PythonRuntime(service, sandbox=sandbox) as runtime:
+        for options in ({}, {"execution": "ASYNCHRONOUS"}, {"timeout_s": 1e9}):
+            await runtime.run_tool(REAL, "look_up", {}, "shop/ada/s1", **options)  # type: ignore[arg-type]
+
+    assert sorted(sandbox.longest_s) == [30, 60, 300]  # what is asynchronous begins later
 
 
 async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(

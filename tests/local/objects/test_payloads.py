@@ -10,20 +10,33 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.genai import types
 
-from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService
-from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store import PayloadMissingError, SessionLimits, SessionService, Store
+from gcp_adk_store.settings import MEMORY
 from gcp_adk_store.testing.conformance import SessionServiceConformance
-from tests.local.objects.conftest import Kept, files
-from tests.support.stores import sessions_over
+from tests.local.objects.conftest import files
+from tests.support.clock import PassingTime
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 DATA: Final = os.urandom(1024 * 1024)
 
 
-def over(kept: Kept, **options: Any) -> SessionService:
-    """Return sessions over a local store's documents and objects."""
-    return sessions_over(LocalDocuments(kept.database, SessionLimits()), kept.objects, **options)
+@pytest.fixture(params=["files", "memory"])
+async def store(request: pytest.FixtureRequest, folder: Path) -> AsyncIterator[Store]:
+    """A new store of each kind."""
+    async with Store.local(folder if request.param == "files" else MEMORY) as store:
+        yield store
+
+
+def over(store: Store, **options: Any) -> SessionService:
+    """Return sessions in *store*, as another process has them."""
+    return SessionService(store.sessions.storage, **options)
+
+
+async def names(store: Store) -> list[str]:
+    """Return the names of all objects."""
+    objects = store.sessions.storage.payloads.objects
+    assert objects is not None
+    return [*await objects.names("", delimiter=None)]
 
 
 def picture() -> Event:
@@ -44,8 +57,8 @@ class TestSessionsWithPayloads(SessionServiceConformance):
     """The shipped suite, with each value of more than some bytes in an object."""
 
     @pytest.fixture
-    async def session_service(self, kept: Kept) -> AsyncIterator[SessionService]:
-        service = over(kept, limits=SessionLimits(inline_bytes=16))
+    async def session_service(self, store: Store) -> AsyncIterator[SessionService]:
+        service = over(store, limits=SessionLimits(inline_bytes=16))
         yield service
         await service.close()
 
@@ -60,35 +73,38 @@ class TestPayloads:
         yield clock
         platform_time.reset_time_provider()
 
-    async def test_a_picture_comes_back_and_goes_with_its_session(self, kept: Kept) -> None:
-        service = over(kept)
+    async def test_a_picture_comes_back_and_goes_with_its_session(self, store: Store) -> None:
+        service = over(store)
         held = await service.create_session(**WHO)
         await service.append_event(held, picture())
-        (name,) = await kept.objects.names("", delimiter=None)
+        (name,) = await names(store)
         assert name.startswith("adk-payloads/")
-        assert held == await over(kept).get_session(**WHO)
+        assert held == await over(store).get_session(**WHO)
         await service.delete_session(**WHO)
-        assert [] == await kept.objects.names("", delimiter=None)
+        assert [] == await names(store)
 
     @pytest.mark.parametrize("damage", [flip, Path.unlink])
     async def test_a_damaged_picture_is_a_missing_payload(
-        self, on_disk: Kept, folder: Path, damage: Callable[[Path], None]
+        self, folder: Path, damage: Callable[[Path], None]
     ) -> None:
-        held = await over(on_disk).create_session(**WHO)
-        await over(on_disk).append_event(held, picture())
-        damage(*files(folder))
-        with pytest.raises(PayloadMissingError):
-            await over(on_disk).get_session(**WHO)
-        found = await over(on_disk, on_missing_payload="placeholder").get_session(**WHO)
+        async with Store.local(folder) as store:
+            held = await store.sessions.create_session(**WHO)
+            await store.sessions.append_event(held, picture())
+            damage(*files(folder))
+            with pytest.raises(PayloadMissingError):
+                await over(store).get_session(**WHO)
+            found = await over(store, on_missing_payload="placeholder").get_session(**WHO)
         assert found is not None
         assert 1 == len(found.events)
 
-    async def test_the_picture_of_an_expired_session_goes(self, kept: Kept, clock: list[float]) -> None:
-        service = over(kept, default_ttl_seconds=60)
+    async def test_the_picture_of_an_expired_session_goes(
+        self, store: Store, clock: list[float], passing: PassingTime
+    ) -> None:
+        service = over(store, default_ttl_seconds=60)
         held = await service.create_session(**WHO)
         await service.append_event(held, picture())
-        sweeper = Sweeper(kept.database, kept.contents)
-        assert 0 == await sweeper.sweep_if_due()
+        assert 1 == len(await names(store))
         clock[0] += 30 * 24 * 3600.0
-        assert 2 == await Sweeper(kept.database, kept.contents).sweep_if_due()
-        assert [] == await kept.objects.names("", delimiter=None)
+        passing.for_library(3700.0)  # a store looks for what has ended each hour
+        await store.sessions.create_session(**{**WHO, "session_id": "later"})
+        assert [] == await names(store)
