@@ -148,7 +148,7 @@ async def test_tools_that_say_nothing_may_take_as_long_as_on_the_platform() -> N
     await service.create_session(app_name="shop", user_id="ada", session_id="s1")
     async with PythonRuntime(service, sandbox=sandbox) as runtime:
         for options in ({}, {"execution": "ASYNCHRONOUS"}, {"timeout_s": 1e9}):
-            await runtime.run_tool(REAL, "look_up", {}, "shop/ada/s1", **options)  # type: ignore[arg-type]
+            await runtime.run_tool(REAL, "look_up", {}, "shop/ada/s1", **options)
 
     assert sorted(sandbox.longest_s) == [30, 60, 300]  # what is asynchronous begins later
 
