@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError, SessionInfo, Store
@@ -166,6 +166,9 @@ async def test_a_retention_that_says_nothing_is_refused(store: Store, options: d
     older=st.none() | st.integers(1, 20),
     keep=st.integers(0, 4),
 )
+@example(ages=[(1, 9), (1, 0), (3, 0)], idle=2, older=None, keep=0)
+@example(ages=[(1, 9), (1, 0), (3, 0)], idle=None, older=5, keep=0)
+@example(ages=[(1, 9), (1, 0), (3, 0)], idle=None, older=None, keep=2)
 def test_the_decision_is_the_one_that_the_conditions_say(
     ages: list[tuple[int, int]], idle: int | None, older: int | None, keep: int
 ) -> None:
