@@ -76,7 +76,7 @@ class _OneTurn:
             body, receive = await _read(receive)
             ids = _ids_of(body)
         elif scope["type"] == "websocket" and path == _LIVE:
-            query = parse_qs(scope.get("query_string", b"").decode())
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))  # as the app reads it
             ids = _chosen({name: values[0] for name, values in query.items()})
             connect = await receive()
             receive = _again([connect], receive)

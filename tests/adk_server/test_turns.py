@@ -295,6 +295,21 @@ async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, els
     assert client.sent.empty()
 
 
+async def test_a_live_connection_whose_query_is_no_text_is_answered(serve: Serve, elsewhere: Store) -> None:
+    """It is that of no session: ADK closes it."""
+    del elsewhere
+    scope = live(WHO)
+    scope["query_string"] += b"\xff"
+    scope["query_string"] = scope["query_string"].replace(WHO["session_id"].encode(), b"\xff")
+    client = Client(serve(), scope, {"type": "websocket.connect"})
+    kinds = [(await client.hear())["type"]]
+    client.leave({"type": "websocket.disconnect", "code": 1000})
+    await client.ended()
+    kinds += [client.sent.get_nowait()["type"] for _ in range(client.sent.qsize())]
+
+    assert "websocket.close" in kinds
+
+
 async def test_an_app_that_serves_already_is_refused(serve: Serve, elsewhere: Store) -> None:
     """A middleware would have no effect."""
     del elsewhere
