@@ -155,17 +155,19 @@ async def import_jsonl(
     report, lines = Report(), _Lines(file)
     into = open_target(target)
     last: Record | None = None
+    early: ScopedState | None = None
+    """Of the owner of *last*, what was set before the first session was there."""
     try:
         try:
             for header in lines.headers():
                 record = _record(header, lines, users or {})
                 report.listed += 1
                 if last is not None and last.header.key.owner != record.header.key.owner:
-                    await _put_shared(into, last)
-                    last = None
+                    await _put_shared(into, last, unless=early)
+                    last = early = None
                 made = record
                 if last is None and isinstance(into, OwnStore):  # others make a session event by event
-                    made = replace(record, events=_then_shared(record, into))
+                    made, early = replace(record, events=_then_shared(record, into)), record.shared
                 if await _put(made, into, on_conflict, report):
                     last = record
                 else:
@@ -173,9 +175,9 @@ async def import_jsonl(
                 if on_progress is not None:
                     on_progress(report)
         except InvalidInputError:
-            await _put_shared(into, last)  # the sessions before the damaged one are whole
+            await _put_shared(into, last, unless=early)  # the sessions before the damaged one are whole
             raise
-        await _put_shared(into, last)
+        await _put_shared(into, last, unless=early)
     finally:
         await into.close()
     return report
@@ -197,9 +199,9 @@ async def _drain(events: AsyncIterable[Event]) -> None:
         pass
 
 
-async def _put_shared(into: Target, last: Record | None) -> None:
-    """Set the state of user and app after the *last* session that was made, if any was."""
-    if last is not None:
+async def _put_shared(into: Target, last: Record | None, *, unless: ScopedState | None = None) -> None:
+    """Set the state of user and app after the *last* session that was made, if any was; *unless* it is so."""
+    if last is not None and last.shared != unless:
         await into.put_shared(last.header.key.owner, last.shared)
 
 
