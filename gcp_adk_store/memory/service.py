@@ -224,6 +224,7 @@ class MemoryService(Closing, BaseMemoryService):
             PayloadMissingError: large content of a result is gone.
             EmbedderError: the embedder's answer has another size or is not finite. If it fails, words rank.
         """
+        session_id = None if session_id is None else session_id.strip()  # as in a memory
         accepts = MemoryFilter(
             session_id=session_id, author=author, after=after, before=before, metadata=metadata or {}
         )
@@ -261,6 +262,7 @@ class MemoryService(Closing, BaseMemoryService):
             InvalidInputError: *page_size* or *cursor* is invalid.
             PayloadMissingError: large content of a memory is gone.
         """
+        session_id = None if session_id is None else session_id.strip()  # as in a memory
         accepts = MemoryFilter(
             session_id=session_id, author=author, after=after, before=before, metadata=metadata or {}
         )

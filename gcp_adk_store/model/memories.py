@@ -147,10 +147,6 @@ class MemoryFilter:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Keys and values that the memory's metadata must have."""
 
-    def __post_init__(self) -> None:
-        if self.session_id is not None:  # spaces around it do not count, as in a memory
-            object.__setattr__(self, "session_id", self.session_id.strip())
-
     def accepts(self, memory: Memory, *, now: float) -> bool:
         """Return whether *memory* fits and has not ended."""
         return (
