@@ -150,7 +150,7 @@ def require_room(inbox: Sequence[str], text: str) -> None:
         SessionInboxFullError: it does not; nothing was written.
         InvalidInputError: the message alone is over the limit.
     """
-    size = len(text.encode())
+    size = len(text.encode(errors="surrogatepass"))
     if size > MAX_WAITING_BYTES:
         raise InvalidInputError(
             f"the message has {size} bytes as JSON, and one that waits has at most {MAX_WAITING_BYTES}; save "
@@ -173,7 +173,7 @@ MAX_OWN_BYTES: Final = 64 * 1024
 def has_room(inbox: Sequence[str], text: str) -> bool:
     """Return whether the message *text* of a turn that begins fits in *inbox*, beside what else may come."""
     waiting = sum(len(one.encode()) for one in inbox)
-    size = len(text.encode())
+    size = len(text.encode(errors="surrogatepass"))
     return size <= MAX_OWN_BYTES and len(inbox) < MAX_WAITING and waiting + size <= MAX_WAITING_BYTES
 
 

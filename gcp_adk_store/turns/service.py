@@ -10,11 +10,17 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import machine, settings
 from gcp_adk_store.codec.turns import WaitingMessage
-from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError, TurnLostError
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    SessionBusyError,
+    StoredDataError,
+    StoreError,
+    TurnLostError,
+)
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.calls import Bounds, checks_kinds, operation
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.session_fields import Turn, require_times
+from gcp_adk_store.model.session_fields import MAX_WAITING_BYTES, Turn, require_times
 from gcp_adk_store.model.sessions import StoredSession, read_of
 from gcp_adk_store.sessions.append.turn import FirstRead, TurnLease, enter, held, leave
 from gcp_adk_store.sessions.service import SessionService
@@ -253,10 +259,21 @@ class HeldTurns:
         return await self._leases.enqueue(key, text)
 
     async def _as_stored(self, text: str) -> str:
-        """Return the message *text* as the redactors leave it."""
+        """Return the message *text* as the redactors leave it.
+
+        Raises:
+            InvalidInputError: it is no message: each later turn of the session would end in it.
+        """
+        if len(text) > MAX_WAITING_BYTES:
+            return text  # whoever stores it says that it does not fit
+        try:
+            waiting = WaitingMessage.parse(text)
+        except StoredDataError:
+            raise InvalidInputError(
+                f"text has {len(text)} characters, and is no message as JSON: Turns.run makes one"
+            ) from None
         if not (hooks := self._hooks):
-            return text
-        waiting = WaitingMessage.parse(text)
+            return str(waiting)
         state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
         return str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))
 
