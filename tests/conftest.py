@@ -47,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     Lengths.are_long = config.getoption("--long")
     # Between two tests the collector may find a task that one left in a closed loop: the terminal shows none.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
+    # Else pytest-asyncio makes an event loop for the first test that it runs, which nobody closes.
+    asyncio.set_event_loop(None)
     # The same examples each time: a long run alone looks for others. How long one takes is up to the machine.
     timeless = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
     settings.register_profile("long", timeless)
