@@ -418,7 +418,7 @@ class MemoryService(Closing, BaseMemoryService):
         key = UserKey(app=app_name, user=user_id)
         return await reindex(self._keeper, key, dry_run=dry_run, on_progress=on_progress)
 
-    async def take_over(self, owner: UserKey, memories: Sequence[tuple[Memory, types.Content]]) -> None:
+    async def _take_over(self, owner: UserKey, memories: Sequence[tuple[Memory, types.Content]]) -> None:
         """Remember memories of another store with their sessions, times and ends, for copies.
 
         One without an end gets that of the service's time to live, from now on.

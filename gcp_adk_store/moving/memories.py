@@ -66,7 +66,8 @@ class MemoryCopies:
             return
         target: Any = self.target
         if _storage_of(target) is not None:
-            await target.take_over(owner, some)  # ADK's interface has no sessions and no ends of memories
+            # ADK's interface has no sessions and no ends of memories.
+            await target._take_over(owner, some)  # noqa: SLF001  # of one library
             return
         ids: dict[str, Any] = {"app_name": owner.app, "user_id": owner.user}
         try:
