@@ -181,7 +181,8 @@ class ArtifactVersions:
             create: Makes the object of the name that it is given.
             save_id: Identifies the save.
             again: Whether another call with the same *save_id* may have saved before, or may save now.
-            saw: Gets the versions that there are before each attempt of such a save; what it raises ends it.
+            saw: With *again*, called with the versions that exist before each attempt; an error that it
+                raises ends the save.
 
         Raises:
             ArtifactConflictError: others took every number that was tried.

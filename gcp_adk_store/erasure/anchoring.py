@@ -51,7 +51,7 @@ class Anchors:
         """Return the anchors of the session that *epoch* identifies; 1 listing.
 
         Raises:
-            StoredDataError: an object among them is no anchor that this release reads.
+            StoredDataError: this release cannot read the name of an anchor.
         """
         folder = self._folder(epoch)
         found = []
@@ -59,8 +59,8 @@ class Anchors:
             each = _NAME.fullmatch(name.removeprefix(folder))
             if each is None:
                 raise StoredDataError(
-                    f"{name[:300]} is no anchor that this release reads; upgrade gcp-adk-store, and look who "
-                    "writes the bucket"
+                    f"this release cannot read the anchor {name[:300]}; upgrade gcp-adk-store, and check who "
+                    "may write to the bucket"
                 )
             found.append(
                 Anchor(

@@ -191,7 +191,7 @@ def _sealed(before: Snapshot | None, change: Change, grown: _Next) -> _Next:
 def _merged(parts: Sequence[Part], size: int, now: float) -> list[Part]:
     """Return the newest of *parts* that are written again with new rows of *size* bytes.
 
-    Each is no larger than what the ones after it have together, as with shards, and not full.
+    Each is at most as large as all newer ones together, and is not full. Shards merge in the same way.
     """
     taken: list[Part] = []
     for part in reversed([part for part in parts if not part.has_ended(now)]):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Final, NamedTuple, Self
 
 from google.genai import types
@@ -141,8 +142,8 @@ class ArtifactsAt:
 
         By ADK's rule, this is the version that the events before the point named last. Versions that no event
         names, such as uploads of browsers, follow it if they were saved before the first event after the
-        point, and before every version that the events after the point name. What a restore cut off follows
-        nothing, whatever the clocks of the events say.
+        point, and before every version that the events after the point name. A version that a restore cut off
+        is never the latest at a later point, even if a clock is wrong.
 
         Args:
             filename: The file.
@@ -150,17 +151,20 @@ class ArtifactsAt:
             follows: Versions that restores marked, each with the one that it follows, -1 for none: those
                 between the two were cut off.
         """
-        marked = (follows or {}).items()
+        marks = follows or {}
         named, lowest = self.kept.get(filename), self.later.get(filename)
-        unnamed = (
-            version
-            for version, time in saved.items()
-            if not any(before < version < number for number, before in marked)
-            and (named is None or version > named)
-            and (lowest is None or version < lowest)
-            and (self.until is None or time < self.until)
-        )
-        return max(unnamed, default=named)
+        followed = inf  # the lowest version that a later one follows: those between the two were cut off
+        for version in sorted({*saved, *marks}, reverse=True):
+            if (
+                version in saved
+                and version <= followed
+                and (named is None or version > named)
+                and (lowest is None or version < lowest)
+                and (self.until is None or saved[version] < self.until)
+            ):
+                return version
+            followed = min(followed, marks.get(version, followed))
+        return named
 
 
 def _own(delta: Mapping[str, int]) -> dict[str, int]:

@@ -273,6 +273,7 @@ class HeldTurns:
                 f"text has {len(text)} characters, and is no message as JSON: Turns.run makes one"
             ) from None
         if not (hooks := self._hooks):
+            # UTF-8 cannot hold a lone surrogate; JSON in ASCII can.
             return text if text.isascii() else str(waiting)
         state = None if waiting.state_delta is None else await hooks.of_state(waiting.state_delta)
         return str(replace(waiting, message=await hooks.of_message(waiting.message), state_delta=state))

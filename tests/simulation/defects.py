@@ -914,7 +914,7 @@ DEFECTS: Final = (
     Defect(
         "a later point takes versions of a file that a restore cut off",
         "Operation by operation", "model/artifacts.py",
-        "if not any(before < version < number for number, before in marked)", "if True",
+        "                and version <= followed\n", "",
         ("files",),
         "what a restore cut off follows nothing, whatever the clocks of the events say",
     ),

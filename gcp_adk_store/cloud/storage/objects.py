@@ -95,7 +95,10 @@ def _objects_of(listing: Any) -> Iterator["_Listed"]:
 
 
 class _Listed:
-    """An object of a listing, with the attributes of the client's ``Blob``, which takes ten times as long."""
+    """An object of a listing, with the attributes of the client's ``Blob``, read when they are asked for.
+
+    A ``Blob`` copies the metadata at each look, and parses times with ``strptime``.
+    """
 
     def __init__(self, resource: Mapping[str, Any]) -> None:
         self._resource = resource
