@@ -916,7 +916,7 @@ DEFECTS: Final = (
         "Operation by operation", "model/artifacts.py",
         "                and version <= followed\n", "",
         ("files",),
-        "what a restore cut off follows nothing, whatever the clocks of the events say",
+        "a version that a restore cut off is never the latest at a later point, even if a clock is wrong",
     ),
     Defect(
         "a restore puts a file back over a version that was saved since",
