@@ -1,12 +1,15 @@
-"""Reads and writes of documents, as the port of documents has them."""
+"""Reads and writes of documents, as the port of documents has them, and what a write makes of a document."""
 
 import enum
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import PARTS_GRACE_S, Expiry
 
@@ -127,6 +130,12 @@ def has_few_keys(fields: Mapping[str, object]) -> bool:
     return all(len(value) <= 1000 for value in fields.values() if type(value) is dict)  # noqa: PLR2004
 
 
+ABSENT: Final = object()
+"""What :func:`value_at` returns for a field that a document lacks; it equals no value."""
+
+_INT64: Final = range(-(2**63), 2**63)
+_SEGMENT: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
+
 FORMAT: Final = 2
 """Number of the layout of sessions and segments that this release writes."""
 
@@ -168,3 +177,125 @@ def places(spilled: frozenset[PayloadPlace]) -> dict[str, list[str]]:
 
 def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def field_path(text: str) -> FieldPath:
+    """Return the names in a field path, in which backticks quote a name that is not a plain word.
+
+    Raises:
+        InvalidInputError: *text* is not a field path.
+    """
+    names: list[str] = []
+    at = 0
+    while (match := _SEGMENT.match(text, at)) is not None:
+        names.append(match[2] or re.sub(r"\\(.)", r"\1", match[1] or ""))
+        at = match.end()
+        if at == len(text):
+            return tuple(names)
+        if text[at] != ".":
+            break
+        at += 1
+    raise InvalidInputError(f"{text[:80]!r} is not a field path")
+
+
+def value_at(fields: Mapping[str, Any], path: FieldPath) -> Any:
+    """Return a field's value, or a value that equals no other if the document lacks it."""
+    found: Any = fields
+    for name in path:
+        if not isinstance(found, Mapping) or name not in found:
+            return ABSENT
+        found = found[name]
+    return found
+
+
+def order_of(value: Any) -> tuple[Any, ...]:
+    """Return a key by which Python sorts values of all types as Firestore does."""
+    key: tuple[Any, ...]
+    match value:
+        case None:
+            key = (0,)
+        case bool():
+            key = (1, value)
+        case float() if math.isnan(value):
+            key = (2, 0)
+        case int() | float():
+            key = (2, 1, value)
+        case datetime():
+            key = (3, value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+        case str():
+            key = (4, value.encode())
+        case bytes():
+            key = (5, value)
+        case list():
+            key = (6, *map(order_of, value))
+        case _:
+            pairs = sorted((name.encode(), item) for name, item in value.items())
+            key = (7, *((name, order_of(item)) for name, item in pairs))
+    return key
+
+
+def fields_after(write: Write, stored: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the document's fields after *write*, and the new values of its counters.
+
+    It may change *stored*, which ``None`` says to be missing, and leaves the fields of *write* as they are.
+    """
+    if write.mask is None:
+        fields = dict(write.fields)
+    else:
+        fields = stored or {}
+        for path in write.mask:
+            _put(fields, path, value_at(write.fields, path))
+    for name, values in write.union.items():
+        path = field_path(name)
+        _put_apart(fields, path, _union(value_at(fields, path), values))
+    incremented = {}
+    for name, amount in write.increment.items():
+        path = field_path(name)
+        number = _add(value_at(fields, path), amount)
+        _put_apart(fields, path, number)
+        incremented[name] = number if isinstance(number, int) else 0
+    return fields, incremented
+
+
+def _put(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
+    """Set the field at *path*, or remove it; a map replaces a value of another kind on the way to it."""
+    *above, name = path
+    for step in above:
+        inner = fields.get(step)
+        if not isinstance(inner, dict):
+            if value is ABSENT:
+                return
+            inner = fields[step] = {}
+        fields = inner
+    if value is ABSENT:
+        fields.pop(name, None)
+    else:
+        fields[name] = value
+
+
+def _put_apart(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
+    """Set the field at *path* in copies of the maps above it, which may be those of the write."""
+    at = fields
+    for step in path[:-1]:
+        inner = at.get(step)
+        at[step] = at = dict(inner) if isinstance(inner, dict) else {}
+    at[path[-1]] = value
+
+
+def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
+    found = list(stored) if isinstance(stored, list) else []
+    for value in values:
+        if type(value) in (str, bytes):  # equal to their like alone, so that most arrays are compared at once
+            if value not in found:
+                found.append(value)
+        elif order_of(value) not in map(order_of, found):
+            found.append(value)
+    return found
+
+
+def _add(stored: Any, amount: int) -> int | float:
+    if isinstance(stored, float):
+        return stored + amount
+    if isinstance(stored, int) and not isinstance(stored, bool):
+        return min(max(stored + amount, _INT64.start), _INT64.stop - 1)
+    return amount

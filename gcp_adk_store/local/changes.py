@@ -1,4 +1,4 @@
-"""Weigh and apply the writes of a commit."""
+"""Weigh the writes of a commit."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,10 +7,9 @@ from typing import Any, Final
 from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.names import MAX_NAME_BYTES
 from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
-from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
+from gcp_adk_store.codec.writes import Delete, Must, Write
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.encoding import RESERVED, Encoded, field_path, micros
-from gcp_adk_store.local.queries import ABSENT, order_of, value_at
+from gcp_adk_store.local.encoding import RESERVED, Encoded, micros
 
 MAX_COMMIT_BYTES: Final = 10 * 1024 * 1024
 """Of one commit (Firestore's quota page, as all limits here)."""
@@ -167,73 +166,6 @@ def require_consistent(writes: Sequence[Write | Delete]) -> None:
                     f"{item.path[:80]!r} has a condition that contradicts an earlier write of the same commit"
                 )
             earlier[item.path] = (item, first)
-
-
-def written(write: Write, stored: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, int]]:
-    """Return the document's fields after *write*, and the new values of its counters.
-
-    It may change *stored*, which ``None`` says to be missing, and leaves the fields of *write* as they are.
-    """
-    if write.mask is None:
-        fields = dict(write.fields)
-    else:
-        fields = stored or {}
-        for path in write.mask:
-            _put(fields, path, value_at(write.fields, path))
-    for name, values in write.union.items():
-        path = field_path(name)
-        _put_apart(fields, path, _union(value_at(fields, path), values))
-    incremented = {}
-    for name, amount in write.increment.items():
-        path = field_path(name)
-        number = _add(value_at(fields, path), amount)
-        _put_apart(fields, path, number)
-        incremented[name] = number if isinstance(number, int) else 0
-    return fields, incremented
-
-
-def _put(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
-    """Set the field at *path*, or remove it; a map replaces a value of another kind on the way to it."""
-    *above, name = path
-    for step in above:
-        inner = fields.get(step)
-        if not isinstance(inner, dict):
-            if value is ABSENT:
-                return
-            inner = fields[step] = {}
-        fields = inner
-    if value is ABSENT:
-        fields.pop(name, None)
-    else:
-        fields[name] = value
-
-
-def _put_apart(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
-    """Set the field at *path* in copies of the maps above it, which may be those of the write."""
-    at = fields
-    for step in path[:-1]:
-        inner = at.get(step)
-        at[step] = at = dict(inner) if isinstance(inner, dict) else {}
-    at[path[-1]] = value
-
-
-def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
-    found = list(stored) if isinstance(stored, list) else []
-    for value in values:
-        if type(value) in (str, bytes):  # equal to their like alone, so that most arrays are compared at once
-            if value not in found:
-                found.append(value)
-        elif order_of(value) not in map(order_of, found):
-            found.append(value)
-    return found
-
-
-def _add(stored: Any, amount: int) -> int | float:
-    if isinstance(stored, float):
-        return stored + amount
-    if isinstance(stored, int) and not isinstance(stored, bool):
-        return min(max(stored + amount, _INT64.start), _INT64.stop - 1)
-    return amount
 
 
 def expires_at(collection: str, fields: Mapping[str, Any]) -> int | None:

@@ -9,13 +9,25 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write, Written
+from gcp_adk_store.codec.writes import (
+    Delete,
+    Document,
+    FieldPath,
+    Must,
+    Page,
+    Write,
+    Written,
+    field_path,
+    fields_after,
+    order_of,
+    value_at,
+)
 from gcp_adk_store.kernel import telemetry
 from gcp_adk_store.kernel.operation import part_of
 from gcp_adk_store.kernel.ports import ConditionFailedError, TargetExistsError
 from gcp_adk_store.local import changes, encoding, queries
 from gcp_adk_store.local.database import Database
-from gcp_adk_store.local.encoding import Encoded, document_key, field_path, parent_of, path_of, split_points
+from gcp_adk_store.local.encoding import Encoded, document_key, parent_of, path_of, split_points
 from gcp_adk_store.local.queries import Candidate
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.local.threads import Reading, Watchers
@@ -267,7 +279,7 @@ def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
     fields = None
     if change.encoded is not None and item.mask is not None:
         fields = encoding.read(change.encoded, what=item.path)
-    after, counters = changes.written(item, fields)
+    after, counters = fields_after(item, fields)
     change.encoded = encoding.encode(after)
     change.expire_at = changes.expires_at(item.path.split("/")[-2], after)
     if not changes.is_surely_small(change.encoded):
@@ -369,7 +381,7 @@ def _found(
     for row_id, key, _, fields, pieces in rows:
         values = _read(sql, row_id, Encoded(fields, pieces, None), wanted, path_of(key))
         if queries.meets(page, values):
-            order = None if ordered_by is None else queries.order_of(queries.value_at(values, ordered_by))
+            order = None if ordered_by is None else order_of(value_at(values, ordered_by))
             candidates.append(Candidate(key, order))
     chosen = [reader.at(sql, one.key) for one in queries.ordered(candidates, page)]
     return [document for document in chosen if document is not None]

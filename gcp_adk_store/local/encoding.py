@@ -26,8 +26,6 @@ _ZERO: Final = b"\0\xff"
 _MAX_SEGMENTS: Final = 200
 """100 collections within each other, as Firestore's quota page says."""
 
-_SEGMENT: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
-
 
 def document_key(path: str) -> bytes:
     """Return the key of the document at *path*.
@@ -69,25 +67,6 @@ def path_of(key: bytes) -> str:
 def below(key: bytes) -> tuple[bytes, bytes]:
     """Return the bounds of the keys below *key*, the second excluded."""
     return key + _END, key + b"\0\1"
-
-
-def field_path(text: str) -> FieldPath:
-    """Return the names in a field path, in which backticks quote a name that is not a plain word.
-
-    Raises:
-        InvalidInputError: *text* is not a field path.
-    """
-    names: list[str] = []
-    at = 0
-    while (match := _SEGMENT.match(text, at)) is not None:
-        names.append(match[2] or re.sub(r"\\(.)", r"\1", match[1] or ""))
-        at = match.end()
-        if at == len(text):
-            return tuple(names)
-        if text[at] != ".":
-            break
-        at += 1
-    raise InvalidInputError(f"{text[:80]!r} is not a field path")
 
 
 def _key(segments: list[str], shown: str) -> bytes:

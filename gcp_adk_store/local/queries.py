@@ -1,17 +1,13 @@
 """Decide which documents a query returns, and in which order: Firestore's, across all types."""
 
-import math
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from gcp_adk_store.codec.writes import FieldPath, Filter, Operator, Page
+from gcp_adk_store.codec.writes import ABSENT, Filter, Operator, Page, field_path, order_of, value_at
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.local.encoding import below, collection_key, document_key, field_path
+from gcp_adk_store.local.encoding import below, collection_key, document_key
 
 _SELECT: Final = "SELECT id, key, update_time, fields, pieces FROM documents WHERE "
-ABSENT: Final = object()
-"""Stands for a field that a document lacks."""
 
 
 class Candidate(NamedTuple):
@@ -81,16 +77,6 @@ def _is_same(wanted: str | float, found: Any) -> bool:
     return found is not ABSENT and order_of(wanted) == order_of(found)
 
 
-def value_at(fields: Mapping[str, Any], path: FieldPath) -> Any:
-    """Return a field's value, or a value that equals no other if the document lacks it."""
-    found: Any = fields
-    for name in path:
-        if not isinstance(found, Mapping) or name not in found:
-            return ABSENT
-        found = found[name]
-    return found
-
-
 def ordered(found: Iterable[Candidate], page: Page) -> list[Candidate]:
     """Return the part of *found* that the page asks for, in its order."""
     candidates = [*found]
@@ -104,29 +90,3 @@ def ordered(found: Iterable[Candidate], page: Page) -> list[Candidate]:
                 if ((one.order, one.key) < after if page.descending else (one.order, one.key) > after)
             ]
     return candidates[: page.limit]
-
-
-def order_of(value: Any) -> tuple[Any, ...]:
-    """Return a key by which Python sorts values of all types as Firestore does."""
-    key: tuple[Any, ...]
-    match value:
-        case None:
-            key = (0,)
-        case bool():
-            key = (1, value)
-        case float() if math.isnan(value):
-            key = (2, 0)
-        case int() | float():
-            key = (2, 1, value)
-        case datetime():
-            key = (3, value if value.tzinfo is not None else value.replace(tzinfo=UTC))
-        case str():
-            key = (4, value.encode())
-        case bytes():
-            key = (5, value)
-        case list():
-            key = (6, *map(order_of, value))
-        case _:
-            pairs = sorted((name.encode(), item) for name, item in value.items())
-            key = (7, *((name, order_of(item)) for name, item in pairs))
-    return key
