@@ -179,7 +179,7 @@ class SessionService(SessionAdministration, BaseSessionService):
         hold = held(self._storage, key)
         found = None if hold is None else hold.read_already(config)
         if found is None:
-            found = await self._reader.find(key, config)
+            found = await self._reader.find(key, config, follows=hold is not None)
         return None if found is None else to_session(found)
 
     @operation

@@ -31,6 +31,7 @@ from gcp_adk_store.model.session_fields import MAX_HOLDER, Turn, has_room, requi
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.append.run import Appender
 from gcp_adk_store.sessions.append.turn import TurnLease
+from gcp_adk_store.sessions.read.known import FollowedDocuments
 from gcp_adk_store.sessions.read.reader import NOT_FOUND
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
@@ -54,8 +55,9 @@ RENEWALS: Final = 3
 class Leases:
     """The turns of the sessions below one prefix of a database."""
 
-    def __init__(self, storage: SessionStorage) -> None:
+    def __init__(self, storage: SessionStorage, followed: FollowedDocuments) -> None:
         self._storage = storage
+        self._followed = followed
         self._documents = storage.documents
         self._layout = storage.layout
         self._known = Lru[SessionKey, StoredSession](_KNOWN_HEADERS)
@@ -128,11 +130,16 @@ class Leases:
             inbox = (*stored.inbox, message) if message and has_room(stored.inbox, message) else stored.inbox
             changed = None if inbox is stored.inbox else inbox
 
-            def hold(written: Sequence[Written]) -> TurnLease:
-                now = replace(stored, update_time=written[0].update_time, inbox=inbox)
-                return self._lease(now, taken, lease_s=lease_s, since=since, own=message)
+            write = write_turn(self._layout.session(key), stored, taken, inbox=changed)
 
-            return Commit([write_turn(self._layout.session(key), stored, taken, inbox=changed)], hold)
+            def hold(written: Sequence[Written]) -> TurnLease:
+                self._followed.committed([write], written)
+                now = replace(stored, update_time=written[0].update_time, inbox=inbox)
+                lease = self._lease(now, taken, lease_s=lease_s, since=since, own=message)
+                lease.required = stored.update_time
+                return lease
+
+            return Commit([write], hold)
 
         remembered = seen or self._remembered(key)
         known: tuple[StoredSession | None] | None = None if remembered is None else (remembered,)
@@ -241,6 +248,7 @@ class Leases:
                 return Done(value=False)
 
             def wrote(written: Sequence[Written]) -> bool:
+                self._followed.committed([write], written)
                 hold.wrote(written[0].update_time, stored.turn or hold.turn)
                 return True
 
@@ -312,6 +320,13 @@ class Leases:
     def remembers(self, key: SessionKey) -> bool:
         """Return whether this process had the last turn of a session, as far as it knows."""
         return self._remembered(key) is not None
+
+    def left(self, key: SessionKey) -> Document | None:
+        """Return the document of a session as the last turn of this process left it, if it may be right."""
+        if (header := self._remembered(key)) is None:
+            return None
+        document = self._followed.known(self._layout.session(key), now=self._documents.clock.now())
+        return document if document is not None and document.update_time == header.update_time else None
 
     def _remembered(self, key: SessionKey) -> StoredSession | None:
         """Return the header after the last turn of this process, if it may still be right."""

@@ -73,7 +73,7 @@ class HeldTurns:
         self._appends = sessions._appender  # noqa: SLF001
         self._permits = self._appends.permits
         self._hooks = sessions._hooks  # noqa: SLF001  # redactors see messages that wait, too
-        self._leases = Leases(sessions.storage)
+        self._leases = Leases(sessions.storage, sessions._reader.followed)  # noqa: SLF001
         self._endings: set[asyncio.Task[None]] = set()
         self._bounds = Bounds(
             type(self), system=telemetry.FIRESTORE, deadlines_s={}, names_ids=settings.names_ids
@@ -384,11 +384,12 @@ class HeldTurns:
         """Take the turn and read the session, at once if the read is not what the turn requires."""
         find = self._sessions._reader.find  # noqa: SLF001
         if seen is None and not self._leases.remembers(key):
-            found = await find(key, config)
+            found = await find(key, config, follows=True)
             required = None if found is None else found.stored
             hold = await take(required)
         else:
-            reading = asyncio.create_task(find(key, config))
+            known = None if seen is not None else self._leases.left(key)
+            reading = asyncio.create_task(find(key, config, known=known, follows=True))
             try:
                 hold = await take(seen)
             except BaseException:
@@ -398,6 +399,8 @@ class HeldTurns:
                 await asyncio.wait([reading])
             # An error of it is that of the turn's first read, which reads again.
             found = None if reading.exception() is not None else reading.result()
+            if known is not None and hold is not None and hold.required != known.update_time:
+                found = None  # others changed what this process left
         if hold is not None and found is not None:
             hold.first_read = FirstRead(config, found)
         return hold

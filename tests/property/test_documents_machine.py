@@ -1,4 +1,7 @@
-"""Send the same random calls to local documents and to Firestore's emulator; both answer alike."""
+"""Send the same random calls to local documents and to Firestore's emulator; both answer alike.
+
+And what this process knows of documents that it follows is what is stored.
+"""
 
 import asyncio
 import itertools
@@ -19,6 +22,7 @@ from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator,
 from gcp_adk_store.kernel.ports import Documents, RefusedError
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.sessions.read.known import FollowedDocuments
 from tests.support.lengths import at_length
 
 PATHS: Final = ("c/1", "c/2", "c/10", "c/1/c/1", "c/1/d/2/c/é", "c/1!/c/x", "c/\uffff", "c/\U0001f600", "d/1")
@@ -144,7 +148,8 @@ def exact(value: Any) -> str:
         return "{" + ",".join(f"{name!r}:{exact(item)}" for name, item in sorted(value.items())) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(exact, value)) + "]"
-    return repr(value)
+    # A zone of UTC has no time twice.
+    return repr(value.replace(fold=0) if isinstance(value, datetime) else value)
 
 
 class Side:
@@ -155,6 +160,8 @@ class Side:
         self._root = root
         self.times: dict[str, str] = {}
         """The update times of what was read last, by path."""
+        self.sent: list[Write | Delete] = []
+        """The newest commit."""
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -177,10 +184,9 @@ class Side:
 
     async def commit(self, changes: Sequence[Change]) -> list[Written] | str:
         """Return what was written, or the name of the error."""
+        self.sent = [self._write(change) for change in changes]
         try:
-            return await self._documents.commit(
-                [self._write(change) for change in changes], repeatable_when_unanswered=False
-            )
+            return await self._documents.commit(self.sent, repeatable_when_unanswered=False)
         except (StoreError, RefusedError) as exc:
             return type(exc).__name__
 
@@ -299,3 +305,50 @@ def test_both_backends_answer_alike(backends: Backends) -> None:
         backends.compare(calls)
 
     send()
+
+
+FOLLOWED: Final = PATHS[:2]
+COMMITS = st.lists(
+    st.lists(
+        st.builds(
+            replace, CHANGES, path=st.sampled_from(FOLLOWED), must=st.sampled_from(["now", "now", None])
+        ),
+        min_size=1,
+        max_size=2,
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def test_what_is_known_of_a_followed_document_is_what_is_stored() -> None:
+    """Also where a commit writes it twice, changes nothing of it, or requires nothing."""
+    known_later: list[str] = []
+
+    async def send(commits: list[list[Change]]) -> None:
+        documents, followed = LocalDocuments(Database(None), SessionLimits()), FollowedDocuments()
+        side = Side(documents, "x/0")
+        await side.commit([Change(path, {"a": 1}) for path in FOLLOWED])
+        for changes in commits:
+            for stored in await side.all():
+                if stored is not None:
+                    followed.follow(stored)
+            times = {**side.times}
+            if not isinstance(written := await side.commit(changes), str):
+                followed.committed(side.sent, written)
+            for path, stored in zip(PATHS, await side.all(), strict=True):
+                if (known := followed.known(f"x/0/{path}", now=0)) is not None:
+                    assert stored is not None
+                    assert known.update_time == stored.update_time
+                    assert exact(known.fields) == exact(stored.fields)
+                    if known.update_time != times[path]:
+                        known_later.append(path)
+        await documents.close()
+
+    @settings(max_examples=at_length(40, 1000), deadline=None, derandomize=True, print_blob=True)
+    @given(COMMITS)
+    def run(commits: list[list[Change]]) -> None:
+        asyncio.run(send(commits))
+
+    run()
+    assert 10 < len(known_later)

@@ -140,6 +140,12 @@ DEFECTS: Final = (
         ("running-lease", *_TURNS),
     ),
     Defect(
+        "a turn takes its session for known although another process changed it",
+        "Operation by operation", "sessions/read/known.py",
+        "(write.path not in changed and write.must != known.update_time)", "False",
+        ("turns", "turns-behind"),
+    ),
+    Defect(
         "a turn ends over messages that wait",
         "Operation by operation", "turns/lease.py",
         "            if only_if_empty and left:\n                return None\n", "",
@@ -405,7 +411,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a read remembers what a redaction replaced",
-        "Erasure, retention, proof", "sessions/read/reader.py",
+        "Erasure, retention, proof", "sessions/read/known.py",
         "return self.redactions >= stored.redactions and", "return",
         ("redactions",),
     ),
@@ -878,7 +884,7 @@ DEFECTS: Final = (
     ),
     Defect(
         "a segment is known from memory after it was archived",
-        "Erasure, retention, proof", "sessions/read/reader.py",
+        "Erasure, retention, proof", "sessions/read/known.py",
         "self.redactions >= stored.redactions and not is_moved",
         "self.redactions >= stored.redactions",
         ("summaries",),

@@ -46,6 +46,8 @@ class Journal:
     def __init__(self, world: World) -> None:
         self._world = world
         self.calls: list[Call] = []
+        self.seen: list[list[str]] = []
+        """The ids of the events before the message of each run of an agent, as it began."""
 
     def of(self, kind: str, of: str | None = None) -> Iterator[Call]:
         """Yield the calls of one kind, and of one thing."""

@@ -11,6 +11,7 @@ from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events import Event
 from google.adk.runners import Runner
 from google.genai import types
+from pydantic import Field
 
 from gcp_adk_store import Store
 from gcp_adk_store.testing.simulation import Fate, Faults, Process, Service, World, simulate
@@ -69,7 +70,11 @@ def said(text: str) -> types.Content:
 class Parrot(BaseAgent):
     """Answers twice, after some time each, and looks something up at once before its second answer."""
 
+    seen: Any = Field(default_factory=list)
+    """Gets the ids of the events before the message, as the session has them when a run begins."""
+
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        self.seen.append([event.id for event in ctx.session.events[:-1]])
         found = types.FunctionResponse(id="1", name="look", response={"found": 1})
         for parts in (
             [types.Part(text="so you say")],
@@ -106,7 +111,9 @@ async def run(actor: Actor, name: str, kind: str, on_busy: Any) -> None:
     """Run an agent on a message, as a call of *kind*."""
     if "runner" not in actor.memory:
         actor.memory["runner"] = Runner(
-            app_name="app", agent=Parrot(name="parrot"), session_service=actor.store.sessions
+            app_name="app",
+            agent=Parrot(name="parrot", seen=actor.journal.seen),
+            session_service=actor.store.sessions,
         )
     runner: Runner = actor.memory["runner"]
 
@@ -176,6 +183,9 @@ async def check(fleet: Fleet, plain: Store, *, is_certain_at_once: bool) -> None
     assert stored is not None
     ids = [event.id for event in stored.events]
     assert len(ids) == len({*ids}), "an event is stored twice"
+    for seen in fleet.journal.seen:
+        begin = [one for one in seen if one in ids]  # what a turn appended that was lost is not stored
+        assert begin == ids[: len(begin)], "a run began without events that were there"
     fences = [fence for event in stored.events if (fence := turn_of(event)) is not None]
     assert fences == sorted(fences), f"a lost turn wrote after its successor: {fences}"
     held = [call.result for call in fleet.journal.of("hold") if call.outcome is Outcome.DONE]
@@ -227,7 +237,8 @@ def workload(durability: Durability) -> Any:
         fleet = Fleet(world, service, make)
         await fleet.work(14, act)
         await asyncio.sleep(400)  # what is late arrives, and leases end
-        runner = Runner(app_name="app", agent=Parrot(name="parrot"), session_service=plain.sessions)
+        agent = Parrot(name="parrot", seen=fleet.journal.seen)
+        runner = Runner(app_name="app", agent=agent, session_service=plain.sessions)
         async for _ in plain.turns.drain(runner, **WHO):
             pass
         status = await plain.turns.status(**KEY)

@@ -17,7 +17,9 @@ from pydantic import Field
 
 from gcp_adk_store import (
     InvalidInputError,
+    Point,
     SessionInboxFullError,
+    SessionLimits,
     SessionMissingError,
     Store,
     TurnLostError,
@@ -124,6 +126,26 @@ async def test_a_turn_of_six_events_is_taken_and_released_with_them(
         assert 12 == len(found.events)
         status = await store.turns.status(**WHO)
         assert (False, 2, ()) == (status.is_running, status.fence, status.waiting)
+
+
+class Reciting(BaseAgent):
+    """Says what its session holds as it begins."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        content = types.Content(role="model", parts=[types.Part(text=f"{texts(ctx.session.events)}")])
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+async def test_a_turn_begins_with_what_others_made_of_the_session_since_the_last_one(folder: Path) -> None:
+    """An archive adds no event, so the number of events does not tell that a read returns fewer."""
+    limits = SessionLimits(seal_tail_bytes=500)
+    store, other = (Store.local(folder, session_limits=limits) for _ in range(2))
+    await store.sessions.create_session(**WHO)
+    for said in ("one", "two", "three"):
+        await texts_of(store, runner_of(store), said)
+    await other.sessions.archive_session(**WHO, before=Point.position(6))
+    agent = Runner(app_name="app", agent=Reciting(name="reciting"), session_service=store.sessions)
+    assert [f"{[*whole('three'), 'now']}"] == await texts_of(store, agent, "now")
 
 
 async def test_a_message_that_is_too_large_to_wait_goes_with_its_event(store: Store) -> None:

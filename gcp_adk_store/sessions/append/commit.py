@@ -218,6 +218,7 @@ class SessionRecorder:
         if written is None:
             return marker  # the handle's next append learns the new update time
         self.reader.tails.sealed(stored.marker)
+        self.reader.followed.committed(writes, written)
         if marker != stored.marker:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
@@ -238,6 +239,7 @@ class _Appending:
     is_last: bool
     put_again: Callable[[], Awaitable[None]]
     _redactions: int
+    _sent: Sequence[Write] = ()
     _released: Turn | None = None
     _expiry: Expiry | None = None
     _merged: bool = False
@@ -297,14 +299,16 @@ class _Appending:
             self.key, self.base, spilled=self.append.spilled, new_part=self.new_part
         )
         self._released = self.hold.released if self.hold is not None and self.is_last else None
-        return await self.recorder.encoded(
+        self._sent = await self.recorder.encoded(
             self.key, self.append, self.base, self._expiry, hold=self.hold, released=self._released
         )
+        return self._sent
 
     def _appended(self, written: Sequence[Written]) -> Appended:
         self.recorder.reader.tails.appended(self.base, self.append)
         marker = self.base.advanced(self.append, written[0].update_time, self._expiry)
         if self.hold is not None:
+            self.recorder.reader.followed.committed(self._sent, written)
             self.hold.appended(marker)
             self.hold.has_ended |= self._released is not None
         return Appended(marker=marker, tail_bytes=written[0].incremented["tail_bytes"], merged=self._merged)

@@ -1,17 +1,18 @@
-"""Keep what this process knows of sessions: the events of tails, and the windows of histories.
+"""Keep what this process knows of sessions: documents, events of tails, segments and windows of histories.
 
 No append counts an event again that its tail holds. A process that reads windows knows what the newest one
 has. When it seals the tail, the new segment keeps what the window has of the events before it. So the first
 read of another process takes this segment and the tail.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, Self
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
+from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_after
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.model.history import DIGEST_BYTES, hash_of, link
@@ -89,6 +90,81 @@ class KnownTails:
         known = self._known.get(marker.epoch)
         if known is None or known.age <= now.age:
             self._known.put(marker.epoch, now)
+
+
+_FOLLOWED_BYTES: Final = 16 * 1024 * 1024
+"""The documents of some 200 sessions with full tails."""
+
+
+class FollowedDocuments:
+    """Documents of sessions as the turns of this process left them.
+
+    Others may have changed one since. A commit that requires its update time proves that nobody has.
+    """
+
+    def __init__(self) -> None:
+        """Follow no document."""
+        self._known = Lru[str, Document](_FOLLOWED_BYTES, size_of=lambda known: len(repr(known.fields)))
+
+    def follow(self, document: Document) -> None:
+        """Keep *document*, which was read with all its fields, as of the commits that follow."""
+        self._known.put(document.path, replace(document, fields=_copied(document.fields)))
+
+    def committed(self, writes: Sequence[Write | Delete], results: Sequence[Written]) -> None:
+        """Take note of a commit; a document is forgotten that was not what the commit required."""
+        changed: set[str] = set()
+        for write, written in zip(writes, results, strict=True):
+            known = self._known.get(write.path)
+            if known is None:
+                continue
+            if write.path not in changed and known.update_time == written.update_time:
+                continue  # nothing changed, or a read was faster than this answer
+            if isinstance(write, Delete) or (write.path not in changed and write.must != known.update_time):
+                self._known.forget({write.path}.__contains__)
+                continue
+            changed.add(write.path)
+            fields, _ = fields_after(replace(write, fields=_copied(write.fields)), _copied(known.fields))
+            self._known.put(write.path, replace(known, fields=fields, update_time=written.update_time))
+
+    def known(self, path: str, *, now: float) -> Document | None:
+        """Return the document at *path*, as if it were read *now*; ``None`` if it is unknown."""
+        known = self._known.get(path)
+        return None if known is None else replace(known, fields=_copied(known.fields), read_time=now)
+
+
+def _copied(value: Any) -> Any:
+    """Return *value* with maps and arrays of its own, which no caller changes."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The session when one of its segments was read."""
+
+    redactions: int
+    restores: int
+    archived: int
+
+    @classmethod
+    def of(cls, stored: StoredSession) -> Self:
+        """Return what a segment is known as of that is read now, with *stored*."""
+        return cls(stored.redactions, stored.restores, stored.archived.segments)
+
+    def is_now(self, stored: StoredSession, number: int, *, exactly: bool) -> bool:
+        """Return whether the segment *number* has the same events, and *exactly* the same archive."""
+        is_moved = self.archived <= number < stored.archived.segments
+        is_older = exactly and self.restores < stored.restores
+        return self.redactions >= stored.redactions and not is_moved and not is_older
+
+
+def segment_bytes(known: tuple[AsOf, Segment]) -> int:
+    """Return about what Python takes for a segment."""
+    segment = known[1]
+    initial = segment.initial if isinstance(segment.initial, Mapping) else {}
+    texts = sum(len(text.encode()) for text in segment.texts)
+    return texts + len(segment.window) + sum(len(repr(item)) for item in initial.items())
 
 
 _LIGHT_WINDOW: Final = 500

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from google.adk.sessions.base_session_service import GetSessionConfig
 
@@ -48,32 +48,13 @@ from gcp_adk_store.sessions.read.completion import (
     named,
     refs_in,
 )
-from gcp_adk_store.sessions.read.known import KnownTails, WindowReader
+from gcp_adk_store.sessions.read.known import AsOf, FollowedDocuments, KnownTails, WindowReader, segment_bytes
 from gcp_adk_store.sessions.read.storage import SessionStorage
 
 NOT_FOUND: Final = "session not found"
 
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AsOf:
-    """The session when one of its segments was read."""
-
-    redactions: int
-    restores: int
-    archived: int
-
-    @classmethod
-    def of(cls, stored: StoredSession) -> Self:
-        return cls(stored.redactions, stored.restores, stored.archived.segments)
-
-    def is_now(self, stored: StoredSession, number: int, *, exactly: bool) -> bool:
-        """Return whether the segment *number* has the same events, and *exactly* the same archive."""
-        is_moved = self.archived <= number < stored.archived.segments
-        is_older = exactly and self.restores < stored.restores
-        return self.redactions >= stored.redactions and not is_moved and not is_older
 
 
 Chosen = tuple[StoredSession, list[StoredEvent], frozenset[str]]
@@ -93,12 +74,22 @@ class SessionReader(CompletingReader):
         # known as of a number of redactions, of restores, after which fewer segments count as archived, and
         # of archived segments. Of 1,000 events, a later read takes 84 ms instead of 113 ms on the emulator,
         # and Firestore bills 9 reads less.
-        self._known_segments = Lru[str, tuple[_AsOf, Segment]](cache_bytes, size_of=_size)
+        self._known_segments = Lru[str, tuple[AsOf, Segment]](cache_bytes, size_of=segment_bytes)
         self.windows = WindowReader(self, cache_bytes)
         self.tails = KnownTails()
+        self.followed = FollowedDocuments()
 
-    async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
+    async def find(
+        self,
+        key: SessionKey,
+        config: GetSessionConfig | None,
+        *,
+        known: Document | None = None,
+        follows: bool = False,
+    ) -> Found | None:
         """Return a session with the events that *config* asks for.
+
+        *known* is its document, which is not read then. With *follows*, this process keeps it known.
 
         Raises:
             StoredDataError: a segment or a payload that the session names does not exist.
@@ -112,7 +103,7 @@ class SessionReader(CompletingReader):
                 events = await self._events(stored, config)
             return None if events is None else (stored, events, frozenset())
 
-        return await self._find(key, choose, whole=wants_events(config))
+        return await self._find(key, choose, whole=wants_events(config), known=known, follows=follows)
 
     async def find_at(self, key: SessionKey, point: Point) -> Found | None:
         """Return a session as it was at *point*, with the state of its app and user as it is now.
@@ -153,20 +144,25 @@ class SessionReader(CompletingReader):
         *,
         whole: bool,
         reader: UserKey | None = None,
+        known: Document | None = None,
+        follows: bool = False,
     ) -> Found | None:
         """Return what *choose* picks of a session, read again while others change what it needs.
 
         It picks nothing if a segment is gone. The document has no tail unless it is read *whole*. The state
-        of the user is that of *reader*, by default the session's own.
+        of the user is that of *reader*, by default the session's own. The rest is as of :meth:`find`.
         """
         reader = reader or key.owner
         lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
 
         async def look() -> Found | Changed | None:
-            nonlocal lost, incomplete
+            nonlocal lost, incomplete, known
             fields = None if whole else HEADER_WITH_DIGESTS
-            document, app, user = await self._documents_of(key, fields=fields, reader=reader)
+            document, app, user = await self._documents_of(
+                key, fields=fields, reader=reader, known=known, follows=follows
+            )
+            known = None
             if document is None:
                 return None
             stored = await self._noted(document) if whole else await decoded(read_header, document)
@@ -287,12 +283,23 @@ class SessionReader(CompletingReader):
         return await self.complete(stored, newest, shared)
 
     async def _documents_of(
-        self, key: SessionKey, *, fields: Sequence[str] | None = None, reader: UserKey | None = None
+        self,
+        key: SessionKey,
+        *,
+        fields: Sequence[str] | None = None,
+        reader: UserKey | None = None,
+        known: Document | None = None,
+        follows: bool = False,
     ) -> list[Document | None]:
         """Return the documents of a session, its app and its user, or another user, the *reader*."""
         layout = self._layout
         paths = [layout.session(key), layout.app(key.app), layout.user(reader or key.owner)]
-        return await self._documents.get(paths, fields=fields)
+        if known is not None:
+            return [known, *await self._documents.get(paths[1:])]
+        found = await self._documents.get(paths, fields=fields)
+        if follows and fields is None and found[0] is not None:
+            self.followed.follow(found[0])
+        return found
 
     async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""
@@ -407,7 +414,7 @@ class SessionReader(CompletingReader):
                 return None
             for path, document in zip(some, documents, strict=True):
                 known[path] = read_segment(document, archives.get(path))
-                self._known_segments.put(path, (_AsOf.of(stored), known[path]))
+                self._known_segments.put(path, (AsOf.of(stored), known[path]))
                 if pauses.is_due:
                     await pauses.take()
         segments = [known[path] for path in paths]
@@ -441,10 +448,3 @@ class SessionReader(CompletingReader):
 def segment_missing(stored: StoredSession) -> StoredDataError:
     """Return the error for a session that lacks a segment."""
     return StoredDataError(f"one of the {len(stored.live)} segments is missing: gcp-adk-store fsck names it")
-
-
-def _size(known: tuple[_AsOf, Segment]) -> int:
-    segment = known[1]
-    initial = segment.initial if isinstance(segment.initial, Mapping) else {}
-    texts = sum(len(text.encode()) for text in segment.texts)
-    return texts + len(segment.window) + sum(len(repr(item)) for item in initial.items())
