@@ -119,6 +119,12 @@ class Document:
     read_time: float
     """Time of the read by Firestore's clock, as Unix time in seconds."""
 
+    @property
+    def size(self) -> int:
+        """Bytes of the document by Firestore's formula."""
+        name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in self.path.split("/"))
+        return name + _OF_A_DOCUMENT + _size(self.fields)
+
 
 def in_order_of_names(path: str) -> list[bytes]:
     """Return a key by which Python sorts paths as Firestore sorts names."""
@@ -133,6 +139,9 @@ def has_few_keys(fields: Mapping[str, object]) -> bool:
 ABSENT: Final = object()
 """What :func:`value_at` returns for a field that a document lacks; it equals no value."""
 
+_OF_A_NAME: Final = 16
+_OF_A_DOCUMENT: Final = 32
+_NUMBER: Final = 8
 _INT64: Final = range(-(2**63), 2**63)
 _SEGMENT: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
 
@@ -232,6 +241,24 @@ def order_of(value: Any) -> tuple[Any, ...]:
             pairs = sorted((name.encode(), item) for name, item in value.items())
             key = (7, *((name, order_of(item)) for name, item in pairs))
     return key
+
+
+def _size(value: Any) -> int:
+    match value:
+        case str():
+            return len(value.encode(errors="surrogatepass")) + 1
+        case bytes():
+            return len(value)
+        case None | bool():
+            return 1
+        case Mapping():
+            return sum(
+                len(name.encode(errors="surrogatepass")) + 1 + _size(item) for name, item in value.items()
+            )
+        case list():
+            return sum(map(_size, value))
+        case _:
+            return _NUMBER
 
 
 def fields_after(write: Write, stored: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, int]]:

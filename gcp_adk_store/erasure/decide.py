@@ -1,16 +1,13 @@
 """Count what the documents of a user hold, without a decision about what they mean."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.model.erasures import Erased, total
 from gcp_adk_store.model.payloads import PayloadPlace
 
 _BUCKET: Final = PayloadPlace.BUCKET.value
-_NUMBER: Final = 8
-_OF_A_NAME: Final = 16
-_OF_A_DOCUMENT: Final = 32
 _KINDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "users": ("state_keys", "state"),
     "sessions": ("sessions", "tail"),
@@ -48,24 +45,18 @@ def refers_to_bucket(document: Document) -> bool:
     return any(isinstance(ref, Mapping) and ref.get("in") == _BUCKET for ref in refs)
 
 
-def size_of(document: Document) -> int:
-    """Return the bytes of a document by Firestore's formula."""
-    name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in document.path.split("/"))
-    return name + _OF_A_DOCUMENT + _weigh(document.fields)
-
-
 def _of(prefix: str, document: Document) -> dict[str, Erased]:
     *_, collection, name = document.path.split("/")
     kind, field = _KINDS.get(collection.removeprefix(f"{prefix}_"), ("others", None))
     inner = 0 if field is None else _number_of(document.fields.get(field))
     match kind:
         case "state_keys" | "memories":  # what they hold counts, not the documents
-            return {kind: Erased(inner, size_of(document))}
+            return {kind: Erased(inner, document.size)}
         case "sessions" | "segments":
-            return {kind: Erased(1, size_of(document)), "events": Erased(inner)}
+            return {kind: Erased(1, document.size), "events": Erased(inner)}
         case "payloads":  # one may have several chunks; its first one counts it
-            return {kind: Erased(int(name.endswith("-0")), size_of(document))}
-    return {kind: Erased(int(not collection.endswith("_pieces")), size_of(document))}
+            return {kind: Erased(int(name.endswith("-0")), document.size)}
+    return {kind: Erased(int(not collection.endswith("_pieces")), document.size)}
 
 
 def _number_of(value: object) -> int:
@@ -73,21 +64,3 @@ def _number_of(value: object) -> int:
     if isinstance(value, (list, Mapping)):
         return len(value)
     return value if type(value) is int and value > 0 else 0
-
-
-def _weigh(value: Any) -> int:
-    match value:
-        case str():
-            return len(value.encode(errors="surrogatepass")) + 1
-        case bytes():
-            return len(value)
-        case None | bool():
-            return 1
-        case Mapping():
-            return sum(
-                len(name.encode(errors="surrogatepass")) + 1 + _weigh(item) for name, item in value.items()
-            )
-        case list():
-            return sum(map(_weigh, value))
-        case _:
-            return _NUMBER

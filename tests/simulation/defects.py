@@ -142,7 +142,7 @@ DEFECTS: Final = (
     Defect(
         "a turn takes its session for known although another process changed it",
         "Operation by operation", "sessions/read/known.py",
-        "(write.path not in changed and write.must != known.update_time)", "False",
+        "write.path in changed or write.must == known.update_time", "True",
         ("turns", "turns-behind"),
     ),
     Defect(

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, Self
 
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.codec.packing import pack_window, unpack_segment
-from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_after
+from gcp_adk_store.codec.writes import Delete, Document, Write, Written, fields_after, has_few_keys
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.kernel.concurrency import Lru, Pauses, offload
 from gcp_adk_store.model.history import DIGEST_BYTES, hash_of, link
@@ -104,25 +104,28 @@ class FollowedDocuments:
 
     def __init__(self) -> None:
         """Follow no document."""
-        self._known = Lru[str, Document](_FOLLOWED_BYTES, size_of=lambda known: len(repr(known.fields)))
+        self._known = Lru[str, Document](_FOLLOWED_BYTES, size_of=lambda known: known.size)
 
     def follow(self, document: Document) -> None:
-        """Keep *document*, which was read with all its fields, as of the commits that follow."""
-        self._known.put(document.path, replace(document, fields=_copied(document.fields)))
+        """Keep *document*, which was read with all its fields, as of the commits that follow.
+
+        One that takes long to copy is not kept.
+        """
+        if has_few_keys(document.fields):
+            self._known.put(document.path, replace(document, fields=_copied(document.fields)))
 
     def committed(self, writes: Sequence[Write | Delete], results: Sequence[Written]) -> None:
         """Take note of a commit; a document is forgotten that was not what the commit required."""
         changed: set[str] = set()
         for write, written in zip(writes, results, strict=True):
             known = self._known.get(write.path)
-            if known is None:
-                continue
-            if write.path not in changed and known.update_time == written.update_time:
+            if known is None or (write.path not in changed and known.update_time == written.update_time):
                 continue  # nothing changed, or a read was faster than this answer
-            if isinstance(write, Delete) or (write.path not in changed and write.must != known.update_time):
+            is_based = write.path in changed or write.must == known.update_time
+            changed.add(write.path)
+            if isinstance(write, Delete) or not is_based or not has_few_keys(known.fields):
                 self._known.forget({write.path}.__contains__)
                 continue
-            changed.add(write.path)
             fields, _ = fields_after(replace(write, fields=_copied(write.fields)), _copied(known.fields))
             self._known.put(write.path, replace(known, fields=fields, update_time=written.update_time))
 
