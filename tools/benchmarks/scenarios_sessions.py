@@ -309,7 +309,7 @@ def _held_turn(stock: Stock) -> Scenario:
             nonlocal session
             session = (await stock.new_session(OURS)).id
             async with turns.hold(**who(session)):
-                pass
+                await line.turn_sessions.get_session(**who(session))
 
         return Step(take, before)
 

@@ -25,6 +25,7 @@ _FORK_AT_MOST: Final = 12
 _RESTORE_AT_MOST: Final = 3
 _TURN_AT_MOST: Final = 3
 _HELD_TURN_AT_MOST: Final = 2
+_HELD_TURN_READS: Final = 2
 _WINDOW_READS: Final = 3
 _WINDOW_CPU_MS: Final = 5
 _GROUPED: Final = 8
@@ -142,6 +143,7 @@ def _bills(figures: Figures) -> Iterable[Target]:
     counted = figures.counted(HELD_TURN)
     commits = None if counted is None else counted.rpcs["Commit"]
     yield _limit(f"{HELD_TURN}: commits", _HELD_TURN_AT_MOST, commits)
+    yield _limit(f"{HELD_TURN}: billed reads", _HELD_TURN_READS, None if counted is None else counted.reads)
 
 
 def _points(figures: Figures) -> Iterable[Target]:
