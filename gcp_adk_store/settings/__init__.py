@@ -254,17 +254,40 @@ def _quoted_path(local: str) -> str:
     return quote(os.path.abspath(local))  # noqa: PTH100  # resolve() would follow links
 
 
+_ADDRESS: Final = re.compile(r"(https?://)?((\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?)/*")
+
+
 def firestore_emulator_host() -> str | None:
     """Return ``host:port`` from ``FIRESTORE_EMULATOR_HOST``, or ``None`` for production.
 
     A scheme, as in the other emulator's variable, is removed.
+
+    Raises:
+        InvalidInputError: the variable has something else, which must not be taken for production.
     """
-    return os.environ.get("FIRESTORE_EMULATOR_HOST", "").rpartition("://")[2].rstrip("/") or None
+    value = os.environ.get("FIRESTORE_EMULATOR_HOST", "")
+    found = _ADDRESS.fullmatch(value)
+    if value and (found is None or not found[4]):
+        raise _no_address("FIRESTORE_EMULATOR_HOST", value, "host:port, such as 127.0.0.1:8080")
+    return found[2] if found else None
 
 
 def storage_emulator_url() -> str | None:
-    """Return the URL in ``STORAGE_EMULATOR_HOST``, or ``None`` for production."""
-    return os.environ.get("STORAGE_EMULATOR_HOST") or None
+    """Return the URL in ``STORAGE_EMULATOR_HOST``, or ``None`` for production.
+
+    Raises:
+        InvalidInputError: the variable has something else.
+    """
+    value = os.environ.get("STORAGE_EMULATOR_HOST", "")
+    if value and not _ADDRESS.fullmatch(value):
+        raise _no_address("STORAGE_EMULATOR_HOST", value, "URL, such as http://127.0.0.1:9023")
+    return value or None
+
+
+def _no_address(variable: str, value: str, wanted: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"{variable} is {value!r:.60}, which is no {wanted}; unset it for Google Cloud itself"
+    )
 
 
 def names_ids() -> bool:

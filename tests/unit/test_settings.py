@@ -122,6 +122,41 @@ def test_an_empty_variable_is_an_unset_one(
     assert (value or None) == read()
 
 
+@pytest.mark.parametrize(
+    ("variable", "read", "values"),
+    [
+        (
+            "FIRESTORE_EMULATOR_HOST",
+            settings.firestore_emulator_host,
+            ["localhost", "http://", "here:", "a b:1"],
+        ),
+        (
+            "STORAGE_EMULATOR_HOST",
+            settings.storage_emulator_url,
+            ["http://", "ftp://here:1", "here:port", " "],
+        ),
+    ],
+)
+def test_a_malformed_address_of_an_emulator_is_never_taken_for_google_cloud(
+    monkeypatch: pytest.MonkeyPatch, variable: str, read: Callable[[], str | None], values: list[str]
+) -> None:
+    """What a test writes must not reach production by a slip of the pen."""
+    for value in values:
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(InvalidInputError, match=f"^{variable} is "):
+            read()
+
+
+@pytest.mark.parametrize("value", ["http://here:1/", "[::1]:8080", "emulator.svc:80"])
+def test_the_address_of_firestores_emulator_is_read_in_the_ways_that_people_write_it(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """A scheme and a slash at the end are left out."""
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", value)
+
+    assert value.removeprefix("http://").rstrip("/") == settings.firestore_emulator_host()
+
+
 def test_a_full_tail_and_the_largest_event_fit_one_document() -> None:
     """An append just below the sealing limit leaves a good third of the document to state."""
     limits = SessionLimits()
