@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
+from google.adk.agents.context import Context
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps import App
 from google.adk.errors.session_not_found_error import SessionNotFoundError
@@ -15,7 +17,9 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.adk.tools.tool_context import ToolContext
+from google.adk.workflow import START, Workflow
 from google.genai import types
 
 from gcp_adk_store import Store
@@ -111,6 +115,34 @@ def test_the_synchronous_runner_makes_a_loop_for_every_turn(adk_store: Store) ->
         list(running.run(user_id=USER, session_id=SESSION, new_message=words(f"{number}")))
 
     assert ["0", "one", "1", "two", "2", "three"] == texts(asyncio.run(get(adk_store)).events)
+
+
+async def fill(ctx: Context) -> AsyncGenerator[Event, None]:
+    """Write in place into a list of the state, and say something, three times."""
+    basket = ctx.state.setdefault("basket", [])
+    for number in range(3):
+        basket.append(number)
+        yield Event(content=types.ModelContent(f"{number}"))
+        basket = ctx.state["basket"]
+        basket.append("between")
+
+
+@pytest.mark.parametrize("durability", ["event", "turn"])
+async def test_what_an_agent_writes_in_place_is_stored_also_after_an_append(
+    tmp_path: Path, durability: Literal["event", "turn"]
+) -> None:
+    """As by ADK's own service: newer ADKs record it as long as the session holds the agent's own list."""
+    found = []
+    async with Store.local(tmp_path / "store", durability=durability) as store:
+        for service in (SqliteSessionService(f"{tmp_path}/adk.db"), store.sessions):
+            await service.create_session(**WHO)
+            agent = Workflow(name="filler", edges=[(START, fill)])
+            await turn(Runner(app=App(name=APP, root_agent=agent), session_service=service), "go")
+            session = await read(service, WHO)
+            found.append((session.state, [event.actions.state_delta for event in session.events]))
+
+    assert found[0] == found[1]
+    assert {"basket": [0]} in found[1][1]
 
 
 class Counting(BaseAgent):

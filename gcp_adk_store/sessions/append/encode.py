@@ -37,7 +37,10 @@ class EncodedAppend:
     change: Spilled
     """Its change of state, and all payloads that must be written before it."""
     delta: dict[str, Any]
-    """The part of its change of state that is stored, as the caller's session keeps it."""
+    """The part of its change of state that is stored, as the event keeps it."""
+    state: dict[str, Any]
+    """The same as the caller's session keeps it: with the caller's own maps and lists, if JSON does not
+    change them. ADK records what an agent writes into one of them while the session holds that object."""
     encoded: EncodedEvent
 
     def held(self, event: Event) -> Event:
@@ -70,7 +73,7 @@ class EventEncoder:
             InvalidInputError: the event is not JSON, or a piece of it is too large.
         """
         light = is_light(event)
-        delta, encoded, change = await offload(lambda: self._encode(event, light=light), light=light)
+        delta, state, encoded, change = await offload(lambda: self._encode(event, light=light), light=light)
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
@@ -81,12 +84,15 @@ class EventEncoder:
             turns=turns_of(encoded.event),
             last_text=text_of(encoded.event),
         )
-        return EncodedAppend(append=append, change=change, delta=delta, encoded=encoded)
+        return EncodedAppend(append=append, change=change, delta=delta, state=state, encoded=encoded)
 
-    def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
-        delta, change = self._spill(event.actions.state_delta, light=light)
+    def _encode(
+        self, event: Event, *, light: bool
+    ) -> tuple[dict[str, Any], dict[str, Any], EncodedEvent, Spilled]:
+        given = event.actions.state_delta
+        delta, change = self._spill(given, light=light)
         encoded = encode_event(event, state_delta=delta, limits=self._limits, place=self._place, light=light)
-        return delta, encoded, change
+        return delta, {key: _own(given[key], value) for key, value in delta.items()}, encoded, change
 
     def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
         """Return the part of *state* that is stored, and how it is stored."""
@@ -113,11 +119,20 @@ def learn(session: Session, found: Found, unstored: Sequence[Event] = ()) -> Non
     before = [event for event in held if event.id not in known]
     new = [here[event.id].pop(0) if here.get(event.id) else event for event in found.events]
     session.events[:] = [*before, *new, *unstored]
-    session.state.update(merge_scopes(found.state))
+    state = merge_scopes(found.state)
     for event in unstored:
-        session.state.update(event.actions.state_delta)
+        state.update(event.actions.state_delta)
+    session.state.update((key, _own(session.state.get(key), value)) for key, value in state.items())
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
+
+
+def _own(held: object, stored: Any) -> Any:
+    """Return the caller's map or list if it is equal to what is stored, else what is stored."""
+    try:
+        return held if isinstance(held, dict | list) and held == stored else stored
+    except Exception:  # noqa: BLE001  # of a value within it, such as an array
+        return stored
 
 
 async def rewound(reader: SessionReader, key: SessionKey, event: Event) -> Event:

@@ -381,7 +381,7 @@ class Appender:
         session = member.session
         event = without_temporary(member.event)
         event.actions.state_delta = encoded.delta
-        session.state.update(event.actions.state_delta)
+        session.state.update(encoded.state)
         held = encoded.held(event)
         if not (member.is_in_handle and any(one is event for one in session.events)):
             session.events.append(held)
