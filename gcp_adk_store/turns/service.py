@@ -383,6 +383,7 @@ class HeldTurns:
     ) -> TurnLease | None:
         """Take the turn and read the session, at once if the read is not what the turn requires."""
         find = self._sessions._reader.find  # noqa: SLF001
+        await self._appends.settle(key)  # one that is stored after the read makes the turn conflict
         if seen is None and not self._leases.remembers(key):
             found = await find(key, config, follows=True)
             required = None if found is None else found.stored

@@ -24,7 +24,7 @@ from gcp_adk_store import (
     Store,
     TurnLostError,
 )
-from tests.turns.conftest import WHO, Calls, Passes, texts
+from tests.turns.conftest import WHO, Calls, Passes, event, texts
 from tools.benchmarks.stub_agent import runner
 
 WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
@@ -356,3 +356,35 @@ async def test_a_message_with_a_file_waits_and_comes_back(store: Store, other: S
     found = await other.sessions.get_session(**WHO)
     assert found is not None
     assert content == found.events[0].content
+
+
+@pytest.mark.parametrize("durability", ["event", "turn"])
+async def test_a_run_begins_after_the_appends_of_its_process_that_go_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, durability: Literal["event", "turn"]
+) -> None:
+    """Those that were acknowledged before they are stored, and those whose caller was cancelled."""
+    came, may_go_on = asyncio.Event(), asyncio.Event()
+    async with Store.local(folder, durability=durability) as store:
+        session = await store.sessions.create_session(**WHO)
+        documents = store.sessions.storage.documents
+        commit = documents.commit
+
+        async def slow_commit(*args: Any, **kwargs: Any) -> Any:
+            came.set()
+            await may_go_on.wait()
+            return await commit(*args, **kwargs)
+
+        monkeypatch.setattr(documents, "commit", slow_commit)
+        appending = asyncio.create_task(store.sessions.append_event(session, event("webhook")))
+        await came.wait()
+        appending.cancel()  # nothing, if it was acknowledged
+        await asyncio.wait([appending])
+        calls = Calls(store, monkeypatch)
+        running = asyncio.create_task(texts_of(store, runner_of(store), "one"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        taken = calls.take()
+        may_go_on.set()
+        assert ["hears one", "answers one"] == await running
+        assert (0, 0) == taken
+        assert ["webhook", *whole("one")] == await history(store)

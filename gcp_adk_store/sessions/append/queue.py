@@ -86,6 +86,13 @@ class QueuedAppend:
             self.outcome.cancel()
 
 
+Waiting = tuple[SessionKey, QueuedAppend]
+"""An append, and the session that it is to."""
+
+Concerns = Callable[[SessionKey, QueuedAppend], bool]
+"""Returns whether an append to a session is chosen."""
+
+
 class Queues:
     """Appends that wait, in their order, by event loop and session."""
 
@@ -132,7 +139,7 @@ class PendingAppends:
         self._store = store
         self._deferred: dict[tuple[asyncio.AbstractEventLoop, SessionKey], list[QueuedAppend]] = {}
         self._idle: dict[tuple[asyncio.AbstractEventLoop, SessionKey], asyncio.Task[None]] = {}
-        self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, QueuedAppend]] = {}
+        self._tasks: dict[asyncio.Task[Event], Waiting] = {}
         self._failures: dict[int, _Failure] = {}
         self._left: OrderedDict[SessionKey, _Failure] = OrderedDict()
         """Failures that nobody has got, of handles that are gone: the first of each session."""
@@ -178,7 +185,7 @@ class PendingAppends:
 
         await self.stored(concerns)
 
-    async def stored(self, concerns: Callable[[SessionKey, QueuedAppend], bool]) -> None:
+    async def stored(self, concerns: Concerns) -> None:
         """Wait for the appends of this event loop that are chosen and have begun before this call."""
         loop = asyncio.get_running_loop()
         for place, deferred in [*self._deferred.items()]:
@@ -287,7 +294,7 @@ class InFlightAppends:
     def __init__(self, limiter: Limiter) -> None:
         """Prepare; the appends hold permits of *limiter* until they end."""
         self._limiter = limiter
-        self._tasks: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
+        self._tasks: dict[asyncio.AbstractEventLoop, dict[asyncio.Task[Any], Waiting]] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -297,21 +304,21 @@ class InFlightAppends:
         for loop in [loop for loop in self._tasks.copy() if loop.is_closed()]:
             self._tasks.pop(loop, None)
 
-    async def wait(self) -> None:
-        """Wait for the appends of this loop, also those that nobody awaits any more."""
-        mine = self._tasks.get(asyncio.get_running_loop())
-        if mine:
-            await asyncio.wait(mine.copy())
+    async def wait(self, concerns: Concerns) -> None:
+        """Wait for the chosen appends of this loop, also those that nobody awaits any more."""
+        mine = self._tasks.get(asyncio.get_running_loop(), {})
+        if chosen := [task for task, (key, waiting) in mine.items() if concerns(key, waiting)]:
+            await asyncio.wait(chosen)
 
-    async def see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
+    async def see_through(self, permit: Permit, of: Waiting, work: Coroutine[Any, Any, T]) -> T:
         """Await *work*, then release its *permit*; cancelling the caller does not cancel *work*."""
         self.let_go()
         task = asyncio.create_task(work)
-        mine = self._tasks.setdefault(permit.loop, set())
-        mine.add(task)
+        mine = self._tasks.setdefault(permit.loop, {})
+        mine[task] = of
 
         def end(done: asyncio.Task[T]) -> None:
-            mine.discard(done)
+            del mine[done]
             if not mine:
                 self._tasks.pop(permit.loop, None)
             self._limiter.release(permit)

@@ -83,7 +83,7 @@ class Appender:
     async def flush(self) -> None:
         """Wait for the running appends of this event loop; the service's ``flush`` has the errors."""
         await self._pending.stored(lambda _, __: True)
-        await self._under_way.wait()
+        await self._under_way.wait(lambda _, __: True)
         if self.follower is not None:
             await self.follower.flush()
         self._pending.require_all()
@@ -96,6 +96,15 @@ class Appender:
     async def drain(self, key: SessionKey) -> None:
         """Wait until each append of this event loop to one session is stored or has failed."""
         await self._pending.stored(lambda other, _: other == key)
+
+    async def settle(self, key: SessionKey) -> None:
+        """Wait for the appends of this event loop to one session that are a part of no turn."""
+
+        def is_outside(other: SessionKey, waiting: QueuedAppend) -> bool:
+            return other == key and waiting.hold is None
+
+        await self._pending.stored(is_outside)
+        await self._under_way.wait(is_outside)
 
     def begin_deferred(self, key: SessionKey) -> bool:
         """Begin the appends to a session that are deferred; return whether there are any."""
@@ -166,7 +175,7 @@ class Appender:
             if mine.outcome is None:
                 self._queues.take(key, mine)
                 work = self._permitted(key, mine)
-                return await self._under_way.see_through(permit, work)
+                return await self._under_way.see_through(permit, (key, mine), work)
             self.permits.release(permit)
         try:
             return await asyncio.shield(mine.outcome)
