@@ -96,6 +96,7 @@ class _OneTurn:
         except StoreError as exc:
             if scope["type"] == "websocket":
                 reason = type(exc).__name__
+                await send({"type": "websocket.accept"})  # else its client gets status 403, without a code
                 await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": reason})
             else:
                 await (await answer(Request(scope, receive), exc))(scope, receive, send)

@@ -80,7 +80,8 @@ class TurnPlugin(BasePlugin):
         self._running[invocation_context.invocation_id] = hold, stack
         marker, known = marker_of(session), hold.known
         if marker is None or (marker.epoch, marker.revision) != (known.epoch, known.revision):
-            fresh = await service.get_session(**key.ids)
+            config = getattr(invocation_context.run_config, "get_session_config", None)
+            fresh = await service.get_session(**key.ids, config=config)
             if fresh is None:
                 await self._end(invocation_context)
                 raise SessionMissingError("the session does not exist")

@@ -286,12 +286,13 @@ async def test_a_client_that_leaves_while_it_waits_runs_nothing(
 
 
 async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, elsewhere: Store) -> None:
-    """With the code that says to try again later."""
+    """With the code that says to try again later; a server sends it only once the connection is accepted."""
     async with elsewhere.turns.hold(**WHO):
         client = Client(serve(), live(WHO), {"type": "websocket.connect"})
-        closed = await client.hear()
+        heard = [await client.hear(), await client.hear()]
         await client.ended()
-    assert {"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"} == closed
+    closed = {"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"}
+    assert [{"type": "websocket.accept"}, closed] == heard
     assert client.sent.empty()
 
 

@@ -3,8 +3,11 @@
 import asyncio
 
 import pytest
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import InvalidInputError, SessionBusyError, Store
 from gcp_adk_store.turns import TurnPlugin
@@ -39,6 +42,30 @@ async def test_runs_follow_each_other_with_the_events_before(store: Store, other
     assert ["hears two", "answers two"] == await second
     assert whole("one", "two") == await history(store)
     assert not (await store.turns.status(**WHO)).is_running
+
+
+async def test_a_run_that_waited_gets_the_events_that_it_asked_for(store: Store, other: Store) -> None:
+    """As its runner reads them."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    seen: list[str | None] = []
+
+    async def look(callback_context: CallbackContext) -> None:
+        seen.extend(texts(callback_context.session.events))
+
+    first = asyncio.create_task(texts_of(runner_of(store, gate), "one"))
+    await gate.came.wait()
+    agent = Echo(name="echo", before_agent_callback=look)
+    app = App(name="app", root_agent=agent, plugins=[TurnPlugin(other.turns)])
+    waiting = Runner(app=app, session_service=other.sessions)
+    config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
+    events = waiting.run_async(**WHERE, new_message=says("two"), run_config=config)
+    second = asyncio.ensure_future(anext(events))
+    gate.may_go_on.set()
+    await first
+    await second
+    await events.aclose()
+    assert ["answers one", "two"] == seen
 
 
 async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> None:
