@@ -279,9 +279,10 @@ class SessionService(SessionAdministration, BaseSessionService):
         payloads, which are written first.
 
         With ``durability="turn"`` it returns when the order of the event is certain, and commits run in the
-        background. The final response of an agent waits until all before it are stored. An event that was not
-        stored after its append returned is an error of the next append through *session*, of the end of the
-        turn, or of :meth:`flush`; nothing more is stored through *session* then.
+        background. The final response of an agent waits until all before it are stored. So does a summary of
+        ADK's event compaction, which ADK gives up if it conflicts. An event that was not stored after its
+        append returned is an error of the next append through *session*, of the end of the turn, or of
+        :meth:`flush`; nothing more is stored through *session* then.
 
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
         state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.

@@ -9,7 +9,10 @@ import pytest
 from google.adk.agents import BaseAgent
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.apps import App
-from google.adk.events import Event
+from google.adk.apps.app import EventsCompactionConfig
+from google.adk.apps.base_events_summarizer import BaseEventsSummarizer
+from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.genai import types
@@ -388,3 +391,37 @@ async def test_a_run_begins_after_the_appends_of_its_process_that_go_on(
         assert ["hears one", "answers one"] == await running
         assert (0, 0) == taken
         assert ["webhook", *whole("one")] == await history(store)
+
+
+class Overtaken(BaseEventsSummarizer):
+    """Makes a summary while another process appends an event."""
+
+    def __init__(self, other: Store) -> None:
+        self._other = other
+
+    async def maybe_summarize_events(self, *, events: list[Event]) -> Event | None:
+        found = await self._other.sessions.get_session(**WHO)
+        assert found is not None
+        await self._other.sessions.append_event(found, event("webhook"))
+        summary = EventCompaction(
+            start_timestamp=events[0].timestamp,
+            end_timestamp=events[-1].timestamp,
+            compacted_content=says("a summary"),
+        )
+        return Event(author="user", actions=EventActions(compaction=summary))
+
+
+@pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL.*:UserWarning")
+@pytest.mark.parametrize("durability", ["event", "turn"])
+async def test_a_summary_that_another_event_overtook_is_given_up_and_not_its_run(
+    folder: Path, other: Store, durability: Literal["event", "turn"]
+) -> None:
+    """As ADK does: the run has answered already."""
+    every = EventsCompactionConfig(compaction_interval=1, overlap_size=0, summarizer=Overtaken(other))
+    app = App(name="app", root_agent=Echo(name="echo"), events_compaction_config=every)
+    async with Store.local(folder, durability=durability) as store:
+        await store.sessions.create_session(**WHO)
+        runner = Runner(app=app, session_service=store.sessions)
+        assert ["hears one", "answers one"] == await texts_of(store, runner, "one")
+        await store.sessions.flush()
+    assert [*whole("one"), "webhook"] == await history(other)

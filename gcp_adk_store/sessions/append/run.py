@@ -131,8 +131,8 @@ class Appender:
             self._pending.require_whole(session)
             self._queues.add(key, mine)
             return await self._wait(key, mine)
-        if waits and not defers:
-            return await self.append(key, mine)
+        if (waits and not defers) or event.actions.compaction is not None:
+            return await self.append(key, mine)  # ADK gives up a summary that conflicts, and not its run
         # Without an await, so that the order in the handle is that of the queue.
         self._pending.require_whole(session)
         self._apply(mine, mine.encoded)
