@@ -72,6 +72,14 @@ def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
     )
 
 
+def own(held: object, stored: Any) -> Any:
+    """Return the caller's map or list if it is equal to what is stored, else what is stored."""
+    try:
+        return held if isinstance(held, dict | list) and held == stored else stored
+    except Exception:  # noqa: BLE001  # of a value within it, such as an array
+        return stored
+
+
 def persistent(
     delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: bool = False
 ) -> tuple[dict[str, Any], list[str]]:

@@ -19,12 +19,13 @@ class TurnPlugin(BasePlugin):
     """Lets a runner that somebody else makes run one turn of a session at a time: ``App(plugins=[...])``.
 
     Let it be the first plugin: ADK asks no plugin for a message after one that replaced it, and a run takes
-    no turn then. It does what a plugin can. The runner reads the session before it asks a plugin, so the plugin reads it
-    once more if another turn came between; the agent that the runner chose by the older events stays. A run
-    that resumes without a message, and a live run, ask no plugin and take no turn. A run whose task is
-    cancelled notifies no plugin of its end: the turn ends with the task. Nothing stops the run when it is
-    asked to stop, or when it is lost; its appends are refused then. ADK raises a ``RuntimeError`` for an
-    error of a plugin: its ``__cause__`` is that of this library. ``store.turns.run`` has none of these gaps.
+    no turn then. It does what a plugin can. The runner reads the session before it asks a plugin, so the
+    plugin reads it once more if another turn came between; the agent that the runner chose by the older
+    events stays. A run that resumes without a message, and a live run, ask no plugin and take no turn. A run
+    whose task is cancelled notifies no plugin of its end: the turn ends with the task. Nothing stops the run
+    when it is asked to stop, or when it is lost; its appends are refused then. ADK raises a ``RuntimeError``
+    for an error of a plugin: its ``__cause__`` is that of this library. ``store.turns.run`` has none of these
+    gaps.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.agents import BaseAgent, LlmAgent, ParallelAgent
@@ -127,13 +127,13 @@ async def fill(ctx: Context) -> AsyncGenerator[Event, None]:
         basket.append("between")
 
 
-@pytest.mark.parametrize("durability", ["event", "turn"])
+@pytest.mark.parametrize("options", [{}, {"durability": "turn"}, {"redactors": [list]}], ids=str)
 async def test_what_an_agent_writes_in_place_is_stored_also_after_an_append(
-    tmp_path: Path, durability: Literal["event", "turn"]
+    tmp_path: Path, options: dict[str, Any]
 ) -> None:
     """As by ADK's own service: newer ADKs record it as long as the session holds the agent's own list."""
     found = []
-    async with Store.local(tmp_path / "store", durability=durability) as store:
+    async with Store.local(tmp_path / "store", **options) as store:
         for service in (SqliteSessionService(f"{tmp_path}/adk.db"), store.sessions):
             await service.create_session(**WHO)
             agent = Workflow(name="filler", edges=[(START, fill)])

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from gcp_adk_store.errors import InvalidInputError, RedactorError
 from gcp_adk_store.model.internal_metadata import breaks_stamps, stamps_of
+from gcp_adk_store.model.state import own
 
 _NAMES: Final = frozenset(
     {
@@ -49,9 +50,12 @@ def _but(kept: AbstractSet[str], change: Callable[[str], str]) -> Callable[[str]
 
 
 def map_state(state: Mapping[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """Return *state* with *change* applied to each text in its values, except in those of ``temp:`` keys."""
+    """Return *state* with *change* applied to each text in its values, except in those of ``temp:`` keys.
+
+    A map or a list that it leaves as it is stays the caller's own, as without redactors.
+    """
     return {
-        key: value if key.startswith(State.TEMP_PREFIX) else map_values(value, change)
+        key: value if key.startswith(State.TEMP_PREFIX) else own(value, map_values(value, change))
         for key, value in state.items()
     }
 

@@ -20,7 +20,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.session_fields import text_of, turns_of
 from gcp_adk_store.model.sessions import Append
-from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
+from gcp_adk_store.model.state import merge_scopes, own, persistent, split_scopes
 from gcp_adk_store.sessions.read.completion import Found
 from gcp_adk_store.sessions.read.reader import SessionReader
 from gcp_adk_store.sessions.read.session_objects import mark
@@ -92,7 +92,7 @@ class EventEncoder:
         given = event.actions.state_delta
         delta, change = self._spill(given, light=light)
         encoded = encode_event(event, state_delta=delta, limits=self._limits, place=self._place, light=light)
-        return delta, {key: _own(given[key], value) for key, value in delta.items()}, encoded, change
+        return delta, {key: own(given[key], value) for key, value in delta.items()}, encoded, change
 
     def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
         """Return the part of *state* that is stored, and how it is stored."""
@@ -122,17 +122,9 @@ def learn(session: Session, found: Found, unstored: Sequence[Event] = ()) -> Non
     state = merge_scopes(found.state)
     for event in unstored:
         state.update(event.actions.state_delta)
-    session.state.update((key, _own(session.state.get(key), value)) for key, value in state.items())
+    session.state.update((key, own(session.state.get(key), value)) for key, value in state.items())
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
-
-
-def _own(held: object, stored: Any) -> Any:
-    """Return the caller's map or list if it is equal to what is stored, else what is stored."""
-    try:
-        return held if isinstance(held, dict | list) and held == stored else stored
-    except Exception:  # noqa: BLE001  # of a value within it, such as an array
-        return stored
 
 
 async def rewound(reader: SessionReader, key: SessionKey, event: Event) -> Event:
