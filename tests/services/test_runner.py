@@ -145,6 +145,21 @@ async def test_what_an_agent_writes_in_place_is_stored_also_after_an_append(
     assert {"basket": [0]} in found[1][1]
 
 
+async def test_a_merge_keeps_what_an_agent_has_written_in_place(tmp_path: Path) -> None:
+    """It is in no event yet; what another process changed is that of the other."""
+    async with Store.local(tmp_path, on_conflict="merge") as store, Store.local(tmp_path) as other:
+        held = await store.sessions.create_session(**WHO, state={"basket": ["pear"], "theirs": ["old"]})
+        change = EventActions(state_delta={"theirs": ["new"]})
+        await other.sessions.append_event(await get(other), Event(author="webhook", actions=change))
+        held.state["basket"].append("plum")
+        await store.sessions.append_event(held, Event(author="another branch"))
+        change = EventActions(state_delta={"basket": held.state["basket"]})
+        await store.sessions.append_event(held, Event(author="agent", actions=change))
+
+        assert held == await get(store)
+    assert {"basket": ["pear", "plum"], "theirs": ["new"]} == held.state
+
+
 class Counting(BaseAgent):
     """An agent that changes state of every scope."""
 

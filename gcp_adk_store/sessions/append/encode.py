@@ -4,10 +4,10 @@ import logging
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from google.adk.events import Event
-from google.adk.sessions import Session
+from google.adk.sessions import Session, State
 
 from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
@@ -27,6 +27,8 @@ from gcp_adk_store.sessions.read.session_objects import mark
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)
+
+_SHARED: Final = (State.APP_PREFIX, State.USER_PREFIX)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,8 @@ def learn(session: Session, found: Found, unstored: Sequence[Event] = ()) -> Non
 
     *found* has the events since the marker of *session*, which may hold some of them already: an earlier
     append may not have been able to read what others stored before it. *unstored* are the events that it
-    holds after them.
+    holds after them. A map or a list of the session's own state that no other event changed stays the
+    caller's: an agent may have written into it what the state delta of its next event will have.
     """
     after = {id(event) for event in unstored}
     held = [event for event in session.events if id(event) not in after]
@@ -119,10 +122,15 @@ def learn(session: Session, found: Found, unstored: Sequence[Event] = ()) -> Non
     before = [event for event in held if event.id not in known]
     new = [here[event.id].pop(0) if here.get(event.id) else event for event in found.events]
     session.events[:] = [*before, *new, *unstored]
+    mine = {id(event) for event in held}
+    changed = {key for event in new if id(event) not in mine for key in event.actions.state_delta}
     state = merge_scopes(found.state)
     for event in unstored:
         state.update(event.actions.state_delta)
-    session.state.update((key, own(session.state.get(key), value)) for key, value in state.items())
+    for key, value in state.items():
+        current = session.state.get(key)
+        is_own = isinstance(current, dict | list) and key not in changed and not key.startswith(_SHARED)
+        session.state[key] = current if is_own else own(current, value)
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
 
