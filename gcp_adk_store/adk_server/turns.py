@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 
@@ -76,8 +76,9 @@ class _OneTurn:
             body, receive = await _read(receive)
             ids = _ids_of(body)
         elif scope["type"] == "websocket" and path == _LIVE:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))  # as the app reads it
-            ids = _chosen({name: values[0] for name, values in query.items()})
+            query = scope.get("query_string", b"").decode("latin-1")  # as the app reads it
+            given = dict(parse_qsl(query, keep_blank_values=True))
+            ids = _chosen({name: given.get(name) for name in _IDS})
             connect = await receive()
             receive = _again([connect], receive)
         if ids is None:
@@ -172,8 +173,8 @@ def _ids_of(body: bytes) -> dict[str, Any] | None:
 
 
 def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the ids among *fields*, in either notation; ``None`` if one is missing."""
-    found = {name: fields.get(name, fields.get(alias)) for name, alias in _IDS.items()}
+    """Return the ids among *fields*, in either notation, as ADK chooses; ``None`` if one is missing."""
+    found = {name: fields.get(alias, fields.get(name)) for name, alias in _IDS.items()}
     found["app_name"] = found["app_name"] or settings.adk_default_app()
     return found if all(isinstance(id_, str) and id_ for id_ in found.values()) else None
 

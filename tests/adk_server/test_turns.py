@@ -74,21 +74,21 @@ def client_of(app: FastAPI) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", timeout=60)
 
 
-@pytest.mark.parametrize("path", ["/run", "/run_sse"])
+@pytest.mark.parametrize(("path", "also"), [("/run", {}), ("/run_sse", {"session_id": "none"})])
 async def test_a_request_during_another_turn_is_asked_to_try_later(
-    serve: Serve, elsewhere: Store, path: str
+    serve: Serve, elsewhere: Store, path: str, also: dict[str, str]
 ) -> None:
-    """By status 409 with a time; after that turn it is served as ever."""
+    """By status 409 with a time; after that turn it is served as ever. Of two notations, ADK's counts."""
     async with client_of(serve()) as client:
         async with elsewhere.turns.hold(**WHO):
-            refused = await client.post(path, json=TURN)
+            refused = await client.post(path, json={**TURN, **also})
             assert 409 == refused.status_code
             assert 1 <= int(refused.headers["Retry-After"]) <= 60
             assert "SessionBusyError" in refused.json()["detail"]
             # The holder names a machine and a process, which are no client's business.
             assert platform.node() not in refused.text
             assert not re.search(rf"\b{os.getpid()}\b", refused.text)
-        assert 200 == (await client.post(path, json=TURN)).status_code
+        assert 200 == (await client.post(path, json={**TURN, **also})).status_code
     found = await elsewhere.sessions.get_session(**WHO)
     assert found is not None
     assert "user" == found.events[0].author
@@ -287,8 +287,10 @@ async def test_a_client_that_leaves_while_it_waits_runs_nothing(
 
 async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, elsewhere: Store) -> None:
     """With the code that says to try again later; a server sends it only once the connection is accepted."""
+    scope = live(WHO)
+    scope["query_string"] = b"session_id=none&" + scope["query_string"]  # the last one counts
     async with elsewhere.turns.hold(**WHO):
-        client = Client(serve(), live(WHO), {"type": "websocket.connect"})
+        client = Client(serve(), scope, {"type": "websocket.connect"})
         heard = [await client.hear(), await client.hear()]
         await client.ended()
     closed = {"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"}
