@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
+from fastapi.middleware import Middleware
 
 from gcp_adk_store import settings
 from gcp_adk_store.adk_server.app import answer
@@ -56,9 +57,9 @@ def one_turn_at_a_time(
     """
     if app.middleware_stack is not None:
         raise RuntimeError("one_turn_at_a_time() comes after get_fast_api_app() and before it serves")
-    app.add_middleware(
-        _OneTurn, turns=turns, options={"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
-    )
+    options = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
+    # Within ADK's middlewares: what they refuse takes no turn, and their headers are in the answers here.
+    app.user_middleware.append(Middleware(_OneTurn, turns=turns, options=options))
 
 
 class _OneTurn:

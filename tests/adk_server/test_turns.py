@@ -49,6 +49,7 @@ async def serve(
             agents_dir=str(agents),
             session_service_uri=f"firestore+local://{tmp_path}/place",
             artifact_service_uri="memory://",
+            allow_origins=["https://notes.example"],
             web=False,
         )
         one_turn_at_a_time(app, **options)
@@ -94,6 +95,21 @@ async def test_a_request_during_another_turn_is_asked_to_try_later(
     assert "user" == found.events[0].author
     status = await elsewhere.turns.status(**WHO)
     assert (2, False) == (status.fence, status.is_running)
+
+
+async def test_a_page_of_an_allowed_origin_reads_that_a_turn_runs_and_another_takes_none(
+    serve: Serve, elsewhere: Store
+) -> None:
+    """A browser shows a page no answer without ADK's header; ADK refuses other origins."""
+    origin = "https://notes.example"
+    async with client_of(serve()) as client:
+        async with elsewhere.turns.hold(**WHO):
+            busy = await client.post("/run", json=TURN, headers={"Origin": origin})
+            hidden = await client.post("/run", json=TURN, headers={"Origin": "https://other.example"})
+        refused = await client.post("/run", json=TURN, headers={"Origin": "https://other.example"})
+    assert (409, origin) == (busy.status_code, busy.headers.get("Access-Control-Allow-Origin"))
+    assert [403, 403] == [hidden.status_code, refused.status_code]
+    assert 1 == (await elsewhere.turns.status(**WHO)).fence
 
 
 async def test_a_request_waits_for_the_end_of_another_turn(serve: Serve, elsewhere: Store) -> None:
