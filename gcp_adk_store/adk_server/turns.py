@@ -177,7 +177,7 @@ def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
     """Return the ids among *fields*, in either notation, as ADK chooses; ``None`` if one is missing."""
     found = {name: fields.get(alias, fields.get(name)) for name, alias in _IDS.items()}
     found["app_name"] = found["app_name"] or settings.adk_default_app()
-    return found if all(isinstance(id_, str) and id_ for id_ in found.values()) else None
+    return found if all(isinstance(id_, str) for id_ in found.values()) else None
 
 
 def _until_abort(hold: TurnLease, receive: "Receive", kind: str) -> Callable[[], Any]:

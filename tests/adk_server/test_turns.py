@@ -112,6 +112,17 @@ async def test_a_page_of_an_allowed_origin_reads_that_a_turn_runs_and_another_ta
     assert 1 == (await elsewhere.turns.status(**WHO)).fence
 
 
+async def test_a_user_with_an_empty_id_has_one_turn_at_a_time(serve: Serve, elsewhere: Store) -> None:
+    """It is a user like any other; an empty id of a session is that of none."""
+    nobody = {**WHO, "user_id": ""}
+    await elsewhere.sessions.create_session(**nobody)
+    async with client_of(serve()) as client, elsewhere.turns.hold(**nobody):
+        of_session = [
+            await client.post("/run", json={**TURN, "userId": "", "sessionId": id_}) for id_ in ("s1", "")
+        ]
+    assert [409, 404] == [answer.status_code for answer in of_session]
+
+
 async def test_a_request_waits_for_the_end_of_another_turn(serve: Serve, elsewhere: Store) -> None:
     """Both are stored, one after the other."""
     async with client_of(serve(on_busy="wait")) as client:
