@@ -48,11 +48,11 @@ _SHOWN: Final = frozenset(
 
 
 def event_lines(event: "Event") -> Iterator[str]:
-    """Yield lines about an event: author and time, then its content and changes, indented.
+    """Yield lines about an event: time, author and id, then its content and changes, indented.
 
     A text of more than 2,000 characters is cut, with a note; a line names the fields without a line.
     """
-    yield f"{moment(event.timestamp)} {in_one_line(event.author)}"
+    yield f"{moment(event.timestamp)} {in_one_line(event.author)}, id {in_one_line(event.id)}"
     parts = (event.content.parts if event.content else None) or []
     lines = [line for part in parts for line in _part_lines(part)]
     lines += [f"state: {line}" for line in json_lines(event.actions.state_delta)]

@@ -385,7 +385,7 @@ class Store(StoreOperations):
         )
         if anchors is None:
             return await verify()
-        async with self._beside.bucket(anchors) as objects:
+        async with self._beside.bucket(anchors, to_read=True) as objects:
             return await verify(anchors_of=Anchors(self._sessions, objects).of)
 
     async def anchor(

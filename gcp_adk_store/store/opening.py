@@ -3,13 +3,14 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from gcp_adk_store.erasure.run import RecoveryOf
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
 from gcp_adk_store.kernel.ports import Objects
-from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.local.backend import DATABASE, open_backend
 from gcp_adk_store.model.erasures import Recovery
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits
+from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,19 +23,24 @@ class OtherPlaces:
     """Returns the same for the database of the data keys."""
     open_objects: Callable[[str], Objects] | None = None
     """Opens another bucket; ``None`` if the store cannot."""
+    require_there: Callable[[str], None] | None = None
+    """Raises a `NotProvisionedError` if a bucket is missing; ``None`` if its first request does."""
 
     @asynccontextmanager
-    async def bucket(self, name: str) -> AsyncIterator[Objects]:
-        """Open the bucket *name* for the block.
+    async def bucket(self, name: str, *, to_read: bool = False) -> AsyncIterator[Objects]:
+        """Open the bucket *name* for the block; one *to_read* must be there.
 
         Raises:
-            InvalidInputError: the store cannot open one.
+            InvalidInputError: the store cannot open one, or *name* is malformed.
+            NotProvisionedError: it is missing.
         """
         if self.open_objects is None:
             raise InvalidInputError(
                 "a store that was made of services opens no other bucket: use Store.connect"
             )
         objects = self.open_objects(name)
+        if to_read and self.require_there is not None:
+            self.require_there(name)
         try:
             yield objects
         finally:
@@ -47,11 +53,19 @@ def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimi
     async def nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
         return Recovery()
 
+    def open_folder(name: str) -> Objects:
+        if name in ("", MEMORY):
+            raise InvalidInputError(f"anchors is {name!r}, it must be the path of a folder, which stays")
+        return open_backend(name, session_limits, artifact_limits).objects
+
     return OtherPlaces(
-        recovery=nowhere,
-        recovery_of_keys=nowhere,
-        open_objects=lambda name: open_backend(name, session_limits, artifact_limits).objects,
+        recovery=nowhere, recovery_of_keys=nowhere, open_objects=open_folder, require_there=_require_folder
     )
+
+
+def _require_folder(name: str) -> None:
+    if not (Path(name) / DATABASE).exists():
+        raise NotProvisionedError(f"the folder {name!r} contains no anchors: gcp-adk-store anchor makes them")
 
 
 async def kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time

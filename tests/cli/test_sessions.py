@@ -130,11 +130,11 @@ def test_hostile_ids_are_shown_in_one_row_and_steer_nothing(deployment: Deployme
 
 
 def test_a_session_is_shown_with_its_state_and_events(deployment: Deployment) -> None:
-    """What is said, called, answered, attached and changed, each on lines of its own."""
+    """What is said, called, answered, attached and changed, each on lines of its own, below the event's id."""
     call = types.Part.from_function_call(name="weather", args={"city": "Paris"})
     answer = types.Part.from_function_response(name="weather", response={"sky": "blue"})
     picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
-    done(
+    session = done(
         talk(
             deployment,
             PLAIN,
@@ -151,6 +151,9 @@ def test_a_session_is_shown_with_its_state_and_events(deployment: Deployment) ->
 
     assert 0 == result.exit_code, result.output
     assert "app app, user ada, session s1, last update 20" in result.stdout
+    assert [event.id for event in session.events] == [
+        line.rpartition(", id ")[2] for line in lines if line.startswith("20")
+    ]
     assert {
         'lang = "fr"',
         'user:name = "Ada"',

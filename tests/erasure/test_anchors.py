@@ -9,7 +9,14 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage as google_storage
 
-from gcp_adk_store import AnchorReport, InvalidInputError, Point, SessionMissingError, Store
+from gcp_adk_store import (
+    AnchorReport,
+    InvalidInputError,
+    NotProvisionedError,
+    Point,
+    SessionMissingError,
+    Store,
+)
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.erasure.conftest import LIMITS, said
@@ -133,6 +140,12 @@ async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path:
     over = Store(sessions=store.sessions, artifacts=None)
     with pytest.raises(InvalidInputError, match=r"use Store\.connect"):
         await over.anchor(app_name="app", anchors=where)
+    for nowhere in ("", ":memory:"):
+        with pytest.raises(InvalidInputError, match="path of a folder"):
+            await store.anchor(app_name="app", anchors=nowhere)
+    with pytest.raises(NotProvisionedError, match="gcp-adk-store anchor makes them"):
+        await store.verify_session(**WHO, anchors=f"{tmp_path / 'wrong'}")
+    assert not (tmp_path / "wrong").exists()
 
 
 @pytest.mark.emulators
