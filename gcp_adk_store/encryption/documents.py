@@ -7,7 +7,7 @@ from typing import Final
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.encryption.fields import OF_ONE_LIFE, Place, Places, Scope, has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.sealing import DataKey
+from gcp_adk_store.encryption.sealing import DataKey, LostKey
 from gcp_adk_store.kernel.around import OF_READS, Around, Inner
 from gcp_adk_store.kernel.concurrency import Pauses, offload
 from gcp_adk_store.kernel.ports import Documents, Reads
@@ -88,7 +88,7 @@ class SealedReads(Around[Inner]):
                 await pauses.take()
         return documents
 
-    async def _open(self, document: Document, keys: dict[Scope, DataKey | None]) -> Document:
+    async def _open(self, document: Document, keys: dict[Scope, DataKey | LostKey | None]) -> Document:
         place = self._place_of(document)
         if place is None:
             return document
@@ -101,7 +101,7 @@ class SealedReads(Around[Inner]):
 
         return await offload(decrypt, light=_is_light(document))
 
-    async def _keys_of(self, found: Iterable[Document]) -> dict[Scope, DataKey | None]:
+    async def _keys_of(self, found: Iterable[Document]) -> dict[Scope, DataKey | LostKey | None]:
         places = (self._place_of(document) for document in found)
         return await self._keys.to_read([*{place.scope: None for place in places if place is not None}])
 

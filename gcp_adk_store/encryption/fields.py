@@ -10,7 +10,14 @@ from typing import Any, Final, NamedTuple
 from gcp_adk_store.codec.names import escape_name, unescape_segment
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Document, Write
-from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError, from_bytes, to_bytes
+from gcp_adk_store.encryption.sealing import (
+    DataKey,
+    LostKey,
+    NotForHereError,
+    OtherKeyError,
+    from_bytes,
+    to_bytes,
+)
 from gcp_adk_store.errors import KeyDestroyedError
 
 
@@ -198,9 +205,9 @@ def sealed(item: Write, forms: Forms, key: DataKey, life: str) -> Write:
 
 
 def opened(
-    document: Document, forms: Forms, key: DataKey | None, life: str, *, accept_plaintext: bool
+    document: Document, forms: Forms, key: DataKey | LostKey | None, life: str, *, accept_plaintext: bool
 ) -> Document:
-    """Return *document* with its content decrypted; without a *key* it cannot be.
+    """Return *document* with its content decrypted; without a *key* that is unwrapped it cannot be.
 
     A :class:`Foreign` stands for what must not be read: readers of the field refuse it, with its error.
     """
@@ -242,7 +249,7 @@ def _sealed_field(value: Any, form: Form, key: DataKey, where: str) -> Any:
 class _Opener:
     """Decrypts the values of one field."""
 
-    def __init__(self, key: DataKey | None, *, accept_plaintext: bool, of_bytes: bool) -> None:
+    def __init__(self, key: DataKey | LostKey | None, *, accept_plaintext: bool, of_bytes: bool) -> None:
         self._key = key
         self._accept_plaintext = accept_plaintext
         self._of_bytes = of_bytes
@@ -258,6 +265,8 @@ class _Opener:
             return value if self._accept_plaintext else _PLAINTEXT
         if self._key is None:
             return _OTHER_KEY
+        if isinstance(self._key, LostKey):
+            return Foreign(f"ciphertext, and {self._key.says}")
         try:
             found = from_bytes(decrypt(self._key, value))
         except OtherKeyError:
@@ -268,4 +277,6 @@ class _Opener:
 
     def _is_plaintext(self, value: bytes) -> bool:
         """Return whether bytes are content that is not encrypted: nobody can guess the id of a key."""
-        return self._of_bytes and self._accept_plaintext and (self._key is None or not self._key.made(value))
+        if not (self._of_bytes and self._accept_plaintext) or isinstance(self._key, LostKey):
+            return False
+        return self._key is None or not self._key.made(value)

@@ -23,7 +23,7 @@ from gcp_adk_store.codec.stored import DocumentFields, Number, read_fields
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.encryption.fields import Scope
-from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
+from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey, LostKey
 from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
 from gcp_adk_store.kernel.concurrency import Lru, gather
 from gcp_adk_store.kernel.ports import Documents
@@ -147,6 +147,9 @@ UNDER_WAY_S: Final = 60.0
 """How long a write may go on that was encrypted just before its key left the cache."""
 
 
+_Loaded = DataKey | LostKey | None
+
+
 class _Known(NamedTuple):
     key: DataKey
     until: float
@@ -165,12 +168,15 @@ class Keyring:
         self.cache_s = cache_s
         self._known: Lru[Scope, _Known] = Lru(_KNOWN)
         self._loading: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[tuple[Scope, bool], asyncio.Task[DataKey | None]]
+            asyncio.AbstractEventLoop, dict[tuple[Scope, bool], asyncio.Task[_Loaded]]
         ] = WeakKeyDictionary()
 
-    async def to_read(self, scopes: Sequence[Scope]) -> dict[Scope, DataKey | None]:
-        """Return the keys of *scopes*; ``None`` for one that does not exist, or was destroyed."""
-        known = {scope: self._in_cache(scope) for scope in scopes}
+    async def to_read(self, scopes: Sequence[Scope]) -> dict[Scope, DataKey | LostKey | None]:
+        """Return the keys of *scopes*; ``None`` for one that does not exist, or was destroyed.
+
+        One that cannot be unwrapped is a :class:`LostKey`, so that others are read beside it.
+        """
+        known: dict[Scope, _Loaded] = {scope: self._in_cache(scope) for scope in scopes}
         missing = [scope for scope, key in known.items() if key is None]
         if missing:
             found = await gather(self._shared(scope, makes=False) for scope in missing)
@@ -187,7 +193,9 @@ class Keyring:
         missing = [scope for scope in scopes if scope not in known]
         if missing:
             made = await gather(self._shared(scope, makes=True) for scope in missing)
-            known |= {scope: key for scope, key in zip(missing, made, strict=True) if key is not None}
+            known |= {
+                scope: key for scope, key in zip(missing, made, strict=True) if isinstance(key, DataKey)
+            }
         return known
 
     async def destroy(self, scope: Scope) -> float | None:
@@ -238,7 +246,7 @@ class Keyring:
         known = self._known.get(scope)
         return known.key if known is not None and machine.monotonic() < known.until else None
 
-    async def _shared(self, scope: Scope, *, makes: bool) -> DataKey | None:
+    async def _shared(self, scope: Scope, *, makes: bool) -> _Loaded:
         """Load a key once for all calls of this event loop that wait for it."""
         loading = self._loading.setdefault(asyncio.get_running_loop(), {})
         what = (scope, makes)
@@ -253,16 +261,19 @@ class Keyring:
                     raise  # this call is cancelled, and not the one that began
             task = loading.get(what)
         if task is None:
-            work: Coroutine[Any, Any, DataKey | None] = self._made(scope) if makes else self._read(scope)
+            work: Coroutine[Any, Any, _Loaded] = self._made(scope) if makes else self._read(scope)
             task = loading[what] = asyncio.ensure_future(work)
             task.add_done_callback(lambda done: _forget(loading, what, done))
         return await asyncio.shield(task)
 
-    async def _read(self, scope: Scope) -> DataKey | None:
+    async def _read(self, scope: Scope) -> _Loaded:
         """Return a key as it is stored; 1 read, and 1 operation of the wrapping key."""
         since = machine.monotonic()
-        found = await self._find(scope)
-        return await self._unwrapped(scope, found, since) if isinstance(found, StoredKey) else None
+        try:
+            found = await self._find(scope)
+            return await self._unwrapped(scope, found, since) if isinstance(found, StoredKey) else None
+        except StoredDataError as exc:
+            return LostKey(str(exc))
 
     async def _made(self, scope: Scope) -> DataKey:
         """Return the key of *scope*; make it if it does not exist, which takes 1 write more."""
@@ -313,9 +324,9 @@ class Keyring:
 
 
 def _forget(
-    loading: dict[tuple[Scope, bool], "asyncio.Task[DataKey | None]"],
+    loading: dict[tuple[Scope, bool], "asyncio.Task[_Loaded]"],
     what: tuple[Scope, bool],
-    done: "asyncio.Task[DataKey | None]",
+    done: "asyncio.Task[_Loaded]",
 ) -> None:
     if loading.get(what) is done:
         del loading[what]

@@ -10,7 +10,7 @@ from gcp_adk_store.codec.documents import OWNER
 from gcp_adk_store.codec.objects import SEALED, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.sealing import DataKey, NotForHereError, OtherKeyError
+from gcp_adk_store.encryption.sealing import DataKey, LostKey, NotForHereError, OtherKeyError
 from gcp_adk_store.errors import KeyDestroyedError, StoredDataError
 from gcp_adk_store.kernel.around import Around
 from gcp_adk_store.kernel.concurrency import offload
@@ -84,8 +84,11 @@ class SealedObjects(Around[Objects], ABC):
 
         Raises:
             KeyDestroyedError: it does not exist any more.
+            StoredDataError: it cannot be unwrapped.
         """
         key = (await self._keys.to_read([scope]))[scope]
+        if isinstance(key, LostKey):
+            raise StoredDataError(f"object {name!r} is encrypted, and {key.says}")
         if key is None:
             raise KeyDestroyedError(_destroyed(name))
         return key

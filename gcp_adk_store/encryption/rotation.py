@@ -28,7 +28,8 @@ class RotationReport:
     forgotten: int = 0
     """Notes of keys that were destroyed more than a day ago, which were removed."""
     failed: int = 0
-    """Data keys that could not be unwrapped: they were changed, or the version that wrapped them is gone."""
+    """Data keys that could not be unwrapped: they were changed, or the version that wrapped them is gone, or
+    disabled."""
 
 
 OnRotated = Callable[[RotationReport], None]
@@ -95,7 +96,10 @@ async def _rotated(keys: Keyring, listed: Document, newest: str, report: Rotatio
 
         async def rewrapped() -> list[Write]:
             context = keys.layout.context(path)
-            secret = await keys.wrapper.unwrap(stored.wrapped, context)
+            try:
+                secret = await keys.wrapper.unwrap(stored.wrapped, context)
+            except NotProvisionedError as exc:  # the key itself is there: the probe took it
+                raise StoredDataError(f"the version that wrapped it is gone: {exc}") from exc
             wrapped = await keys.wrapper.wrap(secret, context)
             mine.append(wrapped.data)  # no two results of it are the same
             return [keys.layout.rewrap(path, stored, wrapped)]

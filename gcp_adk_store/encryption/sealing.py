@@ -11,6 +11,7 @@ from another stream.
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from cryptography.exceptions import InvalidTag
@@ -40,6 +41,14 @@ class NotForHereError(Exception):
 
 class OtherKeyError(NotForHereError):
     """A ciphertext was made with another data key."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostKey:
+    """A data key that is there, and that cannot be unwrapped."""
+
+    says: str
+    """Why: it was changed, or what wrapped it is gone."""
 
 
 class DataKey:

@@ -86,7 +86,12 @@ class KmsEnvelope:
 
     def __post_init__(self) -> None:
         given: Any = self
-        older, database, cache_s = given.older_keys, given.keys_database, given.cache_s
+        key, older, database, cache_s = given.key, given.older_keys, given.keys_database, given.cache_s
+        if not isinstance(key, str | os.PathLike) and not hasattr(key, "unwrap"):
+            raise InvalidInputError(
+                "key must be the name of a key of Cloud KMS, a pathlib.Path or a KeyWrapper, not "
+                f"{type(key).__name__}"
+            )
         if not isinstance(older, tuple) or not all(isinstance(key, str) for key in older):
             raise InvalidInputError("older_keys must be a tuple of names of keys")
         wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
@@ -133,4 +138,12 @@ def is_kms_key(name: str) -> bool:
 
 
 def _is_on(env: Mapping[str, str], name: str) -> bool:
-    return env.get(name, "").lower() in ("true", "1")
+    """Return whether a variable is ``true`` or ``1``.
+
+    Raises:
+        InvalidInputError: it is something else: nobody may take content for encrypted that is not.
+    """
+    value = env.get(name, "").lower()
+    if value not in ("", "true", "1", "false", "0"):
+        raise InvalidInputError(f"{name} is {env[name][:80]!r}, it must be true or false")
+    return value in ("true", "1")

@@ -130,7 +130,7 @@ def test_hostile_ids_are_shown_in_one_row_and_steer_nothing(deployment: Deployme
 
 
 def test_a_session_is_shown_with_its_state_and_events(deployment: Deployment) -> None:
-    """What is said, called, answered, attached and changed, each on lines of its own, below the event's id."""
+    """What is said, called, answered, attached and changed, on lines below the event with its id."""
     call = types.Part.from_function_call(name="weather", args={"city": "Paris"})
     answer = types.Part.from_function_response(name="weather", response={"sky": "blue"})
     picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")

@@ -25,6 +25,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.encryption.fields import Places, Scope
 from gcp_adk_store.encryption.keyring import Keyring
+from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.kernel.around import OF_READS, Around
 from gcp_adk_store.kernel.ports import Documents
 from gcp_adk_store.local.backend import open_keys
@@ -46,7 +47,7 @@ def keyring(folder: Path, wrapper: LocalKeyWrapper, *, documents: Documents | No
 async def key_id(ring: Keyring, scope: Scope = SCOPE) -> bytes | None:
     """Return the id of a key that is there."""
     found = (await ring.to_read([scope]))[scope]
-    return None if found is None else found.id
+    return found.id if isinstance(found, DataKey) else None
 
 
 async def test_a_user_costs_one_operation_and_one_read_a_process_and_cache_time(tmp_path: Path) -> None:
@@ -254,7 +255,7 @@ async def test_a_wrapped_key_that_was_moved_to_another_user_is_refused(tmp_path:
     await ring.documents.commit([moved], repeatable_when_unanswered=False)
 
     with pytest.raises(StoredDataError, match="another place"):
-        await key_id(keyring(tmp_path, CountingWrapper()), other)
+        await keyring(tmp_path, CountingWrapper()).to_write([other])
     await ring.close()
 
 
@@ -449,10 +450,50 @@ async def test_a_wrong_local_key_reads_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"key": "my-key"}, {"key": Path("k"), "per": "app"}, {"key": Path("k"), "cache_s": 3601}],
-    ids=["key", "per", "cache"],
+    [
+        {"key": "my-key"},
+        {"key": None},
+        {"key": b"k"},
+        {"key": Path("k"), "per": "app"},
+        {"key": Path("k"), "cache_s": 3601},
+    ],
+    ids=["name", "none", "bytes", "per", "cache"],
 )
 def test_a_malformed_envelope_is_refused(wrong: dict[str, Any]) -> None:
     """Before anything is opened."""
     with pytest.raises(InvalidInputError, match="must be"):
         KmsEnvelope(**wrong)
+
+
+def test_a_variable_that_is_neither_true_nor_false_is_refused() -> None:
+    """Artifacts would stay in the clear with ``yes``."""
+    with pytest.raises(InvalidInputError, match="ADK_STORE_ENCRYPT_ARTIFACTS is 'yes', it must be true"):
+        KmsEnvelope.from_variables({"ADK_STORE_ENCRYPTION_KEY": "k", "ADK_STORE_ENCRYPT_ARTIFACTS": "yes"})
+
+
+async def test_a_key_that_cannot_be_unwrapped_takes_nobody_else_with_it(tmp_path: Path) -> None:
+    """Its user's sessions are named, and all others are listed and checked."""
+    lost = {**THERE, "user_id": "lost"}
+    async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:
+        for who in (THERE, lost):
+            session = await store.sessions.create_session(**who, state={"a": 1})
+            await store.sessions.append_event(session, said("hello"))
+            await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="x"))
+    ring = keyring(tmp_path, CountingWrapper())
+    path = ring.layout.path(Places("adk").scope("adk_apps/app/adk_users/lost"))
+    broken = Write(path=path, fields={"wrapped": b"damaged"}, mask=[("wrapped",)])
+    await ring.documents.commit([broken], repeatable_when_unanswered=False)
+    await ring.close()
+
+    async with Store.local(tmp_path, encryption=envelope(artifacts=True)) as store:
+        listed = (await store.sessions.list_sessions(app_name="app")).sessions
+        page = await store.sessions.list_sessions_page(app_name="app", include_state=False)
+        faults = [fault async for fault in store.check()]
+        with pytest.raises(StoredDataError, match="wrapped by a key"):
+            await store.sessions.get_session(**lost)
+        with pytest.raises(StoredDataError, match="wrapped by a key"):
+            await store.artifacts.load_artifact(**lost, filename="f")
+
+    assert [THERE["user_id"]] == [each.user_id for each in listed] == [each.user_id for each in page.infos]
+    assert ["lost"] == [each.user_id for each in page.unreadable]
+    assert [True] == ["/lost/" in fault.path for fault in faults]

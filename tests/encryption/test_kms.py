@@ -82,6 +82,22 @@ async def test_a_store_takes_one_request_a_user_and_rotates(
     assert (RotationReport(keys=1, rewrapped=1), RotationReport(keys=1)) == (rotated, again)
 
 
+@pytest.mark.usefixtures("passing")
+async def test_a_rotation_goes_on_behind_a_version_that_is_gone(
+    tmp_path: Path, kms: Kms, wrapper: KmsKeyWrapper
+) -> None:
+    """Its data keys are counted, and all others are wrapped anew."""
+    async with Store.local(tmp_path, encryption=KmsEnvelope(key=wrapper)) as store:
+        for user in ("one", "two"):
+            await store.sessions.create_session(**{**THERE, "user_id": user}, state={"a": 1})
+        kms.add_version(KEY)
+        gone = [grpc.StatusCode.FAILED_PRECONDITION]
+        kms.refuses = lambda method: gone.pop() if method == "decrypt" and gone else None
+        report = await store.rotate_keys()
+
+    assert RotationReport(keys=2, rewrapped=1, failed=1) == report
+
+
 async def test_another_key_takes_over_what_the_older_one_wrapped(
     kms: Kms, serving: tuple[Kms, Any], wrapper: KmsKeyWrapper
 ) -> None:
