@@ -248,8 +248,8 @@ async def artifact(visit: Visit) -> Response:
             if against is not None and values["text"] is not None:
                 older = await _start(visit, key, visit.number("against", 0), MAX_TEXT_BYTES)
                 values["difference"] = difference(text_of(older[0]), values["text"].text or "", visit.mask)
-        except InvalidInputError as exc:
-            reference = str(exc)  # the content is elsewhere
+        except (InvalidInputError, SessionMissingError) as exc:
+            reference = str(exc)  # the content is elsewhere, or was removed
     return visit.page(
         "artifact.html",
         name=name,
@@ -298,7 +298,9 @@ async def _start(visit: Visit, key: dict[str, Any], version: int, most: int) -> 
 async def _opened(visit: Visit, key: dict[str, Any], version: int) -> ArtifactReader:
     reader = await visit.site.store.artifacts.open_artifact(**key, version=version)
     if reader is None:
-        raise SessionMissingError("the artifact has no such version, or a rewind removed it")
+        raise SessionMissingError(
+            "there is no such version, or it has no bytes: a rewind or a restore removed the artifact"
+        )
     return reader
 
 

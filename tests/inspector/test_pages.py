@@ -450,6 +450,23 @@ async def test_texts_of_two_versions_are_compared(app: FastAPI) -> None:
     assert {"plot.png", "notes.txt", "rows.csv"} <= set(listed.text.split())
 
 
+@pytest.mark.parametrize("parameters", [{}, {"version": 1, "against": 0}, {"version": 0, "against": 1}], ids=str)
+async def test_an_artifact_that_a_restore_removed_keeps_its_page(
+    calm: Session, store: Store, app: FastAPI, parameters: dict[str, int]
+) -> None:
+    """Its newest version says so, and the older ones are a link away."""
+    artifact = types.Part.from_bytes(data=b"mine", mime_type="text/plain")
+    await store.artifacts.save_artifact(**CALM, filename="late.txt", artifact=artifact)
+    delta = EventActions(artifact_delta={"late.txt": 0})
+    await store.sessions.append_event(calm, Event(author="agent", actions=delta))
+    await store.restore_session(**CALM, at=Point.position(3))
+
+    page = await seen(app, "artifact", {**CALM_PLACE, "name": "late.txt", **parameters})
+
+    assert "removed the artifact" in page.text
+    assert 2 == len(page.all("tr")) - 1
+
+
 @pytest.mark.usefixtures("calm")
 async def test_bytes_are_answered_whole(app: FastAPI) -> None:
     """With their length; shown in the page only if their kind runs nothing."""
