@@ -394,9 +394,10 @@ def rows(left: Sequence[Placed], right: Sequence[Placed]) -> Iterator[Row]:
 
 def _said(placed: Placed) -> str:
     """Return what an event says, without its id and its time, which two runs never share."""
-    event: Any = public_event(placed.event)
-    return str(
-        event.model_dump_json(
-            exclude={"id", "timestamp", "invocation_id"}, exclude_none=True, exclude_defaults=True
+    own = {"id", "timestamp", "invocation_id"}
+    # Not as JSON of pydantic's, which holds no lone surrogate.
+    return json_text(
+        public_event(placed.event).model_dump(
+            mode="json", exclude=own, exclude_none=True, exclude_defaults=True
         )
     )

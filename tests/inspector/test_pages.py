@@ -340,7 +340,8 @@ async def test_a_fork_stands_beside_its_source(calm: Session, store: Store, app:
     await store.sessions.fork_session(**CALM, at=at, to_session_id="fork", to_user_id="bob")
     fork = await store.sessions.get_session(app_name="support", user_id="bob", session_id="fork")
     assert fork is not None
-    await store.sessions.append_event(fork, Event(author="user", content=types.UserContent("Cancel it")))
+    said = types.UserContent("Cancel it \ud800")  # a lone surrogate
+    await store.sessions.append_event(fork, Event(author="user", content=said))
     page = await seen(app, "compare", {**CALM_PLACE, "other": "fork", "other_user": "bob"})
     guarded = create_app(store, authorize=lambda request, app, user: user != "bob")  # noqa: ARG005
     async with client_of(guarded) as client:
@@ -450,7 +451,9 @@ async def test_texts_of_two_versions_are_compared(app: FastAPI) -> None:
     assert {"plot.png", "notes.txt", "rows.csv"} <= set(listed.text.split())
 
 
-@pytest.mark.parametrize("parameters", [{}, {"version": 1, "against": 0}, {"version": 0, "against": 1}], ids=str)
+@pytest.mark.parametrize(
+    "parameters", [{}, {"version": 1, "against": 0}, {"version": 0, "against": 1}], ids=str
+)
 async def test_an_artifact_that_a_restore_removed_keeps_its_page(
     calm: Session, store: Store, app: FastAPI, parameters: dict[str, int]
 ) -> None:
