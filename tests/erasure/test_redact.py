@@ -15,6 +15,7 @@ from gcp_adk_store import (
     Point,
     PointMissingError,
     SessionConflictError,
+    SessionLimits,
     SessionMissingError,
     Store,
 )
@@ -392,6 +393,21 @@ async def test_what_reports_a_redaction_is_not_redacted(store: Store) -> None:
         await store.redact_event(**WHO, event_id=redaction.audit_id, **WHY)
 
     assert (await store.sessions.verify_session(**WHO)).broken is None
+
+
+async def test_a_full_document_takes_a_redaction() -> None:
+    """Its events move to a segment first, as they do for an append."""
+    limits = SessionLimits(seal_tail_bytes=10**9)
+    async with Store.local(":memory:", session_limits=limits) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number, size in enumerate([10, 250_000, 250_000, 250_000, 250_000, 46_000]):
+            await store.sessions.append_event(session, numbered(number, "x" * size))
+        await store.redact_event(**WHO, event_id="e0", **WHY)
+        proof = await store.verify_session(**WHO)
+        fields = await fields_of(store, session_path(WHO))
+
+    assert (7, None, 1) == (proof.events, proof.broken, len(proof.redacted))
+    assert (1, 1) == (fields["sealed"], len(fields["tail"]))
 
 
 async def test_all_events_of_an_id_are_redacted(store: Store) -> None:

@@ -1,6 +1,6 @@
 """Redact events: put markers in their places, report it, and remove what only they referred to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef, StoredPayload
 from gcp_adk_store.model.session_fields import Summary
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
+from gcp_adk_store.sessions.append.commit import SessionRecorder
 from gcp_adk_store.sessions.append.encode import EventEncoder
 from gcp_adk_store.sessions.read.completion import Past, decoded, refs_in, segment_in
 from gcp_adk_store.sessions.read.reader import NOT_FOUND, SessionReader, segment_missing
@@ -120,11 +121,25 @@ class Redactor:
             # A second run is refused, because the update time moves, and recognised by the audit.
             return Commit(partial(self._writes, done), lambda _: done)
 
-        done = await transact(self._storage.documents, look, decide)
+        commit = partial(transact, self._storage.documents, look, decide)
+        done = await self._committed(key, commit, is_decided=lambda: base is not None)
         if dry_run:
             return replace(done.redaction, is_dry_run=True, audit_id="")
         await self._clean_up(key, done)
         return done.redaction
+
+    async def _committed(
+        self, key: SessionKey, commit: Callable[[], Awaitable[_Planned]], *, is_decided: Callable[[], bool]
+    ) -> _Planned:
+        """Commit a redaction; without a decision, an error is about the event, and not about the document."""
+        try:
+            return await commit()
+        except InvalidInputError:
+            if not is_decided():
+                raise
+        # As for an append: a full document may have events to seal; otherwise the same error comes again.
+        await SessionRecorder(self._storage, self._reader).seal(key, None)
+        return await commit()
 
     async def _writes(self, planned: _Planned) -> Sequence[Write]:
         """Return the writes of a redaction, after the windows of later segments are removed.
