@@ -336,9 +336,11 @@ class _Temporary:
             self._path = None
 
     def discard(self) -> None:
-        self.file.close()
-        if self._path is not None:
-            os.unlink(self._path)
+        try:
+            self.file.close()  # writes what it holds, perhaps to a full disk
+        finally:
+            if self._path is not None:
+                os.unlink(self._path)
 
 
 def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:

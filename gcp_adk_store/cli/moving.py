@@ -3,7 +3,7 @@
 import asyncio
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -129,16 +129,17 @@ async def export(
     if form == "parquet" and str(out) == STANDARD:
         raise CannotLookError(f"Parquet files go to a folder: {command_line(out='FOLDER')}")
     left_out: list[UnreadableSession] = []
-    records = records_of(at.store.sessions, app_name, user_id, on_unreadable=left_out.append)
+    exporting = records_of(at.store.sessions, app_name, user_id, on_unreadable=left_out.append)
     with progress("exporting: events") as move_to:
-        if form == "parquet":
-            try:
-                found = await export_parquet(records, out, on_event=move_to)
-            except OSError as exc:
-                raise CannotLookError(f"{called(out)} cannot be written: {exc.strerror}") from exc
-        else:
-            async with opened_file(out) as file:
-                found = await export_jsonl(records, file, place=at.place, on_event=move_to)
+        async with aclosing(exporting) as records:
+            if form == "parquet":
+                try:
+                    found = await export_parquet(records, out, on_event=move_to)
+                except OSError as exc:
+                    raise CannotLookError(f"{called(out)} cannot be written: {exc.strerror}") from exc
+            else:
+                async with opened_file(out) as file:
+                    found = await export_jsonl(records, file, place=at.place, on_event=move_to)
     for each in left_out:
         says = f"left out: {in_one_line(each.reason)}; see: {looking_at(each)}"
         click.echo(says, err=True)

@@ -16,7 +16,15 @@ import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish, in_one_line, quoted
+from gcp_adk_store.cli.screen import (
+    CannotLookError,
+    NotThereError,
+    Result,
+    finish,
+    in_one_line,
+    printing,
+    quoted,
+)
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -322,6 +330,8 @@ async def opened_file(out: Path) -> AsyncIterator[BinaryIO]:
     from gcp_adk_store.artifacts.files import opened_target  # noqa: PLC0415  # brings half of Google's clients
 
     standard = str(out) == STANDARD
+    if standard and sys.stdout is None:
+        raise CannotLookError(f"standard output is closed; name a file: {command_line(out='FILE')}")
     target: BinaryIO | Path = sys.stdout.buffer if standard else out
     try:
         async with opened_target(target) as file:
@@ -360,7 +370,8 @@ def session_options(command: Command) -> Command:
 
 def announced(doing: str, at: OpenStore) -> None:
     """Print where a command looks before it takes long: on standard error if it prints JSON."""
-    click.echo(f"{doing} {at.where}", err=click.get_current_context().params["as_json"])
+    with printing():
+        click.echo(f"{doing} {at.where}", err=click.get_current_context().params["as_json"])
 
 
 def deletion_options(work: Work) -> Work:

@@ -1,5 +1,6 @@
 """Print tables, JSON and failures, with stored text made harmless."""
 
+import errno
 import json
 import shlex
 import sys
@@ -137,16 +138,36 @@ class Result:
 
 def finish(result: Result, *, as_json: bool) -> None:
     """Print *result*, as JSON or for people, and end the command with its status."""
-    if as_json:
-        try:
-            click.echo(json.dumps(result.data, allow_nan=False))
-        except ValueError:  # state holds NaN, or an infinite number
-            from gcp_adk_store.model.json_values import finite  # noqa: PLC0415  # where it is used
-
-            click.echo(json.dumps(finite(result.data), allow_nan=False))
-    else:
-        show(*result.lines)
+    with printing():
+        if as_json:
+            click.echo(_as_json(result.data))
+        else:
+            show(*result.lines)
     click.get_current_context().exit(result.status)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Print within the block.
+
+    Raises:
+        CannotLookError: standard output takes no more, such as a file on a full disk.
+    """
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno == errno.EPIPE:
+            raise  # the reader closed the pipe, for which click ends silently
+        raise CannotLookError(f"standard output cannot be written: {exc.strerror}") from exc
+
+
+def _as_json(data: Any) -> str:
+    try:
+        return json.dumps(data, allow_nan=False)
+    except ValueError:  # state holds NaN, or an infinite number
+        from gcp_adk_store.model.json_values import finite  # noqa: PLC0415  # where it is used
+
+        return json.dumps(finite(data), allow_nan=False)
 
 
 def show(*shown: RenderableType) -> None:
@@ -158,7 +179,7 @@ def show(*shown: RenderableType) -> None:
     for each in shown:
         if isinstance(each, str):
             click.echo(each)
-        elif sys.stdout.isatty():
+        elif sys.stdout is not None and sys.stdout.isatty():
             Console().print(each)
         else:
             console = Console(width=_WIDEST)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -281,9 +281,9 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
     """
     from gcp_adk_store.moving.session_files import export_jsonl, records_of  # noqa: PLC0415  # half of ADK
 
-    records = records_of(at.store.sessions, key["app_name"], key["user_id"], key["session_id"])
+    exporting = records_of(at.store.sessions, key["app_name"], key["user_id"], key["session_id"])
     with progress("exporting: events") as move_to:
-        async with opened_file(out) as file:
+        async with aclosing(exporting) as records, opened_file(out) as file:
             found = await export_jsonl(records, file, place=at.place, on_event=move_to)
     click.echo(f"events: {found.events:,}, written to {called(out)}", err=True)
 

@@ -1,7 +1,7 @@
 """Write sessions as JSON lines, and read them: the session, its events in order, and their number."""
 
 import json
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Final, Literal
 
@@ -44,7 +44,7 @@ async def records_of(
     session: str | None = None,
     *,
     on_unreadable: Callable[[UnreadableSession], object] | None = None,
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record]:
     """Yield sessions as they are at one moment: one of a user, or all of a user or an app, by name.
 
     Takes 1 query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the

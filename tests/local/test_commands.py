@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import resource
+import subprocess
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -16,6 +18,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.cli.command import command
 from tests.support.clock import in_days
+from tests.support.ready_programs import ready_programs
 from tests.support.stored import change, session_path
 
 T = TypeVar("T")
@@ -81,6 +84,59 @@ def run(*arguments: str, at: Path | str | None) -> Result:
         names = [word for word in words[:2] if not word.startswith("-")]
         words[len(names) : len(names)] = ["--local", str(at)]
     return CliRunner().invoke(command, words, env={"COLUMNS": "200"})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "list", "--app", "app", "--json"],
+        ["sessions", "export", *NAMED, "-"],
+        ["export", "--app", "app", "-"],
+        ["prune", "--app", "app", "--idle-days", "1", "--dry-run"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_standard_output_on_a_full_disk_is_one_error(folder: Path, arguments: list[str]) -> None:
+    """With 2, as for a file that cannot be written."""
+    program = ready_programs() / "gcp-adk-store"
+    with open("/dev/full", "wb") as full:  # noqa: PTH123  # it is no path, but a device
+        ended = subprocess.run(
+            [program, *arguments, "--local", folder],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert 2 == ended.returncode
+    assert 1 == len(ended.stderr.splitlines()), ended.stderr
+    assert ended.stderr.startswith("Error: standard output cannot be written: No space left on device")
+
+
+def test_an_export_to_a_full_disk_leaves_no_part(folder: Path, tmp_path: Path) -> None:
+    """Neither the file nor what was written of it."""
+
+    async def talk() -> None:
+        async with Store.local(folder) as store:
+            session = await store.sessions.get_session(**OF)
+            assert session is not None
+            for _ in range(40):
+                await store.sessions.append_event(
+                    session, Event(author="user", content=types.UserContent("x" * 3_000))
+                )
+
+    done(talk())
+    (tmp_path / "full").mkdir()
+    most, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (80_000, hard))
+    try:
+        ended = run("export", "--app", "app", f"{tmp_path}/full/out.jsonl", at=folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+
+    assert 2 == ended.exit_code
+    assert "cannot be written: File too large" in ended.stderr
+    assert [] == [*(tmp_path / "full").iterdir()]
 
 
 def test_sessions_are_listed_and_shown(folder: Path) -> None:
