@@ -64,7 +64,11 @@ def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimi
 
 
 def _require_folder(name: str) -> None:
-    if not (Path(name) / DATABASE).exists():
+    try:
+        is_there = (Path(name) / DATABASE).exists()
+    except OSError:
+        return  # the first read says what is wrong with the path
+    if not is_there:
         raise NotProvisionedError(f"the folder {name!r} contains no anchors: gcp-adk-store anchor makes them")
 
 

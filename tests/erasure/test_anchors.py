@@ -145,6 +145,8 @@ async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path:
             await store.anchor(app_name="app", anchors=nowhere)
     with pytest.raises(NotProvisionedError, match="gcp-adk-store anchor makes them"):
         await store.verify_session(**WHO, anchors=f"{tmp_path / 'wrong'}")
+    with pytest.raises(InvalidInputError, match="ENAMETOOLONG"):
+        await store.verify_session(**WHO, anchors="x" * 2000)
     assert not (tmp_path / "wrong").exists()
 
 
