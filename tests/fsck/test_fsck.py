@@ -132,6 +132,21 @@ async def test_parts_are_mended(code: str, part: str, changed: dict[str, Any]) -
     assert [] == await stored.faults()
 
 
+async def test_a_wrong_time_of_the_newest_segment_does_not_change_the_session() -> None:
+    """Its events say which of both is right."""
+    stored = await CORPUS["sealed"]()
+    before = await session_of(stored)
+    *_, newest = (each for path, each in (await stored.documents()).items() if "s1/adk_segments" in path)
+    await change(stored, newest, running_max=1e9)
+    faults = await stored.faults()
+    assert ["FSCK204"] == [fault.code for fault in faults]
+
+    await stored.service.repair(faults)
+
+    assert [] == await stored.faults()
+    assert before.update_time == (await session_of(stored)).update_time
+
+
 async def test_a_note_that_would_remove_a_living_session_goes() -> None:
     """Otherwise the next deletion or collector removes its segments."""
     stored = await CORPUS["sealed"]()

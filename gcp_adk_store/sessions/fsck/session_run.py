@@ -201,7 +201,8 @@ class SessionLook:
             if number == self._header.numbers[0]:
                 self._first = segment
                 self._refer_to_initial(segment.initial, document.path)
-            self._last_max = segment.running_max
+            newest = self.history.newest
+            self._last_max = segment.running_max if newest is None else newest
             self.faults += segment_faults(self._header, document, number, segment, self.history.newest)
             self.faults += digest_faults(document, segment.texts, segment.digests, begin=begin, end=end)
 
