@@ -98,7 +98,7 @@ class Anchors:
         if user is not None and session is not None:
             key = SessionKey(app=app, user=user, session=session)
             (document,) = await documents.get([layout.session(key)], fields=HEADER_WITHOUT_STATE)
-            if document is None:
+            if document is None or _has_expired(document):
                 raise SessionMissingError("Session not found.")
             yield [document]
             return
@@ -140,3 +140,11 @@ class Anchors:
 
     def _folder(self, epoch: str) -> str:
         return f"{self._storage.layout.prefix}-anchors/{epoch}/"
+
+
+def _has_expired(document: Document) -> bool:
+    """Return whether a session has ended; one that cannot be read is counted as such."""
+    try:
+        return read_header(document, with_state=False).has_expired
+    except StoredDataError:
+        return False

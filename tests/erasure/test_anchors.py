@@ -20,6 +20,7 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.conformance.running import read
 from gcp_adk_store.testing.emulators import Emulator
 from tests.erasure.conftest import LIMITS, said
+from tests.support.clock import in_days
 from tests.support.stored import change, fields_of, session_path
 from tests.support.traces import in_folder, traces
 
@@ -137,6 +138,10 @@ async def test_what_is_missing_or_half_given_is_an_error(store: Store, tmp_path:
         await store.anchor(app_name="app", session_id="s", anchors=where)
     with pytest.raises(SessionMissingError):
         await store.anchor(**{**WHO, "session_id": "nothing"}, anchors=where)
+    ended = {**WHO, "session_id": "ended"}
+    await store.sessions.create_session(**ended, ttl_seconds=1)
+    with in_days(1), pytest.raises(SessionMissingError):
+        await store.anchor(**ended, anchors=where)
     over = Store(sessions=store.sessions, artifacts=None)
     with pytest.raises(InvalidInputError, match=r"use Store\.connect"):
         await over.anchor(app_name="app", anchors=where)
