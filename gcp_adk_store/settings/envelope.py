@@ -119,16 +119,22 @@ class KmsEnvelope:
         ``ADK_STORE_ENCRYPT_ARTIFACTS`` if artifacts are encrypted, too.
 
         Raises:
-            InvalidInputError: a variable is malformed.
+            InvalidInputError: a variable is malformed, or artifacts are to be encrypted without a key.
         """
         key = env.get("ADK_STORE_ENCRYPTION_KEY")
+        encrypts_artifacts = _is_on(env, "ADK_STORE_ENCRYPT_ARTIFACTS")
         if not key:
+            if encrypts_artifacts:
+                raise InvalidInputError(
+                    "ADK_STORE_ENCRYPT_ARTIFACTS is set without ADK_STORE_ENCRYPTION_KEY, so nothing would be "
+                    "encrypted: name the key, or unset both"
+                )
             return None
         return cls(
             key=key if key.startswith("projects/") else Path(key),
             keys_database=env.get("ADK_STORE_KEYS_DATABASE") or _KEYS_DATABASE,
             accept_plaintext=_is_on(env, "ADK_STORE_ACCEPT_PLAINTEXT"),
-            artifacts=_is_on(env, "ADK_STORE_ENCRYPT_ARTIFACTS"),
+            artifacts=encrypts_artifacts,
         )
 
 

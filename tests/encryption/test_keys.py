@@ -465,10 +465,20 @@ def test_a_malformed_envelope_is_refused(wrong: dict[str, Any]) -> None:
         KmsEnvelope(**wrong)
 
 
-def test_a_variable_that_is_neither_true_nor_false_is_refused() -> None:
-    """Artifacts would stay in the clear with ``yes``."""
-    with pytest.raises(InvalidInputError, match="ADK_STORE_ENCRYPT_ARTIFACTS is 'yes', it must be true"):
-        KmsEnvelope.from_variables({"ADK_STORE_ENCRYPTION_KEY": "k", "ADK_STORE_ENCRYPT_ARTIFACTS": "yes"})
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"ADK_STORE_ENCRYPTION_KEY": "k", "ADK_STORE_ENCRYPT_ARTIFACTS": "yes"}, "'yes', it must be true"),
+        ({"ADK_STORE_ENCRYPT_ARTIFACTS": "true"}, "without ADK_STORE_ENCRYPTION_KEY"),
+    ],
+    ids=["neither true nor false", "no key"],
+)
+def test_variables_that_would_leave_artifacts_in_the_clear_are_refused(
+    env: dict[str, str], says: str
+) -> None:
+    """Whoever sets one means them to be encrypted."""
+    with pytest.raises(InvalidInputError, match=says):
+        KmsEnvelope.from_variables(env)
 
 
 async def test_a_key_that_cannot_be_unwrapped_takes_nobody_else_with_it(tmp_path: Path) -> None:
