@@ -126,8 +126,8 @@ class KmsEnvelope:
         if not key:
             if encrypts_artifacts:
                 raise InvalidInputError(
-                    "ADK_STORE_ENCRYPT_ARTIFACTS is set without ADK_STORE_ENCRYPTION_KEY, so nothing would be "
-                    "encrypted: name the key, or unset both"
+                    "ADK_STORE_ENCRYPT_ARTIFACTS is set without ADK_STORE_ENCRYPTION_KEY, so that nothing "
+                    "would be encrypted: name the key, or unset both"
                 )
             return None
         return cls(
