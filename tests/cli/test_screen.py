@@ -4,6 +4,8 @@ import asyncio
 import os
 import pty
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,19 @@ def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
     os.close(terminal)
     os.waitpid(pid, 0)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode()).replace("\r", "")
+
+
+def test_what_an_encoding_lacks_is_escaped() -> None:
+    """Such as the bars of a chart, in a file of another encoding than UTF-8."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "gcp_adk_store.cli", "cost", *USED],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+
+    assert (0, b"") == (ended.returncode, ended.stderr)
+    assert rb"\u2588" in ended.stdout
 
 
 @pytest.mark.parametrize(
