@@ -15,6 +15,7 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.kms import KmsKeyWrapper
 from gcp_adk_store.encryption.sealing import NONCE_BYTES
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.local.opening import synchronise
 from gcp_adk_store.settings.envelope import KeyWrapper, KmsEnvelope, Wrapped
 
 KEY_BYTES: Final = 32
@@ -89,7 +90,8 @@ def _version(key: bytes) -> bytes:
 
 
 def _make(file: Path) -> None:
-    """Write a new key to *file*, as a whole or not at all; another process may be first."""
+    """Write a new key to *file*, as a whole or not at all, durably; another process may be first."""
+    missing = [above for above in file.parents if not above.exists()]
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f"{file.name}.{machine.random_bytes(8).hex()}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -102,6 +104,9 @@ def _make(file: Path) -> None:
             os.link(new, file)
     finally:
         new.unlink()
+    # What it encrypts is durable: without its name, a loss of power would take the key alone.
+    for folder in (file.parent, *(above.parent for above in missing)):
+        synchronise(folder)
 
 
 def wrapper_of(envelope: KmsEnvelope, credentials: StoreCredentials | None) -> KeyWrapper:

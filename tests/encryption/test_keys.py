@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -437,6 +438,22 @@ async def test_a_local_key_lies_in_a_file_for_its_owner_alone(tmp_path: Path) ->
     path.write_text("not a key")
     with pytest.raises(InvalidInputError, match="base64"):
         LocalKeyWrapper.at(path)
+
+
+@pytest.mark.linux
+def test_the_name_of_a_new_local_key_is_synchronised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the folders that it makes; what the key encrypts is on the disk, too."""
+    synchronised: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synchronised.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    LocalKeyWrapper.at(tmp_path / "deep" / "key")
+
+    assert [str(tmp_path / "deep"), str(tmp_path)] == synchronised[1:]
 
 
 async def test_a_wrong_local_key_reads_nothing(tmp_path: Path) -> None:
