@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal
 from urllib.parse import unquote
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from gcp_adk_store.cli.place import IDS, imported, json_option, open_store, place_options, with_remedy
 from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
 
@@ -85,8 +87,8 @@ def _template(source: str) -> str:
         raise CannotLookError(f"the file {shown} does not exist; name a file, or MODULE:ATTRIBUTE")
     try:
         found = imported(module, attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as exc:
-        raise CannotLookError(f"{source} cannot be imported: {exc}") from exc
+    except Exception as exc:  # a module may raise anything
+        raise CannotLookError(f"{source} cannot be imported: {str(exc) or type(exc).__name__}") from exc
     text = getattr(found, "instruction", found)
     if not isinstance(text, str):
         raise CannotLookError(f"{source} is not a text but a {type(text).__name__}")
@@ -105,5 +107,9 @@ async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str
             raise CannotLookError(
                 f"the session {session} does not exist; list_sessions shows the existing ones"
             )
-        names = await at.store.artifacts.list_artifact_keys(**key) if at.store.has_artifacts else None
-    return set(found.state), None if names is None else set(names)
+        names: set[str] | None = None
+        if at.store.has_artifacts:
+            names = set()
+            with suppress(InvalidInputError):  # artifacts cannot have this session's id
+                names = {*await at.store.artifacts.list_artifact_keys(**key)}
+    return set(found.state), names

@@ -1,5 +1,6 @@
 """Show what ``gcp-adk-store template lint`` reads, prints, and ends with."""
 
+import asyncio
 import itertools
 import json
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import gcp_adk_store
+from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 
 TEMPLATE = 'Hi {user:name},\nread {artifact.a.txt?}, answer {"a": 1} or ${x}.'
@@ -269,3 +271,31 @@ def test_a_command_brings_no_more_than_it_needs() -> None:
     assert (0, "") == (run.returncode, run.stderr)
     assert "gcp_adk_store.cli.cost" in run.stdout.splitlines()
     assert {"google.adk.sessions", "google.genai", "grpc"}.isdisjoint(run.stdout.splitlines())
+
+
+def test_a_session_that_artifacts_cannot_have_is_compared_by_its_state(tmp_path: Path, file: Path) -> None:
+    """Each artifact that the template names is missing there."""
+
+    async def make() -> None:
+        async with Store.local(tmp_path / "store") as store:
+            await store.sessions.create_session(
+                app_name="a", user_id="u", session_id="..", state={"user:name": "Ada"}
+            )
+
+    asyncio.run(make())
+    result = lint(str(file), "--session", "a/u/..", "--local", str(tmp_path / "store"))
+
+    assert 0 == result.exit_code, result.output
+    assert "state 'user:name'" in result.output
+
+
+@pytest.mark.parametrize("code", ["x = (", "raise KeyError('k')"])
+def test_a_module_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """With 2, and not with the 1 of an unknown placeholder."""
+    name = f"failing_module_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = lint(f"{name}:TEMPLATE")
+
+    assert 2 == result.exit_code, result.output
+    assert "cannot be imported" in result.stderr
