@@ -213,7 +213,7 @@ def _named(path: str) -> "Embedder":
         found = imported(module, name)
         if not hasattr(found, "embed") or isinstance(found, type):
             found = found()
-    except (ImportError, AttributeError, TypeError, ValueError) as exc:
+    except Exception as exc:  # a module may raise anything
         raise CannotLookError(
             f"--embedder {in_one_line(path)} names no embedder ({type(exc).__name__}); pass MODULE:NAME"
         ) from exc

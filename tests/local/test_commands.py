@@ -113,6 +113,16 @@ def test_standard_output_on_a_full_disk_is_one_error(folder: Path, arguments: li
     assert ended.stderr.startswith("Error: standard output cannot be written: No space left on device")
 
 
+def test_an_embedder_whose_module_fails_is_an_error(folder: Path, tmp_path: Path) -> None:
+    """With 2, and not with the 1 of a missing memory."""
+    (tmp_path / "failing_embedder.py").write_text("raise KeyError('k')")
+    named = ("--app", "app", "--user", "ada", "--embedder", "failing_embedder:it")
+    ended = run("memory", "reindex", *named, "--dry-run", at=folder)
+
+    assert 2 == ended.exit_code
+    assert "names no embedder (KeyError)" in ended.stderr
+
+
 def test_an_export_to_a_full_disk_leaves_no_part(folder: Path, tmp_path: Path) -> None:
     """Neither the file nor what was written of it."""
 
