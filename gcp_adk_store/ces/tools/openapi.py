@@ -5,10 +5,11 @@ servers, server variables and parameter styles, and copies each reference (5 s f
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self
+from urllib.parse import unquote
 
 import httpx
 
@@ -27,6 +28,7 @@ from gcp_adk_store.ces.tools.session_fields import (
     SessionFields,
     UnfillableError,
     is_marked,
+    require_free,
     session_fields,
 )
 from gcp_adk_store.errors import InvalidInputError
@@ -34,7 +36,6 @@ from gcp_adk_store.errors import InvalidInputError
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
-_BRACKET: Final = re.compile(r"[\[\]]")
 _WHOLE_BODY: Final = ("body", "requestBody")
 _FORM: Final = "application/x-www-form-urlencoded"
 _MOST_REFERENCES: Final = 32
@@ -131,7 +132,7 @@ class Operation:
             every = self.of_session.items() if parameter.spreads else ()
             taken = {*ours.members, *(name for one, each in every for name in (one, *each.members))}
             names = (str(name) for name in value if name not in ours.members)
-            _require_free(names, taken, f"the argument {parameter.name}")
+            require_free(names, taken, f"the argument {parameter.name}")
         return parameter.query(value)
 
     def _body(self, args: Mapping[str, Any], filling: Filling) -> Any:
@@ -142,8 +143,6 @@ class Operation:
         body = ours.filled({} if body is None else body, filling, "the body")
         if ours.expression and "json" not in str(self.body):
             return None if body is None else text_of(body)
-        if self.body == _FORM:
-            _require_free((name for name in body if name not in ours.members), ours.members, "the form")
         return None if body == {} else body
 
     def _given_body(self, args: Mapping[str, Any]) -> Any:
@@ -158,12 +157,6 @@ class Operation:
         if self.body_required and not (fields or self.body_of_session):
             raise ArgumentsError("missing arguments: the body has no field")
         return fields or None
-
-
-def _require_free(names: Iterable[str], taken: Collection[str], where: str) -> None:
-    """Raise if a server could read one of *names*, such as ``user[]``, as one of *taken*."""
-    if found := next((name for name in names if _BRACKET.split(name)[0] in taken), None):
-        raise ArgumentsError(f"{where} cannot have a field {found[:100]!r}, which the session gives")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +275,7 @@ def _operation(
     of_session: dict[str, Any] = {}
     try:
         if marked:
-            of_session = _of_session(document, parameters.values(), content, media_type, where)
+            of_session = _of_session(document, parameters.values(), body, media_type, where)
     except UnfillableError as exc:
         of_session = {"unfillable": f"{exc}, so the session cannot give its value ({MARK})"}
     return Operation(
@@ -301,7 +294,7 @@ def _operation(
 def _of_session(
     document: Mapping[str, Any],
     parameters: Collection[tuple[Parameter, Mapping[str, Any]]],
-    content: Mapping[str, Any],
+    request_body: Mapping[str, Any],
     media_type: str | None,
     where: str,
 ) -> dict[str, Any]:
@@ -311,24 +304,28 @@ def _of_session(
         UnfillableError: it cannot give all that the document marks.
         InvalidInputError: a mark is not an expression that is known.
     """
-    resolve = partial(_resolved, document, where=where)
+    resolve = partial(_target, document, where=where)
     schemas_of: dict[str, list[Any]] = {}  # one argument is given to all parameters of its name
     for each, spec in parameters:
         media = spec.get("content")
         schemas = [one.get("schema") for one in (media.values() if isinstance(media, Mapping) else ())]
-        own = {key: value for key, value in spec.items() if key == MARK}
-        schemas_of.setdefault(each.name, []).extend([own, spec.get("schema"), *schemas])
+        schemas_of.setdefault(each.name, []).extend([_own_mark(spec), spec.get("schema"), *schemas])
     found = {name: session_fields(some, resolve, f"{where}, {name}") for name, some in schemas_of.items()}
     for each, _ in parameters:
         if (found[each.name].members or found[each.name].items) and not each.parts_fields:
             raise UnfillableError(f"a field is marked within {each.name}, whose fields are joined to a text")
-    chosen = content.get(media_type or "")
-    schema = chosen.get("schema") if isinstance(chosen, Mapping) else None
-    body = session_fields([schema], resolve, where)
+    chosen = _mapping((request_body.get("content") or {}).get(media_type) or {}, where)
+    marks = [_own_mark(each) for each in (request_body, chosen) if media_type]
+    body = session_fields([*marks, chosen.get("schema")], resolve, where)
     is_form, is_deep = media_type == _FORM, any(not each.expression for each in body.members.values())
     if media_type and "json" not in media_type and (body.items or body.members) and (is_deep or not is_form):
         raise UnfillableError(f"a field is marked within a body of {media_type}")
     return {"of_session": {name: some for name, some in found.items() if some}, "body_of_session": body}
+
+
+def _own_mark(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *described* as a schema that has nothing but its mark."""
+    return {key: value for key, value in described.items() if key == MARK}
 
 
 def _server(*places: Mapping[str, Any]) -> str:
@@ -365,22 +362,28 @@ def _media_type(content: Mapping[str, Any]) -> str | None:
 
 
 def _resolved(document: Mapping[str, Any], node: Any, where: str) -> Mapping[str, Any]:
-    """Return *node*, or what it refers to in *document*."""
+    """Return *node*, or what it refers to in *document*; a mark beside a reference counts for that."""
+    mark: dict[str, Any] = {}
     for _ in range(_MOST_REFERENCES):
         found = _mapping(node, where)
+        mark = {**_own_mark(found), **mark}
         reference = found.get("$ref")
         if reference is None:
-            return found
-        if not str(reference).startswith("#/"):
-            raise InvalidInputError(
-                f"{where}: {reference} is outside of the document; copy it into the document"
-            )
-        node = document
-        for step in str(reference)[2:].split("/"):
-            node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
+            return {**found, **mark}
+        node = _target(document, str(reference), where)
     raise InvalidInputError(
         f"{where}: a reference of the document refers to itself, directly or through others"
     )
+
+
+def _target(document: Mapping[str, Any], reference: str, where: str) -> Mapping[str, Any]:
+    """Return what is at *reference*, which may itself refer to something."""
+    if not reference.startswith("#/"):
+        raise InvalidInputError(f"{where}: {reference} is outside of the document; copy it into the document")
+    node: Any = document
+    for step in unquote(reference[2:]).split("/"):
+        node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
+    return _mapping(node, where)
 
 
 def _mapping(node: Any, where: str) -> Mapping[str, Any]:

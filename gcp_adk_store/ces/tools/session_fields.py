@@ -1,14 +1,15 @@
 """Find the fields of requests that are values of the session, at every depth, and fill them."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
 from gcp_adk_store.ces.tools.parameters import MARK, ArgumentsError, SessionValues, expression_of, text_of
 from gcp_adk_store.errors import InvalidInputError
 
-Resolve: TypeAlias = Callable[[Any], Mapping[str, Any]]
-"""Returns a schema, or what it refers to; raises InvalidInputError where there is nothing."""
+Resolve: TypeAlias = Callable[[str], Mapping[str, Any]]
+"""Returns the schema at a reference; raises InvalidInputError where there is nothing."""
 
 _DEPTH: Final = 64
 _STEPS: Final = 100_000
@@ -24,6 +25,26 @@ _NO_SCHEMA: Final = frozenset(
     {"$defs", "const", "default", "definitions", "discriminator", "enum", "example", "examples"}
 )
 """Keywords whose values are data, or schemas that count only where something refers to them."""
+_BY_NAME: Final = frozenset({"patternProperties", "dependentSchemas", "dependencies"})
+"""Keywords whose values are schemas by names, which are no keywords."""
+_BRACKET: Final = re.compile(r"[\[\]]")
+_AS_UNDERSCORE: Final = re.compile(r"[.\[\s]")
+"""What PHP reads as an underscore in the name of a field."""
+
+
+def require_free(names: Iterable[str], taken: Collection[str], where: str) -> None:
+    """Raise an ArgumentsError if a server could read one of *names* as one of *taken*.
+
+    Some servers read ``user[]`` and ``User`` as ``user``, and ``user.id`` as ``user_id``.
+    """
+    ours = {_read_as(name) for name in taken}
+    for name in names:
+        if not ours.isdisjoint({_read_as(name), _read_as(_BRACKET.split(name)[0])}):
+            raise ArgumentsError(f"{where} cannot have a field {name[:100]!r}, which the session gives")
+
+
+def _read_as(name: str) -> str:
+    return _AS_UNDERSCORE.sub("_", name.strip()).casefold()
 
 
 class UnfillableError(Exception):
@@ -118,7 +139,9 @@ class SessionFields:
         )
 
     def _members(self, value: Mapping[str, Any], session: Filling, where: str) -> Iterator[tuple[str, Any]]:
-        yield from ((name, each) for name, each in value.items() if name not in self.members)
+        others = {name: each for name, each in value.items() if name not in self.members}
+        require_free(others, self.members, where)
+        yield from others.items()
         for name, each in self.members.items():
             given, wanted = value.get(name), name in self.required or not each.has_others
             made = {} if given is None and wanted and each.members else given
@@ -216,7 +239,9 @@ class _Reading:
             return _NONE
         for keyword, below in schema.items():
             known = keyword in _READ or keyword in _NO_SCHEMA or str(keyword).startswith("x-")
-            if not known and self.all_of(below if isinstance(below, list) else [below], depth + 1):
+            named = keyword in _BY_NAME and isinstance(below, Mapping)
+            schemas = [*below.values()] if named else below if isinstance(below, list) else [below]
+            if not known and self.all_of(schemas, depth + 1):
                 raise UnfillableError(f"a field is marked in {keyword}")
         found = self._own(schema, depth).merged(self._reference(schema.get("$ref"), depth), self._spend)
         for keyword in _TOGETHER:
@@ -244,9 +269,11 @@ class _Reading:
         if reference not in self._referred:
             self._referred[reference] = None
             try:
-                schema = self.resolve({"$ref": reference})
-            except InvalidInputError:  # outside of the document, or nowhere: it marks nothing here
-                schema = {}
+                schema = self.resolve(reference)
+            except InvalidInputError as exc:
+                if reference.startswith("#"):
+                    raise UnfillableError(f"{reference} is not found, and could mark fields") from exc
+                schema = {}  # outside of the document: it marks nothing here
             found = self._referred[reference] = self._of(schema, depth + 1)
             if found and reference in self._recursive:
                 raise UnfillableError(f"a field is marked in {reference}, which contains itself")

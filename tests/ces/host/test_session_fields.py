@@ -78,13 +78,21 @@ def operation(
         ),
         ({"properties": {"order": WHOSE, "note": NOTE}}, {"note": "n"}, {"note": "n"}),
         ({"properties": {"order": WHOSE}}, {"order": None}, {"order": None}),
+        (
+            {"properties": {"user": {"$ref": "#/components/schemas/Renamed"}}},
+            {"user": "mallory"},
+            {"user": "alice"},
+        ),
+        ({"$ref": "#/components/schemas/Extended%20Note"}, {"user": "mallory"}, {"user": "alice"}),
         (USER, {"body": "mallory"}, "alice"),
         ({"type": "array", "items": WHOSE}, {"body": [{"user": "mallory"}]}, [{"user": "alice"}]),
     ],
 )
 def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[str, Any], sent: Any) -> None:
     """In place of the caller's; objects that the caller may leave out stay out."""
-    found = operation(schema, components={"Whose": WHOSE, "User": USER})
+    note = {"$ref": "#/components/schemas/Note"}
+    components = {"Renamed": {**note, **USER}, "Extended Note": {**note, "properties": {"user": USER}}}
+    found = operation(schema, components={**components, "Whose": WHOSE, "User": USER, "Note": NOTE})
 
     assert sent == found.request(given, {}, SESSION).json
 
@@ -98,6 +106,46 @@ def test_a_whole_body_that_cannot_be_filled_is_refused(media_type: str, body: An
     for name in ("body", "requestBody"):
         with pytest.raises(ArgumentsError, match="the body must be an object, not"):
             found.request({name: body}, {}, SESSION)
+
+
+@pytest.mark.parametrize("at", ["requestBody", "media type", "reference"])
+def test_a_mark_of_the_whole_body_counts_wherever_it_stands(at: str) -> None:
+    """Also beside a reference; the body is the session's value then."""
+    marks = {place: USER if place == at else {} for place in ("requestBody", "media type", "reference")}
+    body = {**marks["requestBody"], "content": {JSON: {**marks["media type"], "schema": {}}}}
+    document = {
+        "info": {"title": "Bank"},
+        "paths": {"/pay": {"$ref": "#/components/pathItems/~1pay%7B%7D"}},
+        "components": {
+            "requestBodies": {"Body": body},
+            "pathItems": {
+                "/pay{}": {
+                    "post": {
+                        "operationId": "pay",
+                        "requestBody": {"$ref": "#/components/requestBodies/Body", **marks["reference"]},
+                    }
+                }
+            },
+        },
+    }
+    found = OpenApiTool.from_spec(document, server="https://bank.test").operations["Bank_pay"]
+
+    assert found.request({"user": "mallory"}, {}, SESSION).json == "alice"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "name"),
+    [(JSON, "USER_ID"), (FORM, "user[id"), (FORM, "user.id"), (FORM, " user_id"), (FORM, "User_Id[]")],
+)
+@pytest.mark.parametrize("session", [SESSION, SessionValues()])
+def test_a_name_that_a_server_reads_as_one_of_the_session_is_refused(
+    media_type: str, name: str, session: SessionValues
+) -> None:
+    """Go and ASP.NET ignore case; PHP reads dots, spaces and an open bracket as underscores."""
+    found = operation({"properties": {"user_id": USER, "note": NOTE}}, media_type=media_type)
+
+    with pytest.raises(ArgumentsError, match="the body cannot have a field"):
+        found.request({name: "mallory", "note": "n"}, {}, session)
 
 
 def test_a_text_within_a_body_is_no_object_with_a_value_of_the_session() -> None:
@@ -145,6 +193,11 @@ def test_without_a_value_in_the_session_the_callers_is_not_sent() -> None:
             [("user", "alice")],
         ),
         (
+            {"$ref": "#/components/schemas/Parameter", "x-ces-session-context": "$context.variables.user"},
+            {"user": "m"},
+            [("user", "alice")],
+        ),
+        (
             {"name": "user", "in": "query", "content": {JSON: {"schema": USER}}},
             {"user": "m"},
             [("user", '"alice"')],
@@ -160,7 +213,8 @@ def test_parameters_have_the_values_of_the_session_at_every_depth(
     parameter: dict[str, Any], given: dict[str, Any], sent: Any
 ) -> None:
     """Also where their schema refers to another one."""
-    found = operation(parameters=(parameter,), components={"User": USER})
+    unmarked = {"name": "user", "in": "query", "schema": NOTE}
+    found = operation(parameters=(parameter,), components={"User": USER, "Parameter": unmarked})
 
     assert sent == found.request(given, {}, SESSION).params
 
@@ -286,7 +340,8 @@ UNFILLABLE = [
     (WHOSE, "multipart/form-data", "a field is marked within a body of multipart/form-data"),
     ({"properties": {"order": WHOSE}}, FORM, f"a field is marked within a body of {FORM}"),
     ({"additionalProperties": WHOSE}, JSON, "a field is marked in additionalProperties"),
-    ({"patternProperties": {"^x": USER}}, JSON, r"a field is marked in \^x"),
+    ({"patternProperties": {"x-a": USER}}, JSON, "a field is marked in patternProperties"),
+    ({"$ref": "#/components/schemas/None"}, JSON, "#/components/schemas/None is not found"),
     ({"if": WHOSE}, JSON, "a field is marked in if"),
     (
         {"oneOf": [WHOSE, {"properties": {"user": {"x-ces-session-context": "$context.app_id"}}}]},
