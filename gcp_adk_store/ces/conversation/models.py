@@ -20,11 +20,14 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.agents import AgentSpec
 from gcp_adk_store.ces.conversation.decisions import MODEL_FAILED, USER, ModelFailedError, calls_of
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
+from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.session_context import to_object
 from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
+MOST_SAID: Final = 500
+"""Characters of what is said of the failure of a model."""
 _MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}|\{\s*([A-Za-z_]\w*)\s*\}")
 
@@ -42,7 +45,7 @@ def instruction_of(text: str, variables: Mapping[str, Any]) -> str:
         given = variables[name]
         return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
 
-    return _VARIABLE.sub(value, _MENTION.sub(r"\1", text))
+    return sendable(_VARIABLE.sub(value, _MENTION.sub(r"\1", text)))
 
 
 def contents_of(events: Sequence[Event], invocation_id: str) -> list[dict[str, Any]]:
@@ -65,7 +68,7 @@ def contents_of(events: Sequence[Event], invocation_id: str) -> list[dict[str, A
         ]
         if parts:
             kept = types.Content(role=event.content.role or "model", parts=parts)
-            contents.append(to_object(kept, f"event {event.id}", null_for_nan=True))
+            contents.append(to_object(kept, f"event {event.id}", lenient=True))
     return contents
 
 
@@ -285,6 +288,20 @@ async def whole_response(model: BaseLlm, request: Mapping[str, Any]) -> LlmRespo
     if last.error_code and not (last.content and last.content.parts):
         raise ModelFailedError(str(last.error_code), last.error_message or "the model failed")
     return last
+
+
+def response_json(said: LlmResponse) -> dict[str, Any]:
+    """Return *said* as ``after_model_callback`` sees it.
+
+    Raises:
+        ModelFailedError: code and later requests could not have it, such as arguments that nest too deep.
+    """
+    what = "the response of the model"
+    try:
+        made: dict[str, Any] = plain(to_object(said, what, lenient=True), what)
+    except (InvalidInputError, NotJsonError) as exc:
+        raise ModelFailedError(MODEL_FAILED, str(exc)[:MOST_SAID]) from exc
+    return made
 
 
 def _response(reply: Any, number: int) -> LlmResponse:

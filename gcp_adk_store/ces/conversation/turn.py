@@ -30,7 +30,7 @@ from gcp_adk_store.ces.conversation.program import GuardrailTriggeredError, Held
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.results import CallbackRun, ToolRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
-from gcp_adk_store.ces.host.session_context import to_object
+from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
 from gcp_adk_store.ces.sandbox.interface import SandboxError, SandboxUnavailableError
 from gcp_adk_store.ces.tools.declarations import CodeFile
@@ -39,8 +39,6 @@ from gcp_adk_store.errors import InvalidInputError
 MOST_TRANSFERS: Final = 10
 MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
-MOST_SAID: Final = 500
-"""Characters of what a model's service says of its failure."""
 
 
 @dataclass(slots=True, eq=False)
@@ -85,10 +83,7 @@ class Turn:
     async def _play(self) -> AsyncIterator[Event]:
         for _ in range(MOST_TRANSFERS + 1):
             try:
-                async for event in self._agent_answers():
-                    yield event
-            except GuardrailTriggeredError as exc:
-                async for event in self._guarded(exc.guardrail, exc.reason):
+                async for event in self._agent_or_guardrail_answers():
                     yield event
             except (ModelFailedError, APIError) as exc:
                 for event in self._fallen_back(exc):
@@ -97,6 +92,14 @@ class Turn:
                 return
             self.agent, self._next = self._next, None
         raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
+
+    async def _agent_or_guardrail_answers(self) -> AsyncIterator[Event]:
+        try:
+            async for event in self._agent_answers():
+                yield event
+        except GuardrailTriggeredError as exc:
+            async for event in self._guarded(exc.guardrail, exc.reason):
+                yield event
 
     async def _agent_answers(self) -> AsyncIterator[Event]:
         """Yield what the agent says and does, until it is done, hands over or ends the session."""
@@ -123,7 +126,7 @@ class Turn:
             raise exc
         self._next, self._is_over = None, bool(calls_of(content))
         code = str(exc.code) if isinstance(exc, ModelFailedError) else MODEL_FAILED
-        return self._hold(self._event(content, error_code=code, error_message=str(exc)[:MOST_SAID]))
+        return self._hold(self._event(content, error_code=code, error_message=str(exc)[: models.MOST_SAID]))
 
     async def _guard(self, kind: str, **subjects: Any) -> None:
         """Ask the agent's guardrails, in order; raise a GuardrailTriggeredError if one triggers."""
@@ -162,7 +165,7 @@ class Turn:
             )
             said = await whole_response(self.model, request)
             self._asked = models.Asked.of(said, request)
-            async for event in self._say(said.content, said):
+            async for event in self._say(models.content_of(models.response_json(said).get("content")), said):
                 yield event
         else:
             raise TurnFailedError(GUARDRAIL_TRIGGERED, f"{guardrail.name}: {reason}")
@@ -213,7 +216,7 @@ class Turn:
         for call in calls_of(said.content):
             call.id = call.id or new_call_id()
         self._asked = models.Asked.of(said, request)
-        response: Mapping[str, Any] = to_object(said, "the response of the model", null_for_nan=True)
+        response: Mapping[str, Any] = models.response_json(said)
         await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
         if after is not None:
@@ -383,7 +386,7 @@ class Turn:
             models.contents_of(self.held.events, self.ctx.invocation_id),
             agent,
             model=agent.model or app.model or self.model.model,
-            instruction=models.instruction_of(text, self.held.state),
+            instruction=models.instruction_of(text, visible(self.held.state, shared=())),
             declarations=declarations,
         )
 

@@ -241,7 +241,7 @@ class Answer:
             raise SandboxProtocolError("the code's process overrides, and says not by what")
         return cls(
             result=read["result"],
-            response=read["response"],
+            response=read["response"] if error is None else read["response"] or error.response,
             overridden_by=read["overridden_by"] if override else None,
             state=delta.applied_to(before),
             delta=delta,

@@ -10,6 +10,7 @@ from google.genai import types
 from pydantic import TypeAdapter
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS, subjects_of
+from gcp_adk_store.ces.guest.models import NotJsonError, plain, sendable
 from gcp_adk_store.ces.host.admission import Machine, Room, open_sandbox
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.logs import NoteRun
@@ -346,12 +347,21 @@ def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Ran:
     return Ran(answer=answer, stdout=stdout)
 
 
+def _for_model(reply: Reply) -> dict[str, Any]:
+    """Return the response that *reply* is, as text if it nests deeper than code and models can have it."""
+    what = "the response"
+    try:
+        return dict(plain(to_object(reply.for_model, what, lenient=True), what))
+    except (InvalidInputError, NotJsonError):
+        return {"result": sendable(reply.text)}
+
+
 def _of_reply(reply: Reply, opened: Opened) -> Ran:
     if reply.ending is not None:
         kind, message = reply.ending
         return _failed(RunFailure(type=kind, message=message, traceback=""), opened)
     delta = reply.delta or Delta(changed={}, removed=[])
     answer = Answer(
-        state=delta.applied_to(opened.state), delta=delta, response=reply.for_model, error=reply.error
+        state=delta.applied_to(opened.state), delta=delta, response=_for_model(reply), error=reply.error
     )
     return Ran(answer=answer, stdout=reply.stdout, warnings=reply.said)

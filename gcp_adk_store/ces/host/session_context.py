@@ -27,34 +27,35 @@ from gcp_adk_store.ces.host.settings import RuntimeSettings, SessionKey
 from gcp_adk_store.errors import InvalidInputError
 
 
-def to_json(value: Any, where: str, *, null_for_nan: bool = False) -> Any:
+def to_json(value: Any, where: str, *, lenient: bool = False) -> Any:
     """Return *value* as JSON: models in camelCase without what is None, bytes as standard base64.
 
-    With *null_for_nan*, NaN and infinities become null.
+    With *lenient*, NaN and infinities become null, and lone surrogates as Python escapes them: those of what
+    users say, models answer and servers return would end each run that has it in its history.
 
     Raises:
         InvalidInputError: JSON cannot hold a part of *value*; the message names *where*.
     """
     try:
-        return _json(value, null_for_nan=null_for_nan)
+        return _json(value, lenient=lenient)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInputError(f"{where} cannot be JSON: {type(exc).__name__}") from exc
 
 
-def to_object(value: Any, where: str, *, null_for_nan: bool = False) -> dict[str, Any]:
+def to_object(value: Any, where: str, *, lenient: bool = False) -> dict[str, Any]:
     """Return *value*, a model or a mapping, as a JSON object; as `to_json`.
 
     Raises:
         InvalidInputError: *value* is not an object.
     """
-    made = to_json(value, where, null_for_nan=null_for_nan)
+    made = to_json(value, where, lenient=lenient)
     if not isinstance(made, dict):
         raise InvalidInputError(f"{where} must be an object, not {type(value).__name__}")
     return made
 
 
-def _json(value: Any, *, null_for_nan: bool) -> Any:  # noqa: PLR0911  # one for each kind of value
-    below = partial(_json, null_for_nan=null_for_nan)
+def _json(value: Any, *, lenient: bool) -> Any:  # noqa: C901, PLR0911  # one for each kind of value
+    below = partial(_json, lenient=lenient)
     match value:
         case pydantic.BaseModel():
             return below(value.model_dump(mode="python", by_alias=True, exclude_none=True))
@@ -63,13 +64,15 @@ def _json(value: Any, *, null_for_nan: bool) -> Any:  # noqa: PLR0911  # one for
         case enum.Enum():
             return below(value.value)
         case float() if not math.isfinite(value):
-            if null_for_nan:
+            if lenient:
                 return None
             raise ValueError(f"{value} is not JSON")
-        case None | bool() | int() | float() | str():
+        case str():
+            return sendable(value) if lenient else value
+        case None | bool() | int() | float():
             return value
         case Mapping():
-            return {_key(key): below(each) for key, each in value.items()}
+            return {below(_key(key)): below(each) for key, each in value.items()}
         case list() | tuple():
             return [below(each) for each in value]
         case set() | frozenset():
@@ -324,7 +327,7 @@ async def user_content(
     content = given if given is not None else latest and latest.content
     if content is None:
         return None
-    wire = to_object(content, "user_content")
+    wire = to_object(content, "user_content", lenient=True)
     if artifacts is not None:
         key = SessionKey.of_session(session)
         wire["parts"] = [await _loaded(part, key, artifacts, warnings) for part in wire.get("parts") or ()]
@@ -353,7 +356,7 @@ async def _loaded(
 
 def _event(event: Event) -> dict[str, Any]:
     dumped = event.model_dump(mode="python", by_alias=True, exclude_none=True, include=set(_EVENT_FIELDS))
-    wire = to_object(dumped, f"event {event.id}", null_for_nan=True)  # as the store keeps events
+    wire = to_object(dumped, f"event {event.id}", lenient=True)  # as the store keeps events
     actions = wire.get("actions") or {}
     if delta := actions.get("stateDelta"):
         actions["stateDelta"] = {name: value for name, value in delta.items() if not is_mark(name)}

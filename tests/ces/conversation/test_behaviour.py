@@ -17,6 +17,7 @@ from gcp_adk_store import InvalidInputError, Store
 from gcp_adk_store.ces import (
     AgentApp,
     MockConfig,
+    MockTool,
     PythonRuntime,
     RuntimeSettings,
     ScriptedModel,
@@ -249,6 +250,72 @@ async def test_a_message_brings_variables_along(tmp_path: Path, converse: Conver
 
         assert [turn.calls[0].response for turn in (first, second)] == [{"result": "Ada"}] * 2
         assert second.variables["name"] == "Ada"
+
+
+HALF = "half \ud83d"
+"""Of an emoji, as a text has it that was cut."""
+
+
+@pytest.mark.parametrize("callbacks", [{}, {"before_model": ["pass"], "after_tool": ["pass"]}])
+async def test_half_a_character_is_read_as_python_escapes_it_whoever_sends_it(
+    tmp_path: Path, converse: Converse, callbacks: dict[str, Any]
+) -> None:
+    """A user, a model and a server; code and later requests have it in their history."""
+    agent = {"tools": ["look_up"], "instruction": "Of {name}.", "callbacks": callbacks}
+    app = write_app(tmp_path, {"root": agent}, tools={"look_up": REAL})
+    asks = {"calls": [{"name": "look_up", "args": {"of": HALF}}], "text": HALF}
+    model = ScriptedModel([asks, "Found.", "Bye."])
+    answers = MockTool(name="look_up", response={"found": HALF})
+    conversation = converse(app, model=model, tools=[answers])
+    key = await conversation.begin(variables={"name": HALF})
+
+    turns = [await conversation.send(text, key) for text in (HALF, "Thanks")]
+
+    assert [(turn.text, turn.error) for turn in turns] == [("half \\ud83d\nFound.", None), ("Bye.", None)]
+    assert [(use.args, use.response) for use in turns[0].calls] == [
+        ({"of": "half \\ud83d"}, {"found": "half \\ud83d"})
+    ]
+    assert r"Of half \\ud83d." in str(model.requests[2].config.system_instruction)
+
+
+def nested(levels: int) -> Any:
+    """Return lists within each other."""
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_what_nests_too_deep_is_text_of_a_tool_and_a_failure_of_a_model(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """Neither ends the conversation."""
+    app = write_app(tmp_path, {"root": {"tools": ["look_up"]}}, tools={"look_up": REAL})
+    too_deep = {"calls": [{"name": "look_up", "args": {"of": nested(300)}}]}
+    answers = MockTool(name="look_up", response={"found": nested(300)})
+    conversation = converse(app, [CALL, "Found.", too_deep, "Bye."], tools=[answers])
+    key = await conversation.begin()
+
+    turns = [await conversation.send(text, key) for text in ("Hi", "And?", "Thanks")]
+
+    assert [turn.text for turn in turns] == ["Found.", "", "Bye."]
+    assert turns[0].calls[0].response == {"result": json.dumps({"found": nested(300)})}
+    assert str(turns[1].error).startswith("MODEL_FAILED: the response of the model")
+
+
+async def test_a_variable_that_was_removed_is_none_of_the_instruction(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """As one that never was; ADK's state keeps its name."""
+    agent = {
+        "instruction": "Of {name} and {none}.",
+        "callbacks": {"before_agent": ["remove_variable('name')"]},
+    }
+    model = ScriptedModel(["Hello."])
+    app = write_app(tmp_path, {"root": agent}, variables={"name": "Ada", "none": None})
+    await first_turn(converse(app, model=model), "Hi")
+
+    assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
 
 
 async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, converse: Converse) -> None:

@@ -132,6 +132,23 @@ async def test_a_guardrail_lets_a_model_answer_by_its_own_prompt(tmp_path: Path,
     assert [content.role for content in model.requests[1].contents] == ["user"]
 
 
+async def test_the_app_says_what_follows_if_the_model_of_a_guardrail_fails(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """As if the agent's own model fails."""
+    guarded(tmp_path, ("after_model",), {"generativeAnswer": {"prompt": "Decline politely."}})
+    config = json.loads((tmp_path / "app.json").read_text())
+    config["errorHandlingSettings"] = {
+        "errorHandlingStrategy": "FALLBACK_RESPONSE",
+        "fallbackResponseConfig": {"customFallbackMessages": {"en": "Sorry."}},
+    }
+    app = read_app(write_files(tmp_path, {"app.json": config}))
+    blocked = {"content": {"role": "model", "parts": []}, "error_code": "SAFETY", "error_message": "no"}
+    turn = await first_turn(converse(app, ["bad", blocked]), "Hi")
+
+    assert (turn.text, turn.error) == ("Sorry.", "SAFETY: no")
+
+
 async def test_a_guardrail_without_an_action_ends_the_turn(tmp_path: Path, converse: Converse) -> None:
     """With an error that has its name and its reason."""
     turn = await first_turn(converse(guarded(tmp_path, ("before_agent",))), "bad")

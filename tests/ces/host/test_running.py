@@ -98,6 +98,17 @@ async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> 
     assert "nested deeper than 90 levels" in deeper.error.message
 
 
+async def test_arguments_that_code_cannot_have_are_an_error_of_the_response(make: MakeRuntime) -> None:
+    """The model must not read null, as if the tool had run."""
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    failed = await make().run_tool("def greet(a): pass", "greet", deep, KEY)
+
+    assert failed.error is not None
+    assert failed.result["error"].startswith("NotJsonError: args")
+
+
 async def test_an_unknown_session_is_missing(make: MakeRuntime) -> None:
     """No code was run."""
     with pytest.raises(SessionMissingError, match="shop/ada/none"):
