@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import httpx
 import pydantic
 import yaml
 from google.adk.events import Event
@@ -14,7 +15,9 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
+from google.auth.exceptions import GoogleAuthError
 from google.genai import types
+from google.genai.errors import APIError
 from typing_extensions import override
 
 from gcp_adk_store.ces.apps.agents import AgentSpec
@@ -26,6 +29,8 @@ from gcp_adk_store.ces.host.toolbox import CALL_ID
 from gcp_adk_store.ces.tools.declarations import declared
 from gcp_adk_store.errors import InvalidInputError
 
+SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError)
+"""What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
 """Characters of what is said of the failure of a model."""
 _MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")

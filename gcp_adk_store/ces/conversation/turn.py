@@ -9,7 +9,6 @@ from google.adk.events import Event, EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.genai import types
-from google.genai.errors import APIError
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, GuardrailSpec
 from gcp_adk_store.ces.conversation import decisions, models
@@ -85,7 +84,7 @@ class Turn:
             try:
                 async for event in self._agent_or_guardrail_answers():
                     yield event
-            except (ModelFailedError, APIError) as exc:
+            except (ModelFailedError, *models.SERVICE_ERRORS) as exc:
                 for event in self._fallen_back(exc):
                     yield event
             if self._next is None or self._is_over:
@@ -119,7 +118,7 @@ class Turn:
             async for event in self._say(content):
                 yield event
 
-    def _fallen_back(self, exc: ModelFailedError | APIError) -> list[Event]:
+    def _fallen_back(self, exc: Exception) -> list[Event]:
         """Return what the app says in place of the model that failed; raise if it says nothing."""
         content = decisions.fallback_of(self.program.app.errors, self.held.events)
         if content is None:

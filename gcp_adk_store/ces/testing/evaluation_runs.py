@@ -11,12 +11,11 @@ import yaml
 from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import InMemorySessionService, Session
-from google.genai.errors import APIError
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, in_force
-from gcp_adk_store.ces.conversation.models import ScriptedModel
+from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, ScriptedModel
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
@@ -146,7 +145,7 @@ class EvaluationRuns:
                 await self._converse(evaluation, transcript, wrong)
         except SandboxUnavailableError:
             raise
-        except (StoreError, APIError, ValueError) as exc:  # also what models raise
+        except (StoreError, *SERVICE_ERRORS, ValueError) as exc:  # also what models raise
             wrong.append(f"{type(exc).__name__}: {str(exc)[:500]}")
             status: Status = "error"
         else:

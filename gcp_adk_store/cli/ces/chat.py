@@ -171,9 +171,8 @@ async def _converse(
     **given: Any,
 ) -> bool:
     """Hold the conversation, and return whether a turn failed."""
-    from google.genai.errors import APIError  # noqa: PLC0415  # half of ADK
-
     from gcp_adk_store.ces import Conversation  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS  # noqa: PLC0415  # likewise
     from gcp_adk_store.cli.servers import inspecting  # noqa: PLC0415  # half of ADK, too
     from gcp_adk_store.inspector.documents import Links, Place  # noqa: PLC0415
 
@@ -205,7 +204,7 @@ async def _converse(
                 click.echo(f"{page}&follow=1", err=True)
             try:
                 return await _talk(conversation, store, key, log=log)
-            except (APIError, ValueError) as exc:
+            except (*SERVICE_ERRORS, ValueError) as exc:
                 if isinstance(exc, StoreError):
                     raise
                 raise CannotLookError(f"the model failed: {visible(str(exc))[:500]}") from exc

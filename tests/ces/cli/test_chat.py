@@ -58,6 +58,23 @@ def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> No
     assert result.stderr.endswith("the session has ended\n")
 
 
+@pytest.mark.parametrize("command_name", ["chat", "eval"])
+def test_a_model_that_is_not_reached_is_an_error_in_a_line(
+    app: Path, monkeypatch: pytest.MonkeyPatch, command_name: str
+) -> None:
+    """Nobody listens there."""
+    monkeypatch.setenv("GOOGLE_API_KEY", "none")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9")
+    evaluation = {"conversation": "it greets", "user": "Hi", "agent": "Hello"}
+    write_files(app, {"evals/greets.yaml": {"conversations": [evaluation]}})
+    whole = ["ces", command_name, str(app), "--sandbox", "inprocess", "--model", "gemini-2.5-flash"]
+    result = CliRunner().invoke(command, whole, input="Hi\n")
+
+    assert isinstance(result.exception, SystemExit)
+    assert result.exit_code in {1, 2}
+    assert "All connection attempts failed" in result.output
+
+
 def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
     """The folder is made; who answers and what was said are read from it."""
     place = ("--local", str(app.parent / "store"), "--session", "shop/ada/s1")

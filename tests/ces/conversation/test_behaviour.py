@@ -5,11 +5,13 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
+from google.auth.exceptions import DefaultCredentialsError
 from google.genai.errors import ServerError
 from typing_extensions import override
 
@@ -36,17 +38,21 @@ def fake_tool_call(tool, input, callback_context):
 CALL = {"calls": [{"name": "look_up", "args": {}}]}
 
 
+OVERLOADED = ServerError(503, {"error": {"message": "overloaded", "status": "UNAVAILABLE"}})
+
+
 class Failing(BaseLlm):
     """A model whose service fails."""
 
     model: str = "failing"
+    error: Any = OVERLOADED
 
     @override
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         for _ in ("once",):
-            raise ServerError(503, {"error": {"message": "overloaded", "status": "UNAVAILABLE"}})
+            raise self.error
         yield LlmResponse()
 
 
@@ -182,12 +188,15 @@ async def test_a_fallback_message_is_said_so_often_and_then_the_session_ends(
     assert turns[2].calls[0].args["session_escalated"] is False
 
 
-async def test_a_failure_of_the_model_may_end_the_session(tmp_path: Path, converse: Converse) -> None:
-    """With the wish for a human."""
+@pytest.mark.parametrize("error", [OVERLOADED, httpx.ConnectError("no way"), DefaultCredentialsError("none")])
+async def test_a_failure_of_the_model_may_end_the_session(
+    tmp_path: Path, converse: Converse, error: Exception
+) -> None:
+    """With the wish for a human; also if the service is not reached."""
     write_app(tmp_path, {"root": {}})
     settings = {"errorHandlingStrategy": "END_SESSION", "endSessionConfig": {"escalateSession": True}}
     app = with_config(tmp_path, "app.json", errorHandlingSettings=settings)
-    turn = await first_turn(converse(app, model=Failing()), "Hello")
+    turn = await first_turn(converse(app, model=Failing(error=error)), "Hello")
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
