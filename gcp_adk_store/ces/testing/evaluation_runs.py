@@ -16,6 +16,7 @@ from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
 from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, in_force
 from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, ScriptedModel
+from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
@@ -95,7 +96,10 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
 
 
 class ExpectedModel(ScriptedModel):
-    """Makes the calls of a golden turn in its first reply, and says the text in its second one."""
+    """Makes the calls of a golden turn in its first reply, and says the text in its last one.
+
+    Each agent that is handed over to has a reply of its own. A text comes with a call that ends the session.
+    """
 
     def __init__(self) -> None:
         """Reply nothing before a turn."""
@@ -103,9 +107,18 @@ class ExpectedModel(ScriptedModel):
 
     def begin(self, turn: EvaluatedTurn) -> None:
         """Reply as *turn* expects from now on; replies that nobody asked for are dropped."""
-        calls = [{"name": call.name, "args": _args(call.args)} for call in turn.expected.calls or ()]
-        said = [text for text in turn.expected.says if text]
-        self.script([*([{"calls": calls}] if calls else []), *(["\n".join(said)] if said else [])])
+        said = "\n".join(text for text in turn.expected.says if text)
+        replies: list[dict[str, Any]] = []
+        before = TRANSFER
+        for call in turn.expected.calls or ():
+            replies += [{"calls": []}] if before == TRANSFER else []
+            replies[-1]["calls"].append({"name": call.name, "args": _args(call.args)})
+            before = call.name
+        if said and before != END_SESSION:
+            replies.append({})
+        if said:
+            replies[-1]["text"] = said
+        self.script(replies)
 
 
 def _args(expected: Mapping[str, Any]) -> dict[str, Any]:
@@ -202,11 +215,19 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
-    """Return the answers to the calls of *turn* that have one."""
+    """Return the answers to the calls of *turn* that have one, by their arguments, else by the tool alone."""
     outputs = [call for call in turn.expected.calls or () if call.output is not None]
     if not outputs:
         return None
-    return MockConfig(calls=[MockedCall(tool=call.name, response=call.output or {}) for call in outputs])
+    plain = [
+        {name: each for name, each in call.args.items() if expected_value(each) == each} for call in outputs
+    ]
+    calls = [
+        MockedCall(tool=call.name, response=call.output or {}, expected_args=args)
+        for call, args in sorted(zip(outputs, plain, strict=True), key=lambda each: -len(each[1]))
+    ]
+    others = [MockedCall(tool=call.name, response=call.output or {}) for call in outputs]
+    return MockConfig(calls=[*calls, *others])
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

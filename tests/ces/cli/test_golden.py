@@ -18,6 +18,7 @@ from gcp_adk_store.cli.servers import inspecting
 from gcp_adk_store.inspector import conversation as inspected
 from gcp_adk_store.inspector.masking import Mask
 from gcp_adk_store.settings import MEMORY
+from tests.ces.callbacks import callback
 from tests.ces.conversation.apps import write_app, write_files
 
 GREET = '''def greet(name: str) -> str:
@@ -84,6 +85,34 @@ def test_a_stored_conversation_is_saved_as_a_golden_that_passes(app: Path) -> No
         "agent": "Hello, Ada: 12:30 it is.",
     }
     assert with_outputs["turns"][0]["tool_calls"][1]["output"] == {"result": "Hello Ada"}
+
+
+def test_a_saved_golden_passes_without_a_model_with_what_it_saved(app: Path) -> None:
+    """Each agent calls its own tools, each call has its own output, and the session ends."""
+    greets = [{"name": "greet", "args": {"name": name}} for name in ("Ada", "Bob")]
+    ends = {"text": "Bye.", "calls": [{"name": "end_session", "args": {"reason": "done"}}]}
+    write_files(app.parent, {"script.json": [SCRIPT[0], {"calls": greets}, "Hello, both.", ends]})
+    after = callback("after_tool", "print(tool_response)")
+    desk = {"displayName": "desk", "tools": ["greet", "end_session"]}
+    place = "agents/desk/after_tool_callbacks/01/python_code.py"
+    write_files(app, {"agents/desk/desk.json": desk, place: after})
+    tests = app.parent / "evals"
+    tests.mkdir()
+    at = ("--local", str(app.parent / "store"))
+    ces("chat", app, *at, *KEY, says="Hi\nBye\n")
+    for file, *options in (("run.yaml", "--name", "runs"), ("outputs.yaml", "--outputs")):
+        CliRunner().invoke(command, ["ces", "golden", *at, KEY[1], str(tests / file), *options])
+
+    runs = ces("eval", app, "--tests", str(tests), "--expected", "--name", "runs", "--log")
+    answers = (tests / "outputs.yaml").read_text().replace("result: Hello", "result: Mocked")
+    (tests / "outputs.yaml").write_text(answers)
+    answered = ces("eval", app, "--tests", str(tests), "--expected", "--name", "s1", "--log")
+
+    assert (runs.exit_code, answered.exit_code) == (0, 0), (runs.output, answered.output)
+    for name in ("Ada", "Bob"):
+        assert f"a secret of {name}" in runs.stderr
+        assert f"a secret of {name}" not in answered.stderr
+        assert str({"result": f"Mocked {name}"}) in answered.stderr
 
 
 def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
