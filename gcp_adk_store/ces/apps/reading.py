@@ -260,12 +260,16 @@ class _Reading(files.Files):
     def _require_named(
         self, config: Mapping[str, Any], agents: tuple[AgentSpec, ...], guardrails: list[GuardrailSpec]
     ) -> None:
-        """Add guardrails, and a root agent, that configurations name and the app does not have."""
+        """Add guardrails, a root agent, and agents of guardrails, that are named and not in the app."""
         app = files.config_file(self.folder / "app")
         known = {name for agent in agents for name in agent.names}
         root = str(config.get("rootAgent") or "")
         if root and last_of(root) not in known:
             self._unknown(app, f"rootAgent {root[:100]!r}", known)
+        for guardrail in guardrails:
+            if guardrail.transfer_to and guardrail.transfer_to not in known:
+                place = files.config_file(self.folder / "guardrails" / guardrail.folder / guardrail.folder)
+                self._unknown(place, f"the agent {guardrail.transfer_to[:100]!r}", known)
         known = {name for guardrail in guardrails for name in guardrail.names}
         of_agents = [(self.folder / "agents" / each.folder / each.folder, each.guardrails) for each in agents]
         for stem, names in ((self.folder / "app", named(config.get("guardrails"))), *of_agents):
@@ -334,8 +338,9 @@ class _Reading(files.Files):
         """Return *given*, or the text of the file whose path it is."""
         if not isinstance(given, str):
             return ""
-        is_path = given.endswith(".txt") and not set(given) & {"\n", " "}
-        if not is_path:
+        # Folders of agents may have a space in their names, as a sentence that ends with .txt has.
+        is_path = " " not in given or given.startswith("agents/")
+        if not (given.endswith(".txt") and is_path and "\n" not in given):
             return given
         path = self.folder / given
         return self.text(path) if self.is_file(path, f"a text of {folder.name}") else ""

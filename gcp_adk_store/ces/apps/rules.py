@@ -160,7 +160,7 @@ def _check_names(agent: AgentSpec, place: _Place) -> Iterator[Finding]:
             if not toolset.kind and f"{toolset.name}_{each}" not in toolset.tool_names:
                 what = f"the operation {each!r} of the toolset {toolset.name}"
                 yield place.found("CES603", *unknown(what, toolset.tool_names), each)
-    for child in agent.children:
+    for child in dict.fromkeys((*agent.children, *(rule.child for rule in agent.rules))):
         if app.agent(child) is None:
             names = [each.name for each in app.agents]
             yield place.found("CES604", *unknown(f"the child {child!r}", names), child)

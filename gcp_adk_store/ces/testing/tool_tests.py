@@ -29,6 +29,8 @@ _HIDDEN: Final = frozenset({"agrs"})
 """A misspelling in many files of the platform."""
 _PARTS: Final = frozenset({"path", "operator", "value"})
 _EXPECTED: Final = frozenset({"response", "variables"})
+_STATE: Final = ("state", "variables")
+"""The variables of a context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,10 @@ class _Reading(Nodes):
             members["args"] = members.pop("agrs")
         if "variables" in members and "context" in members:
             raise self.wrong(members["context"], "a test has variables or context, not both")
+        context = self.object(members["context"], "context") if "context" in members else None
+        for state in _STATE:
+            if not isinstance((context or {}).get(state) or {}, dict):
+                raise self.wrong(members["context"], f"{state} of the context must be an object")
         expected: dict[str, yaml.Node] = {}
         if "expectations" in members:
             expected = self.members(members["expectations"], "expectations", _EXPECTED)
@@ -91,7 +97,7 @@ class _Reading(Nodes):
             tool=tool,
             args=self.object(members.get("args"), "args"),
             variables=self.variables(members.get("variables")),
-            context=self.object(members["context"], "context") if "context" in members else None,
+            context=context,
             mock_config=self.object(members["mockConfig"], "mockConfig") if "mockConfig" in members else None,
             response=response,
             variables_after=variables_after,
@@ -115,7 +121,6 @@ class _Reading(Nodes):
             yield Expectation(path=path, operator=operator, value=value, line=line_of(each))
 
 
-_STATE: Final = ("state", "variables")
 _USER_CONTENT: Final = ("userContent", "user_content")
 
 

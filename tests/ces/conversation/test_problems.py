@@ -61,6 +61,12 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
         "CES602",
     ),
     "the root agent": (lambda folder: change(folder / "app.json", rootAgent="gone"), "CES602"),
+    "the agent of a guardrail": (
+        lambda folder: change(
+            folder / "guardrails/words/words.json", action={"transferAgent": {"agent": "gone"}}
+        ),
+        "CES602",
+    ),
     "a callback": (
         lambda folder: change(
             folder / "agents/root/root.json", beforeAgentCallbacks=[{"pythonCode": "gone.py"}]

@@ -37,6 +37,18 @@ def test_an_app_that_names_what_it_has_passes(app: Path) -> None:
         ({"tools": ["look_up", "lookup"]}, "CES603"),
         ({"toolsets": [{"toolset": "Bank"}]}, "CES603"),
         ({"childAgents": ["billing", "sales"]}, "CES604"),
+        (
+            {
+                "transferRules": [
+                    {
+                        "childAgent": "sales",
+                        "direction": "PARENT_TO_CHILD",
+                        "disablePlannerTransfer": {"expressionCondition": {"expression": "true"}},
+                    }
+                ]
+            },
+            "CES604",
+        ),
         ({"child_agents": ["billing"]}, "CES608"),
     ],
 )
@@ -79,6 +91,16 @@ def test_the_default_of_a_variable_has_its_type(app: Path, kind: str, default: A
     change(app / "app.json", variableDeclarations=declared)
 
     assert [code for code, _, _ in codes(app)] == ([] if fits else ["CES607"])
+
+
+def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp_path: Path) -> None:
+    """As the configuration of an export names it; a sentence is no path."""
+    path = "agents/Front Desk/instruction.txt"
+    write_files(tmp_path, {path: "Be kind."})
+    agents = {"Front Desk": {"instruction": path}, "b": {"instruction": "Read notes.txt"}}
+    read = write_app(tmp_path, agents, root="b").agents
+
+    assert [each.instruction for each in read] == ["Be kind.", "Read notes.txt"]
 
 
 def test_names_that_an_app_chooses_may_be_in_snake_case(app: Path) -> None:

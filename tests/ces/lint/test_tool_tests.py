@@ -109,6 +109,12 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         ("path: $.result.note", "path: $.result[?(@.a)]", 10, "cannot be read at '[?(@.a)]'"),
         ("response:", "answer:", 8, "unknown name answer in expectations; known: response, variables"),
         ("variables: {verified: true, plan: }", "variables: 3", 5, "variables must be an object"),
+        (
+            "variables: {verified: true, plan: }",
+            "context: {state: [1]}",
+            5,
+            "state of the context must be an",
+        ),
         ("context: {state", "variables: {}, context: {state", 14, "not both"),
     ],
 )
