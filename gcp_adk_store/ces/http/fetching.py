@@ -358,7 +358,16 @@ def _form(data: Any) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         raise RefusedError("data must be text, or a dict of form fields")
     _spread([*data.items()], "fields of the form", _FORM_CHARACTERS)
-    return {str(name): value for name, value in data.items() if value is not None}
+    return {
+        str(name): [_field(each) for each in value] if isinstance(value, list) else _field(value)
+        for name, value in data.items()
+        if value is not None
+    }
+
+
+def _field(value: Any) -> Any:
+    """Return *value* as httpx takes it: an object or a list is its JSON."""
+    return to_json(value).decode() if isinstance(value, Mapping | list) else value
 
 
 def _spread(items: Sequence[Any], what: str, most: int) -> list[tuple[str, Any]]:

@@ -40,10 +40,13 @@ class MockConfig:
         Raises:
             InvalidInputError: *config* is not a mockConfig.
         """
-        mocked = _member(config, "mockedToolCalls") or []
+        _require_known(config, _OF_CONFIG)
+        mocked = config.get("mockedToolCalls") or []
         if not isinstance(mocked, list | tuple):
             raise InvalidInputError("mockedToolCalls must be a list")
-        unmatched = _member(config, "unmatchedToolCallBehavior")
+        for each in mocked:
+            _require_known(each, _OF_CALL)
+        unmatched: Any = config.get("unmatchedToolCallBehavior")
         if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
             unmatched = "PASS_THROUGH"
         if unmatched not in ("PASS_THROUGH", "FAIL"):
@@ -94,7 +97,7 @@ class FakeTools:
 
 def _tool_of(call: Mapping[str, Any]) -> str:
     """Return the name that code calls the tool of *call* by; resource names end with it."""
-    toolset = _member(call, "toolset") or call.get("toolsetTool")
+    toolset = call.get("toolset") or call.get("toolsetTool")
     if isinstance(toolset, Mapping):
         return f"{_last(str(toolset.get('toolset', '')))}_{toolset.get('toolId')}"
     named = call.get("toolId", call.get("tool"))
@@ -109,16 +112,22 @@ def _last(resource_name: str) -> str:
 
 
 def _object(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = _member(given, name) or {}
+    found = given.get(name) or {}
     if not isinstance(found, Mapping):
         raise InvalidInputError(f"{name} of a mocked tool call must be an object")
     return found
 
 
-def _member(given: Any, name: str) -> Any:
+_OF_CONFIG: Final = ("mockedToolCalls", "unmatchedToolCallBehavior")
+_OF_CALL: Final = ("toolId", "tool", "toolset", "toolsetTool", "expectedArgsPattern", "mockResponse")
+
+
+def _require_known(given: Any, known: tuple[str, ...]) -> None:
+    """Raise if *given* is not an object of members that are *known*: without one, the tool itself runs."""
     if not isinstance(given, Mapping):
         raise InvalidInputError("a mockConfig, and each of its mocked tool calls, must be an object")
-    return given.get(name)
+    if unknown := [str(name) for name in given if name not in known]:
+        raise InvalidInputError(f"a mockConfig has no {unknown[0][:100]!r} here; it has: {', '.join(known)}")
 
 
 def _has(value: Any, pattern: Any) -> bool:

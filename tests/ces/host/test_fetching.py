@@ -71,6 +71,11 @@ async def test_params_follow_the_query(params: Any, query: list[tuple[str, str]]
     [
         ({"data": "é"}, "é", None),
         ({"data": {"a": "x y", "b": ["1", "2"]}}, "a=x+y&b=1&b=2", "application/x-www-form-urlencoded"),
+        (
+            {"data": {"a": {"b": 1}, "c": [{"d": True}]}},
+            "a=%7B%22b%22%3A1%7D&c=%7B%22d%22%3Atrue%7D",
+            "application/x-www-form-urlencoded",
+        ),
         ({"json": {"a": [1, None]}}, '{"a":[1,null]}', "application/json"),
         ({"json": [1], "data": "text"}, "text", None),
         ({}, "", None),

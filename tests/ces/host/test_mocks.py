@@ -77,6 +77,8 @@ async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> 
         {"mockedToolCalls": [{"mockResponse": {}}]},
         {"unmatchedToolCallBehavior": "GUESS"},
         {"mockedToolCalls": {}, "unmatchedToolCallBehavior": []},
+        {"mocked_tool_calls": [{"toolId": "double", "mockResponse": {}}]},
+        {"mockedToolCalls": [{"toolId": "double", "response": {}}]},
         {"mockedToolCalls": "double"},
         {"mockedToolCalls": ["double"]},
         {"mockedToolCalls": [{"toolId": "double", "mockResponse": [1]}]},
