@@ -19,6 +19,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
 
@@ -42,6 +43,7 @@ _TEXT_TYPES: Final = frozenset(
 _TEXT_ENDINGS: Final = (".txt", ".csv", ".json", ".xml")
 
 
+@checks_kinds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSettings:
     """Rules for placeholders; the defaults are those of ADK 2.13, except for ``{{key}}`` without a value.

@@ -430,6 +430,7 @@ async def test_an_artifact_with_brackets_in_its_name_can_be_allowed() -> None:
         ({"double_braces": "keep"}, "double_braces is 'keep'"),
         ({"missing": "ignore"}, "missing is 'ignore'"),
         ({"max_value_chars": 0}, "max_value_chars is 0"),
+        ({"max_value_chars": "9"}, "max_value_chars must be a whole number or None, not str"),
         ({"allowed_keys": "key"}, "allowed_keys is a text"),
     ],
 )

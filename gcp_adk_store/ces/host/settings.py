@@ -7,6 +7,7 @@ from urllib.parse import quote, unquote
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.calls import checks_kinds
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session
@@ -58,12 +59,14 @@ _MIB: Final = 1024 * 1024
 _AT_LEAST_ONE: Final = frozenset({"sandboxes_at_once", "sandboxes_per_session", "waiting_per_session"})
 
 
+@checks_kinds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
     """Settings of all runs of a runtime; ``guest`` has those of the code.
 
     Raises:
-        InvalidInputError: a number is too small, a name cannot be shared, or the agent has the name ``user``.
+        InvalidInputError: a value is of another kind, a number is too small, a name cannot be shared, or the
+            agent has the name ``user``.
     """
 
     guest: RunSettings = field(default_factory=RunSettings)
@@ -116,7 +119,7 @@ class RuntimeSettings:
     def __post_init__(self) -> None:
         for each in fields(self):
             value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
-            if isinstance(value, int | float) and value < least:
+            if isinstance(value, int | float) and not value >= least:  # NaN is not
                 raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
         names: object = self.shared_variables  # a caller without types may give anything
         if not isinstance(names, tuple) or not all(map(_is_shareable, names)):

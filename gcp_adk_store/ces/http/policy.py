@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import httpx
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -177,6 +178,7 @@ class AllowedHost:
         return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
 
 
+@checks_kinds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPolicy:
     """Where requests of user code, and of OpenAPI tools, may go; by default nowhere.
@@ -208,8 +210,6 @@ class HttpPolicy:
     """Which servers are trusted; by default those of the certifi package."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.allow, str):
-            raise InvalidInputError("allow is a list of hosts, not one text")
         object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
         self.allowed_hosts()
         positive = (

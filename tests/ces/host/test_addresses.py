@@ -276,6 +276,15 @@ def test_what_is_no_host_is_refused_before_anything_runs(entry: str) -> None:
         HttpPolicy(allow=[entry])
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"allow": "a.test"}, {"allow": [5]}, {"allow_loopback": "no"}, {"max_redirects": None}]
+)
+def test_a_value_of_another_kind_is_no_policy(wrong: dict[str, Any]) -> None:
+    """A text would be true, and allow this machine."""
+    with pytest.raises(InvalidInputError, match=f"{next(iter(wrong))} must be"):
+        HttpPolicy(**wrong)
+
+
 def test_a_policy_stays_as_it_was_checked() -> None:
     """Whatever becomes of the list that it was made of."""
     given = ["a.test"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import linecache
 import logging
+import math
 import sys
 import threading
 from dataclasses import replace
@@ -293,6 +294,7 @@ async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
         *((name, -1) for name in ("max_depth", "reruns_on_conflict", "recent_events", "history_bytes")),
         *(("agent_name", "user"), ("agent_name", "")),
         *(("sandboxes_at_once", 0), ("sandboxes_per_session", 0), ("longest_wait_s", -1)),
+        *(("longest_wait_s", math.nan), ("waiting_per_session", None), ("max_depth", "3"), ("limits", 5)),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, value: Any) -> None:
