@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
+import pydantic
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
@@ -30,11 +32,25 @@ from gcp_adk_store.ces.tools.declarations import (
 from gcp_adk_store.errors import InvalidInputError
 
 
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class _Home:
+    """Where a session is; turns and late responses of one session share it, and nothing else keeps it."""
+
+    service: BaseSessionService
+
+
+class _SeenSession(Session):
+    """A session as a run of a turn sees it; the run may end after the turn, and store its response then."""
+
+    _home: _Home = pydantic.PrivateAttr()
+
+
 @dataclass(slots=True, eq=False)
 class HeldSession:
     """The session of one turn, as the Runner has it, and what was not handed to the Runner yet."""
 
     session: Session
+    home: _Home
     delta: dict[str, Any] = field(default_factory=dict)
     """What runs changed of the state."""
     answer: Event | None = None
@@ -87,7 +103,7 @@ class TurnSessions(BaseSessionService):
         self._stored_log_characters = stored_log_characters
         self._note_run = note_run
         self._held: dict[SessionKey, HeldSession] = {}
-        self._services: dict[SessionKey, BaseSessionService] = {}
+        self._homes: WeakValueDictionary[SessionKey, _Home] = WeakValueDictionary()
         self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
         self._mocks: dict[SessionKey, MockConfig] = {}
 
@@ -95,10 +111,12 @@ class TurnSessions(BaseSessionService):
     def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
         """Let runs on *session* see it as it is here, while the block runs."""
         key = SessionKey.of_session(session)
+        home = self._homes.get(key) or _Home(service)
+        home.service = service
+        self._homes[key] = home
         held = self._held[key] = HeldSession(
-            session, mocks=self._mocks.get(key), log_left=self._stored_log_characters
+            session, home, mocks=self._mocks.get(key), log_left=self._stored_log_characters
         )
-        self._services[key] = service
         try:
             yield held
         finally:
@@ -137,14 +155,14 @@ class TurnSessions(BaseSessionService):
         key = SessionKey(app_name, user_id, session_id)
         held = self._held.get(key)
         if held is None:
-            service = self._services.get(key)
-            if service is None:
+            home = self._homes.get(key)
+            if home is None:
                 return None
-            return await service.get_session(**key.names, config=config)
+            return await home.service.get_session(**key.names, config=config)
         events = held.events
         if config is not None and config.num_recent_events is not None:
             events = events[-config.num_recent_events :] if config.num_recent_events else []
-        return Session(
+        seen = _SeenSession(
             id=session_id,
             app_name=app_name,
             user_id=user_id,
@@ -152,6 +170,8 @@ class TurnSessions(BaseSessionService):
             events=events,
             last_update_time=held.session.last_update_time,
         )
+        seen._home = held.home  # noqa: SLF001  # of this module
+        return seen
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -166,7 +186,7 @@ class TurnSessions(BaseSessionService):
         while waits := self._reserved.get(key):
             await waits[0].wait()
         # Its task began in a turn, whose lease is over: the append belongs to no turn.
-        append = self._services[key].append_event(session, event)
+        append = self._homes[key].service.append_event(session, event)
         return await asyncio.get_running_loop().create_task(append, context=contextvars.Context())
 
     @override

@@ -1,6 +1,8 @@
 """What answers in place of tools and models, how long they may take, and what follows if one fails."""
 
+import gc
 import json
+import weakref
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,10 @@ import pytest
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.auth.exceptions import DefaultCredentialsError
+from google.genai import types
 from google.genai.errors import ServerError
 from typing_extensions import override
 
@@ -325,6 +329,22 @@ async def test_a_variable_that_was_removed_is_none_of_the_instruction(
     await first_turn(converse(app, model=model), "Hi")
 
     assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
+
+
+async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
+    """A server has turns of ever new sessions."""
+    agent = converse(write_app(tmp_path, {"root": {}}), ["Hello."]).agent
+    service = InMemorySessionService()
+    runner = Runner(app_name="shop", agent=agent, session_service=service, auto_create_session=True)
+    message = types.Content(role="user", parts=[types.Part(text="Hi")])
+    said = [each async for each in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
+    kept = weakref.ref(service)
+
+    del runner, service
+    gc.collect()
+
+    assert len(said) == 1
+    assert kept() is None
 
 
 async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, converse: Converse) -> None:
