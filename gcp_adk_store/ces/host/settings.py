@@ -7,7 +7,6 @@ from urllib.parse import quote, unquote
 from gcp_adk_store.ces.guest.contract import RunSettings
 from gcp_adk_store.ces.sandbox.interface import Limits
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.calls import checks_kinds
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session
@@ -59,7 +58,6 @@ _MIB: Final = 1024 * 1024
 _AT_LEAST_ONE: Final = frozenset({"sandboxes_at_once", "sandboxes_per_session", "waiting_per_session"})
 
 
-@checks_kinds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
     """Settings of all runs of a runtime; ``guest`` has those of the code.
@@ -119,6 +117,11 @@ class RuntimeSettings:
     def __post_init__(self) -> None:
         for each in fields(self):
             value, least = getattr(self, each.name), int(each.name in _AT_LEAST_ONE)
+            if each.name != "shared_variables" and not _is_of(each.type, value):
+                wanted = getattr(each.type, "__name__", each.type)
+                raise InvalidInputError(
+                    f"{each.name} must be of the type {wanted}, not {type(value).__name__}"
+                )
             if isinstance(value, int | float) and not value >= least:  # NaN is not
                 raise InvalidInputError(f"{each.name} must be at least {least}, not {value}")
         names: object = self.shared_variables  # a caller without types may give anything
@@ -129,6 +132,11 @@ class RuntimeSettings:
             )
         if self.agent_name in {"", "user"}:
             raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")
+
+
+def _is_of(kind: Any, value: object) -> bool:
+    """Whether *value* is of the *kind* of a setting, none of which is true or false."""
+    return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 
 def _is_shareable(name: object) -> bool:

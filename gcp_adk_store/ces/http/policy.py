@@ -6,7 +6,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +16,6 @@ from typing import Final, TypeAlias
 import httpx
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.concurrency import Limiter
 
 Address: TypeAlias = IPv4Address | IPv6Address
@@ -151,6 +150,8 @@ class AllowedHost:
         Raises:
             InvalidInputError: *text* is not a host.
         """
+        if not isinstance(text, str):
+            raise InvalidInputError(f"each of allow must be a text, not {type(text).__name__}")
         host, port = text.strip(), ""
         if host.startswith("[") or host.count(":") <= 1:  # what has more is an IPv6 address without a port
             before, colon, after = host.rpartition(":")
@@ -178,7 +179,6 @@ class AllowedHost:
         return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
 
 
-@checks_kinds
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPolicy:
     """Where requests of user code, and of OpenAPI tools, may go; by default nowhere.
@@ -210,7 +210,17 @@ class HttpPolicy:
     """Which servers are trusted; by default those of the certifi package."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.allow, str) or not isinstance(self.allow, Collection):
+            raise InvalidInputError("allow must be a list of hosts, not one text")
         object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
+        if not isinstance(self.allow_loopback, bool):
+            raise InvalidInputError("allow_loopback must be True or False")
+        numbers = (self.timeout_s, self.look_up_timeout_s)
+        sizes = (self.max_request_bytes, self.max_response_bytes, self.max_redirects)
+        if not all(isinstance(each, int | float) for each in numbers) or not all(
+            isinstance(each, int) for each in sizes
+        ):
+            raise InvalidInputError("timeouts must be numbers; bytes and max_redirects must be whole numbers")
         self.allowed_hosts()
         positive = (
             min(self.timeout_s, self.look_up_timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
