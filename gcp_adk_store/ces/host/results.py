@@ -268,7 +268,8 @@ def _delta(found: contract.StateDelta) -> Delta:
     return delta
 
 
-_FIRST_ERROR: Final = 400
+_FIRST_REDIRECT: Final = 300
+"""An answer from this status on is no result: a redirect that was not followed, or an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,9 +318,9 @@ class Reply:
     @property
     def for_model(self) -> dict[str, Any]:
         """The response for a model."""
-        if not 0 < self.status_code < _FIRST_ERROR:
-            why = self.text if self.status_code else "; ".join(self.said)
-            return {"error": f"{self.status_code} {self.reason}: {why}"}
+        if not 0 < self.status_code < _FIRST_REDIRECT:
+            why = self.text or "; ".join(self.said)
+            return {"error": ": ".join(filter(None, (f"{self.status_code} {self.reason}".rstrip(), why)))}
         try:
             body = json.loads(self.text)
         except (ValueError, RecursionError):

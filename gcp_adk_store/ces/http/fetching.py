@@ -172,9 +172,13 @@ class HttpAccess:
                 response = await transport.handle_async_request(request)
                 try:
                     following = _redirected(request, response)
-                    if following is None or not (
-                        outgoing.leaves_origin or _same_origin(request.url, following.url)
-                    ):
+                    if following is None:
+                        return await self._read(response, said)
+                    if not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
+                        said.append(
+                            f"{request.method} {request.url.host} leads to {_origin(following.url)}, where "
+                            "headers of this one must not go; name that server, such as by --server"
+                        )
                         return await self._read(response, said)
                 finally:
                     await response.aclose()
@@ -304,6 +308,10 @@ def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Reque
         headers.pop(name, None)
     content = request.content if keeps_body else None
     return httpx.Request(request.method if keeps_body else "GET", url, headers=headers, content=content)
+
+
+def _origin(url: httpx.URL) -> str:
+    return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 
 def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:

@@ -187,6 +187,8 @@ async def test_a_model_sees_the_answers_body_or_the_error(make: MakeRuntime, web
     assert account.response == {"method": "GET", "path": "/v1/accounts/1", "query": []}
     runtime = make(tools=[elsewhere], http=HERE)
     assert (await runtime.call_tool("Else_status", {"code": 200}, KEY)).response == {"result": "said"}
+    moved = await runtime.call_tool("Else_status", {"code": 302}, KEY)
+    assert moved.response == {"error": "302: said"}
     missing = await runtime.call_tool("Else_status", {"code": 404}, KEY)
     assert missing.response == {"error": "404 Not Found: said"}
 
