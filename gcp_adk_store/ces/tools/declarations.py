@@ -230,7 +230,9 @@ class OperationTool:
             return self.operation.request(args, headers, session)
         more, params = authentication.sent(session)
         outgoing = self.operation.request(args, {**headers, **more}, session)
-        return replace(outgoing, params=[*(outgoing.params or ()), *params] or None)
+        ours = dict(params)  # no argument of this name is sent, as no header is
+        given = [each for each in outgoing.params or () if each[0] not in ours]
+        return replace(outgoing, params=[*given, *params] or None)
 
 
 Tool: TypeAlias = PythonTool | OpenApiTool | MockTool

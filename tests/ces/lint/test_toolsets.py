@@ -198,6 +198,15 @@ def test_a_toolset_authenticates_itself_as_it_declares(
     assert "secret" not in repr((found, read_app(tmp_path, **options)))
 
 
+def test_no_argument_has_the_name_of_a_key_in_the_query(tmp_path: Path) -> None:
+    """A server could read the caller's as the key."""
+    authentication = {"apiKeyConfig": {"keyName": "page", "requestLocation": "QUERY_STRING"}}
+    folder = write(tmp_path, authentication=authentication)
+    found = operation(folder, servers={"Bank": "https://bank.test"}, credentials={"Bank": "secret"})
+
+    assert found.request({"note": "hi", "page": "mine"}, SESSION).params == [("page", "secret")]
+
+
 @pytest.mark.parametrize("authentication", [KEY, {"oauthConfig": {}}, {"serviceAgentIdTokenAuthConfig": {}}])
 def test_a_credential_that_is_missing_is_an_error_of_the_call(
     tmp_path: Path, authentication: dict[str, Any]
