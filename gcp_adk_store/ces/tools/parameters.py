@@ -102,9 +102,13 @@ class Parameter:
         """Return *value* as one text, such as that of a header.
 
         Raises:
-            ArgumentsError: it is too long, or its style is not supported.
+            ArgumentsError: it is too long or no UTF-8, or its style is not supported.
         """
         text = self._encoded(value)
+        try:
+            text.encode()
+        except UnicodeEncodeError as exc:
+            raise ArgumentsError(f"the argument {self.name} has a lone surrogate at {exc.start}") from exc
         if len(text) > _CHARACTERS:
             raise ArgumentsError(
                 f"the argument {self.name} has {len(text):,} characters; it may have {_CHARACTERS:,}"

@@ -185,6 +185,8 @@ async def test_a_model_sees_the_answers_body_or_the_error(make: MakeRuntime, web
 
     account = await runtime.call_tool("Bank_getAccount", {"id": "1"}, KEY)
     assert account.response == {"method": "GET", "path": "/v1/accounts/1", "query": []}
+    half = await runtime.call_tool("Bank_getAccount", {"id": "\ud83d"}, KEY)
+    assert half.response == {"error": "400 the argument id has a lone surrogate at 0"}
     runtime = make(tools=[elsewhere], http=HERE)
     assert (await runtime.call_tool("Else_status", {"code": 200}, KEY)).response == {"result": "said"}
     moved = await runtime.call_tool("Else_status", {"code": 302}, KEY)
