@@ -171,7 +171,8 @@ def _check_mentions(agent: AgentSpec, app: AgentApp, path: Path) -> Iterator[Fin
     place = _Place(app, path, agent.instruction)
     tools = {name.casefold() for name in _tool_names(app)}
     own = {name.casefold() for name in (*agent.tools, *SYSTEM_TOOLS)}
-    prefixes = tuple(f"{use.toolset}_".casefold() for use in agent.toolsets)
+    used = {use.toolset for use in agent.toolsets}
+    prefixes = tuple(f"{each.name}_".casefold() for each in app.toolsets if used & each.names)
     for kind, name in dict.fromkeys(_MENTION.findall(agent.instruction)):
         if kind == "AGENT" and app.agent(name) is None:
             known = [each.name for each in app.agents]

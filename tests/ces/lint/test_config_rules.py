@@ -93,6 +93,17 @@ def test_the_default_of_a_variable_has_its_type(app: Path, kind: str, default: A
     assert [code for code, _, _ in codes(app)] == ([] if fits else ["CES607"])
 
 
+def test_a_mentioned_operation_has_the_name_of_its_toolset(app: Path) -> None:
+    """However the agent names the toolset: by its folder, or by its display name."""
+    files = {"toolsets/crm_tools/crm_tools.json": {"displayName": "Crm", "mcpToolset": {}}}
+    write_files(app, files)
+    (app / "agents/billing/instruction.txt").write_text("Ask {@TOOL: Crm_find}.")
+    for toolset in ("crm_tools", "Crm"):
+        change(app / "agents/billing/billing.json", toolsets=[{"toolset": toolset, "toolIds": ["find"]}])
+
+        assert codes(app) == []
+
+
 def test_the_instruction_of_an_agent_with_a_space_in_its_name_is_in_its_file(tmp_path: Path) -> None:
     """As the configuration of an export names it; a sentence is no path."""
     path = "agents/Front Desk/instruction.txt"
