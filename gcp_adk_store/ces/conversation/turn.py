@@ -60,11 +60,16 @@ class Turn:
     """What the model calls in the response that is carried out; code may call anything."""
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the events of the turn; each is appended before the next is made."""
+        """Yield the events of the turn; each is appended before the next is made.
+
+        What a model, a service or the sandbox raises is raised when what was done before is yielded, such as
+        the responses of tools and the variables that they changed.
+        """
         declared = {
             name: value for name, value in self.program.app.variables.items() if name not in self.held.state
         }
         self.held.delta |= declared
+        raised: Exception | None = None
         try:
             async for event in self._play():
                 yield event
@@ -72,12 +77,16 @@ class Turn:
             for event in self._released():
                 yield event
             yield self.held.carried_by(self._event(None, error_code=exc.code, error_message=str(exc)))
+        except Exception as exc:  # noqa: BLE001  # of whatever model and service
+            raised = exc
         for event in self._released():
             yield event
         if self.held.delta or self.held.logs:
             yield self.held.carried_by(self._event(None))
         while self.held.late:
             yield self.held.late.pop(0)
+        if raised is not None:
+            raise raised
 
     async def _play(self) -> AsyncIterator[Event]:
         for _ in range(MOST_TRANSFERS + 1):
@@ -136,7 +145,7 @@ class Turn:
             what = f"{kind} of the guardrail {guardrail.name}"
             try:
                 ran = await self._ran(f"{kind}_guardrail", code, what, subjects)
-            except TurnFailedError:
+            except Exception:
                 self._withhold()  # nobody has judged it
                 raise
             if ran.override is not None:

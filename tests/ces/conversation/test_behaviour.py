@@ -13,7 +13,7 @@ from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions import BaseSessionService, InMemorySessionService
 from google.auth.exceptions import DefaultCredentialsError
 from google.genai import types
 from google.genai.errors import ServerError
@@ -204,6 +204,43 @@ async def test_a_failure_of_the_model_may_end_the_session(
 
     assert turn.ended
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
+
+
+PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
+
+
+class PaysAndFails(Failing):
+    """A model whose service fails when it has called a tool."""
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        last = (llm_request.contents[-1].parts or [])[0]
+        if last.function_response is not None:
+            raise self.error
+        said = types.Part(text="Paid.")
+        if len(llm_request.contents) == 1:
+            said = types.Part(function_call=types.FunctionCall(name="pay"))
+        yield LlmResponse(content=types.Content(role="model", parts=[said]))
+
+
+async def test_what_tools_did_is_stored_before_the_error_of_a_model_is_raised(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """Else they would do it twice: the next request has the response, and the state the changes."""
+    app = write_app(tmp_path, {"root": {"tools": ["pay"]}}, tools={"pay": PAY})
+    conversation = converse(app, model=PaysAndFails())
+    key = await conversation.begin()
+
+    with pytest.raises(ServerError):
+        await conversation.send("Pay", key)
+
+    stored = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    assert stored is not None
+    assert [each.response for each in stored.events[-1].get_function_responses()] == [{"result": "done"}]
+    assert (await conversation.variables(key)) == {"paid": True}
+    assert (await conversation.send("And?", key)).text == "Paid."
 
 
 async def test_without_a_strategy_the_error_of_the_model_is_raised(
