@@ -253,14 +253,20 @@ class Turn:
         if calls:
             for each in self._released():  # a call is stored before it is made
                 yield each
-            if responses := await self._answers(calls):
+            responses: list[types.Part] = []
+            raised: Exception | None = None
+            try:
+                await self._answers(calls, responses)
+            except Exception as exc:  # noqa: BLE001  # of a callback, a tool or the sandbox
+                raised = exc
+            if responses:  # what tools did is stored before a model thinks about it
                 answer = self._event(types.Content(role=USER, parts=responses), transfer=self._next)
-                for each in self._hold(answer):
-                    yield each
+                yield self.held.carried_by(answer)
+            if raised is not None:
+                raise raised
 
-    async def _answers(self, calls: list[types.FunctionCall]) -> list[types.Part]:
-        """Carry *calls* out in order, and return the responses; a transfer and an end are the last."""
-        responses: list[types.Part] = []
+    async def _answers(self, calls: list[types.FunctionCall], responses: list[types.Part]) -> None:
+        """Carry *calls* out in order, and add to *responses*; a transfer and an end are the last."""
         for call in calls:
             if call.name == END_SESSION and END_SESSION not in self._asked.refused:
                 self._is_over = True
@@ -268,7 +274,6 @@ class Turn:
             responses.append(types.Part(function_response=await self._called(call)))
             if self._next is not None:
                 break
-        return responses
 
     async def _called(self, call: types.FunctionCall) -> types.FunctionResponse:
         args = dict(call.args or {})

@@ -1,8 +1,6 @@
 """What answers in place of tools and models, how long they may take, and what follows if one fails."""
 
-import gc
 import json
-import weakref
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,8 @@ import pytest
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
-from google.adk.runners import Runner
-from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.adk.sessions import InMemorySessionService
 from google.auth.exceptions import DefaultCredentialsError
-from google.genai import types
 from google.genai.errors import ServerError
 from typing_extensions import override
 
@@ -206,43 +202,6 @@ async def test_a_failure_of_the_model_may_end_the_session(
     assert [(use.name, use.args["session_escalated"]) for use in turn.calls] == [("end_session", True)]
 
 
-PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
-
-
-class PaysAndFails(Failing):
-    """A model whose service fails when it has called a tool."""
-
-    @override
-    async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False
-    ) -> AsyncGenerator[LlmResponse, None]:
-        last = (llm_request.contents[-1].parts or [])[0]
-        if last.function_response is not None:
-            raise self.error
-        said = types.Part(text="Paid.")
-        if len(llm_request.contents) == 1:
-            said = types.Part(function_call=types.FunctionCall(name="pay"))
-        yield LlmResponse(content=types.Content(role="model", parts=[said]))
-
-
-async def test_what_tools_did_is_stored_before_the_error_of_a_model_is_raised(
-    tmp_path: Path, converse: Converse, sessions: BaseSessionService
-) -> None:
-    """Else they would do it twice: the next request has the response, and the state the changes."""
-    app = write_app(tmp_path, {"root": {"tools": ["pay"]}}, tools={"pay": PAY})
-    conversation = converse(app, model=PaysAndFails())
-    key = await conversation.begin()
-
-    with pytest.raises(ServerError):
-        await conversation.send("Pay", key)
-
-    stored = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
-    assert stored is not None
-    assert [each.response for each in stored.events[-1].get_function_responses()] == [{"result": "done"}]
-    assert (await conversation.variables(key)) == {"paid": True}
-    assert (await conversation.send("And?", key)).text == "Paid."
-
-
 async def test_without_a_strategy_the_error_of_the_model_is_raised(
     tmp_path: Path, converse: Converse
 ) -> None:
@@ -366,22 +325,6 @@ async def test_a_variable_that_was_removed_is_none_of_the_instruction(
     await first_turn(converse(app, model=model), "Hi")
 
     assert "Of {name} and null." in str(model.requests[0].config.system_instruction)
-
-
-async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
-    """A server has turns of ever new sessions."""
-    agent = converse(write_app(tmp_path, {"root": {}}), ["Hello."]).agent
-    service = InMemorySessionService()
-    runner = Runner(app_name="shop", agent=agent, session_service=service, auto_create_session=True)
-    message = types.Content(role="user", parts=[types.Part(text="Hi")])
-    said = [each async for each in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
-    kept = weakref.ref(service)
-
-    del runner, service
-    gc.collect()
-
-    assert len(said) == 1
-    assert kept() is None
 
 
 async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, converse: Converse) -> None:

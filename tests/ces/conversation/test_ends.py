@@ -1,0 +1,109 @@
+"""What a turn did stays done if the turn fails or is cancelled, and an agent keeps nothing of it."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, InMemorySessionService
+from google.genai import types
+from google.genai.errors import ServerError
+from typing_extensions import override
+
+from gcp_adk_store.ces import ScriptedModel
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.test_behaviour import REAL, Failing
+
+PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
+
+
+class PaysAndFails(Failing):
+    """A model whose service fails when it has called a tool, or then answers never."""
+
+    begun: Any = None
+    """Set when it is asked, in place of the failure."""
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        last = (llm_request.contents[-1].parts or [])[0]
+        if last.function_response is not None and self.begun:
+            self.begun.set()
+            await asyncio.Event().wait()
+        if last.function_response is not None:
+            raise self.error
+        said = types.Part(text="Paid.")
+        if len(llm_request.contents) == 1:
+            said = types.Part(function_call=types.FunctionCall(name="pay"))
+        yield LlmResponse(content=types.Content(role="model", parts=[said]))
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_tools_did_is_stored_before_a_model_fails_or_its_turn_is_cancelled(
+    tmp_path: Path,
+    converse: Converse,
+    sessions: BaseSessionService,
+    cancelled: bool,  # noqa: FBT001  # what is tested
+) -> None:
+    """Else they would do it twice: the next request has the response, and the state the changes."""
+    app = write_app(tmp_path, {"root": {"tools": ["pay"]}}, tools={"pay": PAY})
+    begun = asyncio.Event()
+    conversation = converse(app, model=PaysAndFails(begun=begun if cancelled else None))
+    key = await conversation.begin()
+
+    turn = asyncio.create_task(conversation.send("Pay", key))
+    if cancelled:
+        await begun.wait()
+        turn.cancel()
+    with pytest.raises((ServerError, asyncio.CancelledError)):
+        await turn
+
+    stored = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    assert stored is not None
+    assert [each.response for each in stored.events[-1].get_function_responses()] == [{"result": "done"}]
+    assert (await conversation.variables(key)) == {"paid": True}
+    assert (await conversation.send("And?", key)).text == "Paid."
+
+
+async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """The next request has the call that was made, and not the other one."""
+    calls = {"calls": [{"name": "pay", "args": {}}, {"name": "look_up", "args": {}}]}
+    agent = {"tools": ["pay", "look_up"], "callbacks": {"before_tool": ["assert tool.name == 'pay'"]}}
+    model = ScriptedModel([calls, "Paid."])
+    app = write_app(tmp_path, {"root": agent}, tools={"pay": PAY, "look_up": REAL})
+    conversation = converse(app, model=model)
+    key = await conversation.begin()
+
+    failed = await conversation.send("Pay", key)
+    await conversation.send("And?", key)
+
+    assert str(failed.error).startswith("CALLBACK_FAILED: before_tool of root: AssertionError")
+    parts = [part for content in model.requests[1].contents for part in content.parts or ()]
+    assert [part.function_call.name for part in parts if part.function_call] == ["pay"]
+    assert [part.function_response.name for part in parts if part.function_response] == ["pay"]
+
+
+async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
+    """A server has turns of ever new sessions."""
+    agent = converse(write_app(tmp_path, {"root": {}}), ["Hello."]).agent
+    service = InMemorySessionService()
+    runner = Runner(app_name="shop", agent=agent, session_service=service, auto_create_session=True)
+    message = types.Content(role="user", parts=[types.Part(text="Hi")])
+    said = [each async for each in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
+    kept = weakref.ref(service)
+
+    del runner, service
+    gc.collect()
+
+    assert len(said) == 1
+    assert kept() is None
