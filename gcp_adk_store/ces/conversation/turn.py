@@ -120,7 +120,11 @@ class Turn:
             async for event in self._ask_models():
                 yield event
         await self._guard("after_agent")
-        after = await self._callbacks("after_agent")
+        try:
+            after = await self._callbacks("after_agent")
+        except Exception:
+            self._withhold()  # what the callback would have said in its place is not known
+            raise
         if after is not None and after.override is not None:
             content = models.content_of(after.override)
             self._withhold()  # the callback's content is in its place

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from gcp_adk_store.ces import ScriptedModel
 from tests.ces.conversation.apps import write_app
-from tests.ces.conversation.conftest import Converse
+from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.conversation.test_behaviour import REAL, Failing
 
 PAY = 'def pay() -> str:\n    """Pay."""\n    set_variable("paid", True)\n    return "done"\n'
@@ -91,6 +91,21 @@ async def test_what_a_tool_did_is_stored_if_a_later_call_ends_the_turn(
     parts = [part for content in model.requests[1].contents for part in content.parts or ()]
     assert [part.function_call.name for part in parts if part.function_call] == ["pay"]
     assert [part.function_response.name for part in parts if part.function_response] == ["pay"]
+
+
+async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """It may be what the callback takes out."""
+    callbacks = {"after_agent": ["1 / 0"]}
+    turn = await first_turn(
+        converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["Secret"]), "Hi"
+    )
+
+    assert (turn.text, turn.error) == (
+        "",
+        "CALLBACK_FAILED: after_agent of root: ZeroDivisionError: division by zero",
+    )
 
 
 async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
