@@ -162,6 +162,17 @@ def calls_of(content: types.Content | None) -> list[types.FunctionCall]:
     return [part.function_call for part in parts if part.function_call is not None]
 
 
+def unreached_ends(calls: Iterable[types.FunctionCall], responses: Iterable[types.Part]) -> list[types.Part]:
+    """Return answers to *calls* of ``end_session`` that have none in *responses*: they end no session."""
+    answered = {part.function_response.id for part in responses if part.function_response is not None}
+    error = {"error": "it was not carried out, because of what came before it"}
+    return [
+        types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=error))
+        for call in calls
+        if call.name == END_SESSION and call.id not in answered
+    ]
+
+
 def is_said(event: Event | None) -> bool:
     """Return whether *event* is what an agent said, without calls."""
     content = None if event is None else event.content

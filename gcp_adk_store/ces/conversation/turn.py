@@ -257,17 +257,24 @@ class Turn:
         if calls:
             for each in self._released():  # a call is stored before it is made
                 yield each
-            responses: list[types.Part] = []
-            raised: Exception | None = None
-            try:
-                await self._answers(calls, responses)
-            except Exception as exc:  # noqa: BLE001  # of a callback, a tool or the sandbox
-                raised = exc
-            if responses:  # what tools did is stored before a model thinks about it
-                answer = self._event(types.Content(role=USER, parts=responses), transfer=self._next)
-                yield self.held.carried_by(answer)
-            if raised is not None:
-                raise raised
+            async for each in self._carried_out(calls):
+                yield each
+
+    async def _carried_out(self, calls: list[types.FunctionCall]) -> AsyncIterator[Event]:
+        """Carry *calls* out, and yield their responses: they are stored before a model thinks about them."""
+        responses: list[types.Part] = []
+        raised: Exception | None = None
+        try:
+            await self._answers(calls, responses)
+        except Exception as exc:  # noqa: BLE001  # of a callback, a tool or the sandbox
+            raised = exc
+        if not self._is_over:
+            responses += decisions.unreached_ends(calls, responses)
+        if responses:
+            answer = self._event(types.Content(role=USER, parts=responses), transfer=self._next)
+            yield self.held.carried_by(answer)
+        if raised is not None:
+            raise raised
 
     async def _answers(self, calls: list[types.FunctionCall], responses: list[types.Part]) -> None:
         """Carry *calls* out in order, and add to *responses*; a transfer and an end are the last."""

@@ -108,6 +108,31 @@ async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        ({"name": "transfer_to_agent", "args": {"agent_name": "billing"}}, None),
+        ({"name": "look_up", "args": {}}, "CALLBACK_FAILED"),
+    ],
+)
+async def test_an_end_that_is_not_reached_ends_no_session(
+    tmp_path: Path, converse: Converse, first: dict[str, Any], error: str | None
+) -> None:
+    """After a transfer nothing is carried out, and nothing after a failure."""
+    root = {"tools": ["look_up", "end_session"], "childAgents": ["billing"]}
+    agents = {"root": {**root, "callbacks": {"before_tool": ["1 / 0"]}}, "billing": {}}
+    app = write_app(tmp_path, agents, tools={"look_up": REAL})
+    calls = {"calls": [first, {"name": "end_session", "args": {"reason": "done"}}]}
+    conversation = converse(app, [calls, "Yes?", "Yes."])
+    key = await conversation.begin()
+
+    turn = await conversation.send("Hi", key)
+    after = await conversation.send("And?", key)
+
+    assert (turn.ended, turn.error and turn.error.partition(":")[0]) == (False, error)
+    assert (after.ended, after.error) == (False, None)
+
+
 async def test_an_agent_keeps_nothing_of_a_turn_that_is_over(tmp_path: Path, converse: Converse) -> None:
     """A server has turns of ever new sessions."""
     agent = converse(write_app(tmp_path, {"root": {}}), ["Hello."]).agent
