@@ -40,6 +40,11 @@ MOST_MODEL_CALLS: Final = 25
 """Of a turn: what does not end by itself ends with an error."""
 
 
+def _first(*values: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """Return the first that is not None: what a callback emptied is empty, and not what it was."""
+    return next(value for value in values if value is not None)
+
+
 @dataclass(slots=True, eq=False)
 class Turn:
     """One turn: from what the user said to the answer."""
@@ -220,7 +225,7 @@ class Turn:
         before = await self._callbacks("before_model", llm_request=request)
         if before is None:
             return request, None
-        return dict(before.llm_request or request), before.override
+        return dict(_first(before.llm_request, request)), before.override
 
     async def _modelled(self, request: Mapping[str, Any]) -> tuple[Mapping[str, Any], LlmResponse]:
         """Return what the model says, as callbacks left it, and as it came."""
@@ -232,7 +237,7 @@ class Turn:
         await self._guard("after_model", llm_response=response)
         after = await self._callbacks("after_model", llm_response=response)
         if after is not None:
-            response = after.override or after.llm_response or response
+            response = _first(after.override, after.llm_response, response)
         return response, said
 
     async def _say(
@@ -320,15 +325,14 @@ class Turn:
     async def _tool_response(self, name: str, args: dict[str, Any], call_id: str) -> dict[str, Any]:
         about = {"tool": name, "function_call_id": call_id}
         before = await self._callbacks("before_tool", args=args, **about)
-        response: Mapping[str, Any]
-        if before is not None and before.override is not None:
-            response = before.override
-        else:
-            args = dict(before.args or args) if before is not None else args
+        response: Mapping[str, Any] | None = None
+        if before is not None:
+            args, response = dict(_first(before.args, args)), before.override
+        if response is None:
             response = await self._tool_ran(name, args, call_id)
         after = await self._callbacks("after_tool", args=args, tool_response=response, **about)
         if after is not None:
-            response = after.override if after.override is not None else after.tool_response or response
+            response = _first(after.override, after.tool_response, response)
         return dict(response)
 
     async def _tool_ran(self, name: str, args: dict[str, Any], call_id: str) -> Mapping[str, Any]:

@@ -109,6 +109,29 @@ async def test_an_answer_is_not_said_if_the_code_that_may_replace_it_fails(
 
 
 @pytest.mark.parametrize(
+    ("kind", "statement", "said", "response"),
+    [
+        ("after_model", "llm_response.content = None", "", None),
+        ("after_model", "return LlmResponse()", "", None),
+        ("after_tool", "tool_response.clear()", "Found.", {}),
+        ("before_tool", "input.clear()", "Found.", {"result": "of nothing"}),
+    ],
+)
+async def test_what_a_callback_empties_is_empty(
+    tmp_path: Path, converse: Converse, kind: str, statement: str, said: str, response: Any
+) -> None:
+    """And not what it was: a callback may take out all that nobody is to see."""
+    code = 'def look_up(of: str = "nothing") -> str:\n    """Look it up."""\n    return "of " + of\n'
+    agent = {"tools": ["look_up"], "callbacks": {kind: [statement]}}
+    app = write_app(tmp_path, {"root": agent}, tools={"look_up": code})
+    calls = {"calls": [{"name": "look_up", "args": {"of": "a secret"}}]}
+    turn = await first_turn(converse(app, [calls, "Found."]), "Hi")
+
+    assert (turn.text, turn.error) == (said, None)
+    assert [use.response for use in turn.calls] == ([] if response is None else [response])
+
+
+@pytest.mark.parametrize(
     ("first", "error"),
     [
         ({"name": "transfer_to_agent", "args": {"agent_name": "billing"}}, None),
