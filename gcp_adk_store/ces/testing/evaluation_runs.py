@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -216,18 +216,19 @@ def _given(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
     """Return the answers to the calls of *turn* that have one, by their arguments, else by the tool alone."""
-    outputs = [call for call in turn.expected.calls or () if call.output is not None]
+    outputs = [(call, call.output) for call in turn.expected.calls or () if call.output is not None]
     if not outputs:
         return None
-    plain = [
-        {name: each for name, each in call.args.items() if expected_value(each) == each} for call in outputs
+    by_tool = [MockedCall(tool=call.name, response=output) for call, output in outputs]
+    by_arguments = [
+        replace(
+            mock,
+            expected_args={name: each for name, each in call.args.items() if expected_value(each) == each},
+        )
+        for mock, (call, _) in zip(by_tool, outputs, strict=True)
     ]
-    calls = [
-        MockedCall(tool=call.name, response=call.output or {}, expected_args=args)
-        for call, args in sorted(zip(outputs, plain, strict=True), key=lambda each: -len(each[1]))
-    ]
-    others = [MockedCall(tool=call.name, response=call.output or {}) for call in outputs]
-    return MockConfig(calls=[*calls, *others])
+    by_arguments.sort(key=lambda mock: -len(mock.expected_args))
+    return MockConfig(calls=[*by_arguments, *by_tool])
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

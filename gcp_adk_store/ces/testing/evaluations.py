@@ -180,7 +180,8 @@ class _Reading(Nodes):
             if name == TRANSFER and (target := args.pop("agent", None) or agent):
                 args["agent_name"] = target
             output = self.value(members["output"]) if "output" in members else None
-            yield ExpectedCall(name, args, output={"result": output} if isinstance(output, str) else output)
+            is_object = output is None or isinstance(output, dict)
+            yield ExpectedCall(name, args, output=output if is_object else {"result": output})
 
     def _expectations(self, node: yaml.Node | None) -> tuple[tuple[tuple[str, Any], ...], tuple[str, ...]]:
         """Return those with a type, and those in natural language."""

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,15 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
     )
     handed_over = ExpectedCall("transfer_to_agent", {"agent_name": "billing"})
     assert second.expected == Expected(says=("It has shipped.",), calls=(looked_up, handed_over))
+
+
+@pytest.mark.parametrize(("given", "output"), [("0", 0), ("[]", []), ("false", False), ("said", "said")])
+def test_an_output_that_is_no_object_is_a_result(tmp_path: Path, given: str, output: Any) -> None:
+    """As the answer of a tool has it; also one that is empty or false."""
+    (found,) = read(tmp_path, GOLDEN.replace("{status: shipped}", given))
+    (call, _) = found.turns[1].expected.calls or ()
+
+    assert call.output == {"result": output}
 
 
 def test_tests_of_turns_are_read(tmp_path: Path) -> None:
