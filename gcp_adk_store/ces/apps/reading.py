@@ -130,6 +130,12 @@ class _Reading(files.Files):
             for each in guardrails
             if each.enabled and each.folder not in with_code
         ]
+        model = str(files.member(config, "modelSettings", "model") or "")
+        models = {each for each in (model, *(agent.model for agent in agents)) if each}
+        if len(models) > 1:
+            self.unlike.append(
+                f"one model answers for all agents here, and the app has {', '.join(sorted(models))}"
+            )
         errors = files.error_handling_of(config)
         if (
             files.member(config, "errorHandlingSettings", "errorHandlingStrategy") == _FALLBACK
@@ -157,7 +163,7 @@ class _Reading(files.Files):
             agents=agents,
             root_agent=str(config.get("rootAgent") or ""),
             name=str(config.get("displayName") or ""),
-            model=str(files.member(config, "modelSettings", "model") or ""),
+            model=model,
             global_instruction=self._text_at(root, config.get("globalInstruction")),
             guardrails=tuple(guardrails),
             guards_all=named(config.get("guardrails")),

@@ -224,6 +224,8 @@ def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
     callback = {"pythonCode": path, "proactiveExecutionEnabled": True}
     headers = {"serverAddress": "https://x.test/mcp", "customHeaders": {"X-Plan": "$context.variables.plan"}}
     with_config(tmp_path, "toolsets/Crm/Crm.json", mcpToolset=headers, timeout="5s")
+    with_config(tmp_path, "app.json", modelSettings={"model": "gemini-one"})
+    with_config(tmp_path, "agents/root/root.json", modelSettings={"model": "gemini-two"})
 
     app = with_config(
         tmp_path, "agents/root/root.json", afterModelCallbacks=[callback, {**callback, "disabled": True}]
@@ -233,7 +235,9 @@ def test_what_only_the_platform_does_is_named(tmp_path: Path) -> None:
         "the customHeaders of Crm are not sent: t",
         "the timeout of Crm does not count: its r",
         "after_model callback 0 of root runs once",
+        "one model answers for all agents",
     ]
+    assert app.unlike_platform[-1].endswith("the app has gemini-one, gemini-two")
 
 
 GREET = "def greet():\n    return get_variable('name')\n"
