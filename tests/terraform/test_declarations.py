@@ -30,8 +30,8 @@ AS_WHOM = {
     "GOOGLE_CLOUD_UNIVERSE_DOMAIN",
 }
 """Variables for whoever is not where the service account is attached: the module cannot know them."""
-OF_ENCRYPTION = {"ADK_STORE_ENCRYPTION_KEY", "ADK_STORE_KEYS_DATABASE"}
-"""What the environment has with ``encryption`` alone."""
+OF_ENCRYPTION = {"ADK_STORE_ENCRYPTION_KEY", "ADK_STORE_ENCRYPT_ARTIFACTS", "ADK_STORE_KEYS_DATABASE"}
+"""What concerns a store with ``encryption`` alone."""
 ORIGIN = "https://app.example.com"
 PREFIXES = ("adk", "Support-2")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
