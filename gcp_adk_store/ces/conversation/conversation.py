@@ -18,7 +18,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, active_agent, has_ended, in_force
 from gcp_adk_store.ces.conversation.models import as_model
-from gcp_adk_store.ces.conversation.program import Program, TurnSessions
+from gcp_adk_store.ces.conversation.program import Program, TurnSessions, with_mocks
 from gcp_adk_store.ces.conversation.turn import Turn
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -138,7 +138,7 @@ class AppAgent(BaseAgent):
         if has_ended(events):
             raise InvalidInputError(ENDED)
         agent = active_agent(events, self._program.app)
-        with self._sessions.holding(ctx.session, ctx.session_service) as held:
+        async with self._sessions.holding(ctx.session, ctx.session_service) as held:
             turn = Turn(
                 program=self._program,
                 runtime=self._runtime,
@@ -291,7 +291,7 @@ class Conversation:
         message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
         if variables:
             message["state_delta"] = dict(variables)
-        async with self.agent.turn_sessions.reserving(place, mocks):
+        async with self.agent.turn_sessions.reserving(place):
             session = await self._session(place)
             if has_ended(in_force(session.events)):
                 raise InvalidInputError(ENDED)
@@ -299,7 +299,7 @@ class Conversation:
                 self._turns.run(self.runner, **message) if self._turns else self.runner.run_async(**message)
             )
             async with aclosing(runs) as events:
-                async for event in events:
+                async for event in with_mocks(events, place, mocks):
                     yield event
 
     async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:

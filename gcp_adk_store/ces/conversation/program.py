@@ -3,13 +3,16 @@
 import ast
 import asyncio
 import contextvars
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 from weakref import WeakValueDictionary
 
 import pydantic
+from google.adk.errors import StaleSessionError
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
@@ -30,6 +33,8 @@ from gcp_adk_store.ces.tools.declarations import (
     declaration_of,
 )
 from gcp_adk_store.errors import InvalidInputError
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -95,6 +100,56 @@ class HeldSession:
         return event
 
 
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A message whose turn is to begin."""
+
+    key: SessionKey
+    mocks: MockConfig | None
+
+
+_SENT: Final[ContextVar[_Sent | None]] = ContextVar("gcp_adk_store_sent", default=None)
+
+
+async def with_mocks(
+    events: AsyncIterator[Event], key: SessionKey, mocks: MockConfig | None
+) -> AsyncIterator[Event]:
+    """Yield *events*, those of a turn of the session *key*, in which *mocks* answer calls of tools."""
+    while True:
+        # Step by step: between two of them the caller's own code runs, in the same context.
+        token = _SENT.set(_Sent(key, mocks))
+        try:
+            event = await anext(events, None)
+        finally:
+            _SENT.reset(token)
+        if event is None:
+            return
+        yield event
+
+
+_APPENDS: Final = 10
+"""Of a late response, if other writers are first each time."""
+
+
+async def _store(held: HeldSession) -> None:
+    """Append the late responses that the turn of *held* did not."""
+    service, key = held.home.service, held.key
+    for event in held.late:
+        try:
+            for left in range(_APPENDS - 1, -1, -1):
+                session = await service.get_session(**key.names)
+                if session is None or any(each.id == event.id for each in session.events):
+                    break
+                try:
+                    await service.append_event(session, event)
+                    break
+                except StaleSessionError:
+                    if not left:
+                        raise
+        except Exception:  # of whatever service; how the turn ended says more
+            logger.exception("a late response was not stored in %s", key)
+
+
 class TurnSessions(BaseSessionService):
     """A session service for a runtime: the sessions of turns, and in between those of the service itself."""
 
@@ -105,23 +160,29 @@ class TurnSessions(BaseSessionService):
         self._held: dict[SessionKey, HeldSession] = {}
         self._homes: WeakValueDictionary[SessionKey, _Home] = WeakValueDictionary()
         self._reserved: dict[SessionKey, list[asyncio.Event]] = {}
-        self._mocks: dict[SessionKey, MockConfig] = {}
 
-    @contextmanager
-    def holding(self, session: Session, service: BaseSessionService) -> Iterator[HeldSession]:
-        """Let runs on *session* see it as it is here, while the block runs."""
+    @asynccontextmanager
+    async def holding(self, session: Session, service: BaseSessionService) -> AsyncIterator[HeldSession]:
+        """Let runs on *session* see it as it is here, while the block runs.
+
+        Late responses that the block took and did not store, such as one that is cancelled, are stored then.
+        """
         key = SessionKey.of_session(session)
         home = self._homes.get(key) or _Home(service)
         home.service = service
         self._homes[key] = home
-        held = self._held[key] = HeldSession(
-            session, home, mocks=self._mocks.get(key), log_left=self._stored_log_characters
-        )
+        sent = _SENT.get()
+        mocks = sent.mocks if sent is not None and sent.key == key else None
+        held = self._held[key] = HeldSession(session, home, mocks=mocks, log_left=self._stored_log_characters)
         try:
             yield held
         finally:
             if self._held.get(key) is held:
                 del self._held[key]
+            if held.late:
+                # As in append_event: it belongs to no turn.
+                storing = asyncio.get_running_loop().create_task(_store(held), context=contextvars.Context())
+                await asyncio.wait([storing])  # also if the turn is cancelled once more
 
     def note(self, key: SessionKey, log: RunLog) -> None:
         """Keep the log of a run in a turn; the event of an asynchronous tool has its own."""
@@ -132,17 +193,13 @@ class TurnSessions(BaseSessionService):
             self._note_run(key, log)
 
     @asynccontextmanager
-    async def reserving(self, key: SessionKey, mocks: MockConfig | None = None) -> AsyncIterator[None]:
-        """Let responses that come late wait until the block ends; *mocks* answer calls in its turns."""
+    async def reserving(self, key: SessionKey) -> AsyncIterator[None]:
+        """Let responses that come late wait until the block ends."""
         over = asyncio.Event()
         self._reserved.setdefault(key, []).append(over)
-        if mocks is not None:
-            self._mocks[key] = mocks
         try:
             yield
         finally:
-            if self._mocks.get(key) is mocks:
-                self._mocks.pop(key, None)
             over.set()
             self._reserved[key].remove(over)
             if not self._reserved[key]:

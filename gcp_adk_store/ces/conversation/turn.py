@@ -89,7 +89,8 @@ class Turn:
         if self.held.delta or self.held.logs:
             yield self.held.carried_by(self._event(None))
         while self.held.late:
-            yield self.held.late.pop(0)
+            yield self.held.late[0]
+            del self.held.late[0]  # it is stored
         if raised is not None:
             raise raised
 

@@ -1,5 +1,6 @@
 """What answers in place of tools and models, how long they may take, and what follows if one fails."""
 
+import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, UnsafeSandboxWar
 from gcp_adk_store.settings import MEMORY
 from tests.ces.conversation.apps import write_app, write_files
 from tests.ces.conversation.conftest import Converse, first_turn
+from tests.ces.host.runs import Gate, stored
 
 REAL = 'def look_up() -> str:\n    """Look it up."""\n    return "real"\n'
 FAKE = """
@@ -341,6 +343,70 @@ async def test_mocks_of_a_message_answer_in_its_turn_alone(tmp_path: Path, conve
     second = await conversation.send("Hi", key)
 
     assert [turn.calls[0].response for turn in (first, second)] == [{"result": "once"}, {"result": "always"}]
+
+
+async def test_mocks_of_a_message_wait_for_its_turn(tmp_path: Path, converse: Converse) -> None:
+    """Messages that are sent at once are answered one after the other, each with its own."""
+    app = write_app(tmp_path, {"root": {"tools": ["greet"]}}, tools={"greet": GREET})
+    async with Store.local(MEMORY) as store:
+        conversation = converse(
+            app, [GREETS, "Hi."] * 3, sessions=store.sessions, turns=store.turns, mocks=_answering("always")
+        )
+        key = await conversation.begin()
+        mocks = [_answering("first"), None, _answering("third")]
+
+        turns = await asyncio.gather(*(conversation.send("Hi", key, mocks=each) for each in mocks))
+
+    answers = [turn.calls[0].response for turn in turns]
+    assert answers == [{"result": "first"}, {"result": "always"}, {"result": "third"}]
+
+
+@pytest.mark.parametrize("by", ["turns", "runner"])
+async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
+    tmp_path: Path, converse: Converse, by: str
+) -> None:
+    """The model of the next turn has it."""
+    slow, answers = Gate({"result": 42}), asyncio.Event()
+
+    class Hanging(ScriptedModel):
+        """Does not say its second reply before the test lets it."""
+
+        @override
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
+            if len(llm_request.contents) > 1 and not answers.is_set():
+                slow.opened.set()
+                await conversation.close()
+                answers.set()
+                await asyncio.Event().wait()
+            async for response in super().generate_content_async(llm_request, stream):
+                yield response
+
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["work"]}},
+        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
+        asynchronous=("work",),
+    )
+    async with Store.local(MEMORY) as store:
+        conversation = converse(
+            app,
+            model=Hanging([{"calls": [{"name": "work"}]}, "It is 42."]),
+            sessions=store.sessions,
+            turns=store.turns if by == "turns" else None,
+            tools=[MockTool(name="slow", response=slow)],
+        )
+        key = await conversation.begin()
+        turn = asyncio.create_task(conversation.send("Work", key))
+        await answers.wait()
+        turn.cancel()
+        await asyncio.wait([turn])
+
+        session = await stored(store.sessions, key)
+        assert turn.cancelled()
+        assert [each.response for each in session.events[-1].get_function_responses()] == [{"result": 42}]
+        assert (await conversation.send("And?", key)).text == "It is 42."
 
 
 def _answering(said: str) -> MockConfig:
