@@ -154,7 +154,9 @@ async def encoded(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
         raise InvalidInputError(f"the {kind} is not JSON: {exc}") from exc
     if len(text) > limits.frame_bytes:
         raise InvalidInputError(
-            f"the {kind} has {len(text)} bytes, more than the {limits.frame_bytes} of frame_bytes"
+            f"the {kind} has {len(text)} bytes, more than the {limits.frame_bytes} of frame_bytes; go on in "
+            "a session with a shorter history, send less, or raise it: "
+            "RuntimeSettings(limits=Limits(frame_bytes=...))"
         )
     return len(text).to_bytes(HEADER_BYTES, "big") + text
 
