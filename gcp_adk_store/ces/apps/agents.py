@@ -83,7 +83,7 @@ def agent_of(folder: str, config: Mapping[str, Any], instruction: str) -> AgentS
         tools=tuple(map(last_of, _texts(config.get("tools")))),
         toolsets=tuple(_toolsets(config.get("toolsets"))),
         children=tuple(map(last_of, _texts(config.get("childAgents")))),
-        rules=tuple(_rules(config.get("transferRules"))),
+        rules=tuple(filter(None, rules_of(config))),
         guardrails=named(config.get("guardrails")),
     )
 
@@ -106,15 +106,19 @@ def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
             yield ToolsetUse(toolset=last_of(each["toolset"]), operations=tuple(_texts(each.get("toolIds"))))
 
 
-def _rules(listed: Any) -> Iterator[TransferRule]:
-    for each in listed if isinstance(listed, list) else ():
+def rules_of(config: Mapping[str, Any]) -> Iterator[TransferRule | None]:
+    """Yield each transfer rule of an agent; None for an entry that is no rule of the platform's."""
+    listed = config.get("transferRules") or []
+    for each in listed if isinstance(listed, list) else [listed]:
         forced = member(each, "deterministicTransfer")
         condition = member(each, "disablePlannerTransfer") if forced is None else forced
         child, direction = member(each, "childAgent"), member(each, "direction")
-        if not isinstance(child, str) or direction not in {_TO_CHILD, _TO_PARENT} or not condition:
-            continue
         expression = member(condition, "expressionCondition", "expression")
         code = member(condition, "pythonCodeCondition", "pythonCode")
+        has_condition = isinstance(expression, str) or isinstance(code, str)
+        if not (isinstance(child, str) and direction in (_TO_CHILD, _TO_PARENT) and has_condition):
+            yield None
+            continue
         yield TransferRule(
             child=last_of(child),
             to_child=direction == _TO_CHILD,

@@ -37,6 +37,7 @@ from gcp_adk_store.ces.apps.agents import (
     names_of,
     other_tool,
     other_toolset,
+    rules_of,
 )
 from gcp_adk_store.ces.apps.findings import finding, unknown
 from gcp_adk_store.ces.apps.layout import AgentApp, CallbackCode, ToolCode
@@ -335,6 +336,14 @@ class _Reading(files.Files):
 
     def _agent(self, folder: Path) -> AgentSpec:
         config = self.config(folder / folder.name)
+        for number, rule in enumerate(rules_of(config)):
+            if rule is None:
+                says = (
+                    f"transfer rule {number} is not known: it needs a childAgent, a direction "
+                    "(PARENT_TO_CHILD or CHILD_TO_PARENT), and deterministicTransfer or "
+                    "disablePlannerTransfer with an expression or pythonCode"
+                )
+                self.problem(files.config_file(folder / folder.name), says)
         instruction = config.get("instruction")
         if instruction is None and (folder / "instruction.txt").is_file():
             instruction = str((folder / "instruction.txt").relative_to(self.folder))

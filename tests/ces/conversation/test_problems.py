@@ -41,6 +41,14 @@ def guards(declared: Any) -> Callable[[Path], None]:
     return lambda folder: change(folder / "guardrails/words/words.json", codeCallback=declared)
 
 
+def rules(**changed: Any) -> Callable[[Path], None]:
+    """Return what gives the root a transfer rule with changes; a value of None takes a member out."""
+    condition = {"expressionCondition": {"expression": "true"}}
+    rule = {"childAgent": "other", "direction": "PARENT_TO_CHILD", "disablePlannerTransfer": condition}
+    rule = {name: value for name, value in {**rule, **changed}.items() if value is not None}
+    return lambda folder: change(folder / "agents/root/root.json", transferRules=[rule])
+
+
 PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
     "the code of a guardrail": (lambda folder: (folder / WORDS).unlink(), "CES001"),
     "the configuration of a guardrail": (
@@ -83,6 +91,20 @@ PROBLEMS: dict[str, tuple[Callable[[Path], None], str]] = {
         "CES001",
     ),
     "code of a guardrail that is no object": (guards(WORDS), "CES001"),
+    "the direction of a transfer rule": (rules(direction=None), "CES001"),
+    "a direction that is not known": (rules(direction="PARENT_TO_CHILDREN"), "CES001"),
+    "a direction that is a list": (rules(direction=["PARENT_TO_CHILD"]), "CES001"),
+    "the child of a transfer rule": (rules(childAgent=None), "CES001"),
+    "the kind of a transfer rule": (rules(disablePlannerTransfer=None, allowTransfer={}), "CES001"),
+    "the condition of a transfer rule": (rules(disablePlannerTransfer={"eventCondition": {}}), "CES001"),
+    "the code of a transfer rule": (
+        rules(disablePlannerTransfer={"pythonCodeCondition": {"code": "True"}}),
+        "CES001",
+    ),
+    "transfer rules that are no list": (
+        lambda folder: change(folder / "agents/root/root.json", transferRules="other"),
+        "CES001",
+    ),
 }
 
 
