@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ import yaml
 from google.adk.events import Event
 from google.adk.models.base_llm import BaseLlm
 from google.adk.sessions import InMemorySessionService, Session
+from typing_extensions import override
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.conversation import Conversation
@@ -19,7 +20,7 @@ from gcp_adk_store.ces.conversation.models import SERVICE_ERRORS, ScriptedModel
 from gcp_adk_store.ces.guest.messages import END_SESSION, TRANSFER
 from gcp_adk_store.ces.host.session_context import visible
 from gcp_adk_store.ces.sandbox.interface import SandboxUnavailableError
-from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
+from gcp_adk_store.ces.testing.evaluations import SILENT, EvaluatedTurn, Evaluation
 from gcp_adk_store.ces.testing.matching import expected_value
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.turn_checks import Expected
@@ -91,6 +92,11 @@ def _turn(events: Sequence[Event], number: int, *, with_outputs: bool) -> dict[s
         calls.append(made)
     if calls:
         turn["tool_calls"] = calls
+    if SILENT in answered.text:
+        raise InvalidInputError(
+            f"turn {number}: an agent says {SILENT!r}, which marks a text that a golden does not check, so "
+            "it makes no golden"
+        )
     turn["agent"] = answered.text
     return turn
 
@@ -228,7 +234,29 @@ def _mocks(turn: EvaluatedTurn) -> MockConfig | None:
         for mock, (call, _) in zip(by_tool, outputs, strict=True)
     ]
     by_arguments.sort(key=lambda mock: -len(mock.expected_args))
-    return MockConfig(calls=[*by_arguments, *by_tool])
+    return _Outputs(calls=[*by_arguments, *(mock for mock in by_tool if mock not in by_arguments)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outputs(MockConfig):
+    """The outputs of the calls of one turn: calls that are the same have theirs in order."""
+
+    _given: list[MockedCall] = field(default_factory=list, init=False)
+    """The first of its kind for each call that was answered."""
+
+    @override
+    def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
+        first = MockConfig.find(self, tool, args)
+        if first is None:
+            return None
+        number = self._given.count(first)
+        self._given.append(first)
+        same = [
+            mock
+            for mock in self.calls
+            if (mock.tool, mock.expected_args) == (first.tool, first.expected_args)
+        ]
+        return same[min(number, len(same) - 1)]
 
 
 def _lines(said: str, turn: ConversationTurn) -> list[str]:

@@ -46,7 +46,7 @@ _CALL: Final = frozenset({"action", "args", "output", "agent"})
 _EXPECTATION: Final = frozenset({"type", "value"})
 _START: Final = "<event>session start</event>"
 _WELCOME: Final = "<event>welcome</event>"
-_SILENT: Final = "# silent"
+SILENT: Final = "# silent"
 """Marks a text of an agent that is not checked."""
 
 
@@ -167,7 +167,8 @@ class _Reading(Nodes):
             return ()
         listed = node.value if isinstance(node, yaml.SequenceNode) else [node]
         texts = [self._scalar_text(each, "agent") or "" for each in listed]
-        return () if any(_SILENT in text for text in texts) else ("\n".join(texts),)
+        checked = tuple(text for text in texts if SILENT not in text)
+        return ("\n".join(texts),) if len(checked) == len(texts) else checked
 
     def _calls(self, node: yaml.Node | None) -> Iterator[ExpectedCall]:
         for each in () if node is None else self.items(node, "tool_calls"):

@@ -115,6 +115,21 @@ def test_a_saved_golden_passes_without_a_model_with_what_it_saved(app: Path) -> 
         assert str({"result": f"Mocked {name}"}) in answered.stderr
 
 
+def test_calls_that_are_the_same_have_their_outputs_in_order(app: Path) -> None:
+    """As they were saved."""
+    greets = "{action: greet, args: {name: Ada}, output: {result: %s}}"
+    calls = ", ".join(greets % said for said in ("Wait", "Wait", "Done"))
+    root = {"tools": ["greet"], "callbacks": {"after_tool": ["print(tool_response['result'])"]}}
+    write_app(app, {"root": root}, tools={"greet": GREET})
+    golden = f"conversations:\n- {{conversation: a, user: Hi, tool_calls: [{calls}], agent: Bye}}\n"
+    write_files(app.parent, {"evals/a.yaml": golden})
+
+    result = ces("eval", app, "--tests", str(app.parent / "evals"), "--expected", "--log")
+
+    assert result.exit_code == 0, result.output
+    assert [line for line in result.stderr.split() if line in {"Wait", "Done"}] == ["Wait", "Wait", "Done"]
+
+
 def test_a_chat_saves_itself_and_never_replaces_a_file(app: Path) -> None:
     """What cannot be saved is reported, and the conversation goes on."""
     file = app.parent / "golden.yaml"
@@ -135,6 +150,16 @@ def test_a_turn_that_failed_makes_no_golden(app: Path) -> None:
     result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
 
     assert "turn 1 failed with CALLBACK_FAILED, so it makes no golden" in result.stderr
+    assert not (app.parent / "golden.yaml").exists()
+
+
+def test_a_text_that_a_golden_would_not_check_makes_none(app: Path) -> None:
+    """A golden marks such texts of agents."""
+    write_files(app.parent, {"script.json": ["# silent hours\nFrom ten to six."]})
+
+    result = ces("chat", app, says=f"Hi\n/golden {app.parent / 'golden.yaml'}\n")
+
+    assert "turn 1: an agent says '# silent'" in result.stderr
     assert not (app.parent / "golden.yaml").exists()
 
 

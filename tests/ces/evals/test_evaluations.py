@@ -103,6 +103,13 @@ def test_golden_conversations_are_read(tmp_path: Path) -> None:
     assert second.expected == Expected(says=("It has shipped.",), calls=(looked_up, handed_over))
 
 
+def test_a_silent_text_is_not_checked(tmp_path: Path) -> None:
+    """Those beside it are, each by itself."""
+    (found,) = read(tmp_path, GOLDEN.replace('["Welcome!",', '["# silent", "Welcome!",'))
+
+    assert found.turns[0].expected.says == ("Welcome!", "How can I help?")
+
+
 @pytest.mark.parametrize(("given", "output"), [("0", 0), ("[]", []), ("false", False), ("said", "said")])
 def test_an_output_that_is_no_object_is_a_result(tmp_path: Path, given: str, output: Any) -> None:
     """As the answer of a tool has it; also one that is empty or false."""
