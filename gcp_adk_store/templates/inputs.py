@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, overload
 from google.adk.agents import BaseAgent
 
 from gcp_adk_store.errors import PromptTemplateError
+from gcp_adk_store.templates.parsing import require_template
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,12 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
 
     Raises:
         PromptTemplateError: variables have no input; the error names all of them.
+        InvalidInputError: *template* is neither a text nor ``None``.
     """
-    if template is None or not template.strip():
+    if template is None:
+        return None
+    require_template(template)
+    if not template.strip():
         return template
     given = inputs or {}
     logger.debug("Resolving template (%d chars) with %d variables", len(template), len(given))

@@ -5,7 +5,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
+from gcp_adk_store.templates.parsing import (
+    Placeholder,
+    lines_and_columns,
+    parse_state_template,
+    require_template,
+)
 from gcp_adk_store.templates.state import ADK_SETTINGS, TemplateSettings
 
 Kind = Literal["state", "artifact", "unknown", "literal", "json"]
@@ -42,7 +47,11 @@ def lint_template(
 
     *state_keys* and *filenames* name the existing state and artifacts, ``None`` if unknown; *settings* are
     the rules for placeholders.
+
+    Raises:
+        InvalidInputError: *template* is not a text.
     """
+    require_template(template)
     found: list[tuple[int, str, Kind, str]] = []
     position = 0
     for piece in parse_state_template(template, extended=settings.extended):

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from gcp_adk_store.errors import InvalidInputError
+
 # One or more pairs of braces around text without braces; not after $ or \, which make them literal.
 _STATE_PLACEHOLDER: Final = re.compile(r"(?<![${\\])(?P<open>\{+)(?P<inner>[^{}]*)(?P<close>\}+)")
 
@@ -45,6 +47,16 @@ class Placeholder:
     def closing(self) -> int:
         """Number of its closing braces, all part of it."""
         return len(self.text) - len(self.text.rstrip("}"))
+
+
+def require_template(template: object) -> None:
+    """Check a template.
+
+    Raises:
+        InvalidInputError: *template* is not a text.
+    """
+    if not isinstance(template, str):
+        raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
 
 
 @functools.lru_cache(512)  # an application has some dozens of templates

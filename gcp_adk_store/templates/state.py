@@ -21,7 +21,12 @@ from google.genai import types
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
 from gcp_adk_store.kernel.calls import checks_kinds
 from gcp_adk_store.kernel.concurrency import gather
-from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
+from gcp_adk_store.templates.parsing import (
+    Placeholder,
+    lines_and_columns,
+    parse_state_template,
+    require_template,
+)
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
 """The source of an instruction's values."""
@@ -125,8 +130,7 @@ async def inject_session_state(
         TemplateKeyError: a required value is missing, or a key is not allowed.
         InvalidInputError: *template* or *context* has a wrong type, or an artifact needs a missing service.
     """
-    if not isinstance(template, str):
-        raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
+    require_template(template)
     session, service = _source(context, artifact_service)
     if "{" not in template:
         return template
@@ -165,8 +169,7 @@ def session_instruction(
     Raises:
         InvalidInputError: *template* is not a text.
     """
-    if not isinstance(template, str):
-        raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
+    require_template(template)
     return partial(inject_session_state, template, artifact_service=artifact_service, settings=settings)
 
 

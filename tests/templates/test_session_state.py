@@ -18,8 +18,10 @@ from gcp_adk_store import (
     TemplateKeyError,
     TemplateSettings,
     inject_session_state,
+    resolve_template,
     session_instruction,
 )
+from gcp_adk_store.templates.lint import lint_template
 
 EXTENDED = TemplateSettings(extended=True)
 ORDER = {"items": [{"name": "tea", "price": 3}], "total": None, "tags": ("x", "y")}
@@ -118,11 +120,15 @@ async def test_the_first_missing_name_is_an_error_with_its_place_and_neighbours(
 
 
 async def test_no_template_is_a_clear_error() -> None:
-    """It says what it must be, for the instruction and for the provider of one."""
+    """It says what it must be, for each function that takes one."""
     with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
         await inject_session_state(None, session())  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
         session_instruction(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="template must be a text, not int"):
+        resolve_template(5, {})  # type: ignore[call-overload]
+    with pytest.raises(InvalidInputError, match="template must be a text, not int"):
+        lint_template(5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("context", [None, {"key": 1}])

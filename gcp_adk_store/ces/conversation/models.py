@@ -239,13 +239,15 @@ class ScriptedModel(BaseLlm):
         """Take the *replies*.
 
         Raises:
-            InvalidInputError: one is not a reply.
+            InvalidInputError: one is not a reply, or they are no list.
         """
         super().__init__(model="scripted")
         self.script(replies)
 
     def script(self, replies: Iterable[Reply]) -> None:
         """Give these *replies* from now on; raises as the constructor."""
+        if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
+            raise InvalidInputError(f"replies must be a list of them, not {type(replies).__name__}")
         self._replies = [_response(reply, number) for number, reply in enumerate(replies, start=1)]
         self._next = 0
 

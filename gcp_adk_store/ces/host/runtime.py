@@ -55,7 +55,7 @@ def callback_request(
     callback = kind.removesuffix("_callback")
     if callback not in CALLBACKS:
         raise InvalidInputError(f"unknown callback {kind[:40]!r}; known: {', '.join(CALLBACKS)}")
-    files = [code] if isinstance(code, str | CodeFile) else list(code)
+    files = [*code] if isinstance(code, Sequence) and not isinstance(code, str) else [code]
     if not files:
         raise InvalidInputError("code is empty; give at least one file")
     missing = [name for name in subjects_of(callback) if subjects.get(name) is None]

@@ -239,6 +239,13 @@ class RunOptions(TypedDict, total=False):
     """Answers to the tool calls of the code."""
 
 
+_KINDS: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("agent_name", "invocation_id", "function_call_id", "event_id"), str),
+    "mocks": MockConfig,
+}
+"""Of the options; those of the others are checked where they become JSON."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
     """The options of one run, complete."""
@@ -266,11 +273,18 @@ class Invocation:
         """Return the invocation with the options *given*, and defaults for missing ones.
 
         Raises:
-            InvalidInputError: *key* is not valid, or the agent has the name ``user``.
+            InvalidInputError: *key* is not valid, an option is of another kind, or the agent has the name
+                ``user``.
             TypeError: an option is unknown.
         """
         if unknown := given.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"unknown options of a run: {', '.join(sorted(unknown))}")
+        for option, kind in _KINDS.items():
+            value = given.get(option)
+            if value is not None and not isinstance(value, kind):
+                raise InvalidInputError(
+                    f"{option} must be of the type {kind.__name__}, not {type(value).__name__}"
+                )
         if given.get("agent_name") == _USER:
             raise InvalidInputError(f"agent_name cannot be {_USER!r}")
         return cls(

@@ -4,7 +4,7 @@ import ast
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from gcp_adk_store.ces.guest.contract import Code
 from gcp_adk_store.ces.guest.scanning import UNREADABLE, scan
@@ -151,10 +151,18 @@ class CodeFile:
     name: str | None = None
     """The function to call; by default that of the tool, or of the callback's kind."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.source, str):
+            raise InvalidInputError(f"code must be a text or a CodeFile, not {type(self.source).__name__}")
+
     @classmethod
     def of(cls, code: "str | CodeFile") -> "CodeFile":
-        """Return *code* as a file."""
-        return CodeFile(code) if isinstance(code, str) else code
+        """Return *code* as a file.
+
+        Raises:
+            InvalidInputError: it is neither.
+        """
+        return code if isinstance(code, CodeFile) else CodeFile(code)
 
     def wire(self, *, function: str | None, filename: str) -> Code:
         """Return it as a request holds it; *function* and *filename* are the defaults of its names."""
@@ -166,7 +174,11 @@ class CodeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonTool:
-    """A tool that is Python code."""
+    """A tool that is Python code.
+
+    Raises:
+        InvalidInputError: the code is no text, or the execution is unknown.
+    """
 
     name: str
     code: str | CodeFile
@@ -178,6 +190,13 @@ class PythonTool:
     30, and 60 of an asynchronous one."""
     fake: FakeTools | None = field(default=None, repr=False)
     """Code that answers in its place if no mock does."""
+
+    def __post_init__(self) -> None:
+        CodeFile.of(self.code)
+        if self.execution not in get_args(Execution):
+            raise InvalidInputError(
+                f"execution is {str(self.execution)[:40]!r}; it must be {' or '.join(get_args(Execution))}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

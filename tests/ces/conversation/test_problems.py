@@ -136,6 +136,13 @@ async def test_an_app_with_problems_runs_where_the_caller_allows_it(
     assert "Hello." == (await conversation.send("Hi", await conversation.begin())).text
 
 
+@pytest.mark.parametrize("folder", [5, "app"])
+def test_a_folder_that_is_no_path_is_refused(folder: Any) -> None:
+    """It says what it must be."""
+    with pytest.raises(InvalidInputError, match=f"folder must be a Path, not {type(folder).__name__}"):
+        read_app(folder)
+
+
 def test_what_is_disabled_by_a_text_is_not_disabled(tmp_path: Path) -> None:
     """A guard is left out for ``true`` alone."""
     folder = sound(tmp_path)

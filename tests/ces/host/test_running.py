@@ -48,6 +48,24 @@ async def test_an_option_that_is_unknown_is_refused(make: MakeRuntime) -> None:
         await ran(make(), "return 1", evnt_id="e-1")
 
 
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"code": 5}, "code must be a text or a CodeFile, not int"),
+        ({"execution": "LATER"}, "execution is 'LATER'; it must be SYNCHRONOUS or ASYNCHRONOUS"),
+        ({"event_id": 5}, "event_id must be of the type str, not int"),
+        ({"agent_name": ["a"]}, "agent_name must be of the type str, not list"),
+        ({"mocks": {}}, "mocks must be of the type MockConfig, not dict"),
+    ],
+)
+async def test_an_argument_of_another_kind_is_refused(
+    given: dict[str, Any], says: str, make: MakeRuntime
+) -> None:
+    """Before any code runs, with its name."""
+    with pytest.raises(InvalidInputError, match=says):
+        await make().run_tool(**{"code": "", "name": "a", "args": {}, "key": KEY, **given})
+
+
 async def test_a_run_that_changes_nothing_appends_nothing(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
