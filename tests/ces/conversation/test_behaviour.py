@@ -13,6 +13,7 @@ from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.auth.exceptions import DefaultCredentialsError
+from google.genai import types
 from google.genai.errors import ServerError
 from typing_extensions import override
 
@@ -368,20 +369,22 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
     """The model of the next turn has it."""
     slow, answers = Gate({"result": 42}), asyncio.Event()
 
-    class Hanging(ScriptedModel):
-        """Does not say its second reply before the test lets it."""
+    class Hanging(BaseLlm):
+        """Does not answer before its first turn is cancelled."""
 
         @override
         async def generate_content_async(
             self, llm_request: LlmRequest, stream: bool = False
         ) -> AsyncGenerator[LlmResponse, None]:
-            if len(llm_request.contents) > 1 and not answers.is_set():
-                slow.opened.set()
-                await conversation.close()
-                answers.set()
-                await asyncio.Event().wait()
-            async for response in super().generate_content_async(llm_request, stream):
-                yield response
+            part = types.Part(function_call=types.FunctionCall(name="work"))
+            if len(llm_request.contents) > 1:
+                part = types.Part(text="It is 42.")
+                if not answers.is_set():
+                    slow.opened.set()
+                    await conversation.close()
+                    answers.set()
+                    await asyncio.Event().wait()
+            yield LlmResponse(content=types.Content(parts=[part]))
 
     app = write_app(
         tmp_path,
@@ -392,7 +395,7 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,
-            model=Hanging([{"calls": [{"name": "work"}]}, "It is 42."]),
+            model=Hanging(model="hanging"),
             sessions=store.sessions,
             turns=store.turns if by == "turns" else None,
             tools=[MockTool(name="slow", response=slow)],
