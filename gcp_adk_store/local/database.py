@@ -58,10 +58,10 @@ class Database(NotPicklable):
         """Prepare the file at *path*; ``None`` keeps everything in memory, as long as this object lives.
 
         Raises:
-            InvalidInputError: *path* contains a zero byte.
+            InvalidInputError: no file can have the *path*, such as one with a zero byte.
         """
-        if path is not None and "\0" in str(path):
-            raise InvalidInputError(f"{str(path)!r} contains a zero byte; pass another path")
+        if path is not None:
+            _require_path(path)
         self._path = path
         self._writers = Limiter(max_waiting=_MAX_WAITING)
         self._readers = Limiter(at_once=_READERS, max_waiting=_MAX_WAITING) if path else self._writers
@@ -320,6 +320,15 @@ def _empty_log(sql: sqlite3.Connection) -> None:
         held.sqlite_errorcode = sqlite3.SQLITE_BUSY
         held.sqlite_errorname = "SQLITE_BUSY"
         raise held
+
+
+def _require_path(path: Path) -> None:
+    if "\0" in str(path):
+        raise InvalidInputError(f"{str(path)!r} contains a zero byte; pass another path")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(f"{str(path)!r} contains a lone surrogate; pass another path") from exc
 
 
 def _close_all(connections: set[_Connection], process: OwnProcess) -> None:

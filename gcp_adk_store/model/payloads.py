@@ -2,6 +2,7 @@
 
 import enum
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self, TypeAlias
@@ -149,8 +150,10 @@ def require_age(older_than_s: float) -> None:
     """Check that data of an age is certainly garbage.
 
     Raises:
-        InvalidInputError: it is below an hour.
+        InvalidInputError: it is below an hour, or is no number of a clock.
     """
+    if isinstance(older_than_s, int) and older_than_s > sys.float_info.max:
+        raise InvalidInputError(f"older_than_s must be at most {sys.float_info.max:g}")
     if not older_than_s >= _LEAST_AGE_S:
         raise InvalidInputError(
             f"older_than_s is {older_than_s}, it must be at least {_LEAST_AGE_S:.0f}: what is younger may be "

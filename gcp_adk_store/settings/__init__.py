@@ -247,11 +247,17 @@ def _quoted_path(local: str) -> str:
     """Return the path of a URI.
 
     Raises:
-        InvalidInputError: the store is in memory, which a server's two services cannot share.
+        InvalidInputError: the store is in memory, which a server's two services cannot share, or the path is
+            not UTF-8.
     """
     if local == MEMORY:
         raise InvalidInputError("a store in memory has no URI; name a folder")
-    return quote(os.path.abspath(local))  # noqa: PTH100  # resolve() would follow links
+    try:
+        return quote(os.path.abspath(local))  # noqa: PTH100  # resolve() would follow links
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(
+            f"the path {local!r} is not UTF-8, and has no URI; name another folder"
+        ) from exc
 
 
 _ADDRESS: Final = re.compile(r"(https?://)?((\[[0-9a-fA-F:.]+\]|[^\s/:@\[\]]+)(:[0-9]{1,5})?)/*")

@@ -333,7 +333,7 @@ async def test_a_damaged_file_is_reported(path: Path, database: Database) -> Non
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("above", ["a file", "a folder", "a long name", "a zero byte"])
+@pytest.mark.parametrize("above", ["a file", "a folder", "a long name", "a zero byte", "half a character"])
 async def test_a_path_that_cannot_be_one_is_refused(tmp_path: Path, above: str) -> None:
     """Each error names the path."""
     path = tmp_path / "x" / "store.sqlite3"
@@ -344,6 +344,8 @@ async def test_a_path_that_cannot_be_one_is_refused(tmp_path: Path, above: str) 
             path.mkdir(parents=True)
         case "a long name":
             path = tmp_path / ("x" * 300) / "store.sqlite3"
+        case "half a character":
+            path = tmp_path / "\ud800" / "store.sqlite3"
         case _:
             path = tmp_path / "\0" / "store.sqlite3"
     with pytest.raises(InvalidInputError) as caught:

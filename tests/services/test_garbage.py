@@ -322,7 +322,7 @@ async def test_more_than_a_page_of_payloads_is_scanned_whole(
     assert held == await service.get_session(**WHO)
 
 
-@pytest.mark.parametrize("age_s", [0, 3599, -1, float("nan")])
+@pytest.mark.parametrize("age_s", [0, 3599, -1, float("nan"), 10**400])
 async def test_an_age_at_which_a_payload_may_be_wanted_is_refused(
     service: SessionService, age_s: float
 ) -> None:

@@ -218,3 +218,12 @@ def test_a_uri_that_memories_do_not_have_is_refused(uri: str) -> None:
     """The error names what is unknown."""
     with pytest.raises(InvalidInputError):
         memory_service(uri)
+
+
+def test_a_path_that_is_not_utf_8_has_no_uri() -> None:
+    """A store may be there; no server could read its URI."""
+    place = StoreSettings(local="/data/\udcff")
+
+    for uri in (place.session_service_uri, place.artifact_service_uri):
+        with pytest.raises(InvalidInputError, match="is not UTF-8, and has no URI"):
+            uri()
