@@ -1,5 +1,6 @@
 """The command that estimates the monthly cost of agents."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -78,7 +79,8 @@ def _begin_with(context: click.Context, _: click.Parameter, name: str | None) ->
     "--prices",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Prices of another location or day, as --json prints them; by default list prices of us-central1.",
+    help="Prices of another location or day, as --json prints them, or all that it prints; by default list "
+    "prices of us-central1.",
 )
 @click.option(
     "--rate",
@@ -138,11 +140,20 @@ def _workload(used: dict[str, Any], scopes: str) -> Workload:
 
 def _prices(path: Path) -> Prices:
     try:
-        return Prices.parse(path.read_text(encoding="utf-8"))
+        return Prices.parse(_prices_in(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError) as exc:
         raise CannotLookError(f"--prices {path} cannot be read: {exc}") from exc
     except InvalidInputError as exc:
         raise CannotLookError(f"--prices {path}: {exc}") from exc
+
+
+def _prices_in(text: str) -> str:
+    """Return the prices of *text*: itself, or those of the whole that ``--json`` prints."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text  # which whoever reads it as prices reports
+    return json.dumps(found["prices"]) if isinstance(found, dict) and "prices" in found else text
 
 
 def _rate(text: str) -> tuple[str, float]:

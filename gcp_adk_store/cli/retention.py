@@ -64,7 +64,7 @@ def _lines(receipt: ErasureReceipt) -> list[RenderableType]:
     for kind, erased in receipt.erased.items():
         table.add_row(kind, f"{erased.count:,}", decimal(erased.bytes))
     if receipt.is_dry_run:
-        return [table if receipt.erased else "nothing of the user", "run it with --yes to erase this"]
+        return [table, "run it with --yes to erase this"] if receipt.erased else ["nothing of the user"]
     recovery = receipt.recovery
     until = (
         ("reads of the database at an older time", recovery.firestore_history_until),

@@ -110,7 +110,7 @@ class Anchors:
             fields=HEADER_WITHOUT_STATE,
             limit=_AT_ONCE,
         ):
-            yield found
+            yield [document for document in found if not _has_expired(document)]
 
     async def _anchor(self, document: Document) -> str | None:
         """Keep the head of a session; return the count that this changes."""
@@ -118,8 +118,6 @@ class Anchors:
             stored = read_header(document, with_state=False)
         except StoredDataError:
             return "unreadable"
-        if stored.has_expired:
-            return None
         head = stored.chain.hex()
         binding = binding_of(stored.key, stored.epoch)
         described = {

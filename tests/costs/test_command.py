@@ -183,15 +183,17 @@ def test_the_costs_of_the_services_are_what_the_command_says() -> None:
     assert "\n".join(rows) in text
 
 
-def test_prices_come_from_a_file(tmp_path: Path) -> None:
-    """Twice the price is twice the cost; the file has the form that is printed."""
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_prices_come_from_a_file(tmp_path: Path, *, is_whole: bool) -> None:
+    """Twice the price is twice the cost; the file has what is printed, whole or its prices."""
     file = tmp_path / "prices.json"
     usual = described(*USED)
-    file.write_text(json.dumps({**usual["prices"], "writes_per_100k": 0.18, "location": "elsewhere"}))
+    prices = {**usual["prices"], "writes_per_100k": 0.18, "location": "elsewhere"}
+    file.write_text(json.dumps({**usual, "prices": prices} if is_whole else prices))
     dearer = described(*USED, "--prices", str(file))
     of_writes = [found["services"][0]["lines"][1]["cost"] for found in (usual, dearer)]
 
-    assert {**usual["prices"], "writes_per_100k": 0.18, "location": "elsewhere"} == dearer["prices"]
+    assert prices == dearer["prices"]
     assert 2 * of_writes[0] == pytest.approx(of_writes[1])
 
 
@@ -238,7 +240,7 @@ def test_bad_input_is_refused(arguments: list[str], says: str) -> None:
     assert "total" not in result.output
 
 
-@pytest.mark.parametrize("text", ["{", '{"location": "here"}', "\udce4"])
+@pytest.mark.parametrize("text", ["{", '{"location": "here"}', "\udce4", '{"prices": []}'])
 def test_a_file_that_has_no_prices_is_refused(tmp_path: Path, text: str) -> None:
     """By an error that names the file."""
     file = tmp_path / "prices.json"

@@ -122,7 +122,7 @@ class AnchorReport:
     """What a call of ``anchor`` did."""
 
     sessions: int
-    """Sessions that it looked at."""
+    """Sessions that it looked at, without those that have ended."""
     written: int
     """Anchors that it wrote; a session whose head is anchored already needs none."""
     unreadable: int
