@@ -67,7 +67,8 @@ def answer_errors(app: FastAPI) -> None:
     ADK answers most of them with 500, and all other errors keep that: a client cannot repair missing
     permissions, and must not repeat a write that may have happened (``OutcomeUnknownError``). From 500 on the
     answer names only the error's class, and the log has its message for the operator. In ``/run_sse`` the
-    answer has begun already, so ADK sends the error as the stream's last event.
+    answer has begun already, so ADK sends the error as the stream's last event. An error of ``TurnPlugin``,
+    for which ADK raises a ``RuntimeError``, is answered as itself.
 
     Raises:
         RuntimeError: *app* serves already, so a new handler has no effect.
@@ -75,6 +76,7 @@ def answer_errors(app: FastAPI) -> None:
     if app.middleware_stack is not None:
         raise RuntimeError("answer_errors() comes after get_fast_api_app() and before it serves")
     app.add_exception_handler(StoreError, answer)
+    app.add_exception_handler(RuntimeError, answer)
     app.add_exception_handler(HTTPException, answer)
 
 
@@ -97,6 +99,9 @@ async def answer(request: Request, exc: Exception) -> Response:
     """Return the answer to a request that *exc* ended."""
     # ADK's catch-all raises a 500 from the original error.
     failure = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
+    # ADK raises a RuntimeError from the error of a plugin.
+    if isinstance(failure, RuntimeError) and isinstance(failure.__cause__, StoreError):
+        failure = failure.__cause__
     if isinstance(failure, StoreError):
         status = next((status for kind, status in _STATUSES.items() if isinstance(failure, kind)), _FAILED)
         detail, headers = type(failure).__name__, {}

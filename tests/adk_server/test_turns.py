@@ -18,7 +18,7 @@ from google.adk.cli.fast_api import get_fast_api_app
 from google.adk.cli.service_registry import ServiceRegistry
 
 from gcp_adk_store import Store
-from gcp_adk_store.adk_server import one_turn_at_a_time, register
+from gcp_adk_store.adk_server import answer_errors, one_turn_at_a_time, register
 from tests.adk_server.conftest import AGENTS
 from tests.support.server_end import close_services
 from tests.support.watching import once
@@ -34,6 +34,21 @@ TURN = {
 
 Serve = Callable[..., FastAPI]
 
+PLUGGED = """
+from google.adk.agents import BaseAgent
+from google.adk.apps import App
+from gcp_adk_store.adk_server.services import only_session_service
+from gcp_adk_store.turns import TurnPlugin, Turns
+
+class Failing(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        raise RuntimeError("of its own")
+        yield
+
+plugin = TurnPlugin(Turns(only_session_service()), on_busy="reject")
+app = App(name="plugged", root_agent=Failing(name="plugged"), plugins=[plugin])
+"""
+
 
 @pytest.fixture
 async def serve(
@@ -44,7 +59,9 @@ async def serve(
     await close_services()  # a server's process has the services of its own URIs alone
     register(registry)
 
-    def served(*, agents: Path = AGENTS, **options: Any) -> FastAPI:
+    def served(
+        *, agents: Path = AGENTS, fit: Callable[..., None] = one_turn_at_a_time, **options: Any
+    ) -> FastAPI:
         app = get_fast_api_app(
             agents_dir=str(agents),
             session_service_uri=f"firestore+local://{tmp_path}/place",
@@ -52,12 +69,12 @@ async def serve(
             allow_origins=["https://notes.example"],
             web=False,
         )
-        one_turn_at_a_time(app, **options)
+        fit(app, **options)
         return app
 
     yield served
     await close_services()
-    for name in [name for name in sys.modules if name.partition(".")[0] in {"notes", "scripted"}]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"notes", "scripted", "plugged"}]:
         del sys.modules[name]
 
 
@@ -95,6 +112,25 @@ async def test_a_request_during_another_turn_is_asked_to_try_later(
     assert "user" == found.events[0].author
     status = await elsewhere.turns.status(**WHO)
     assert (2, False) == (status.fence, status.is_running)
+
+
+async def test_what_a_plugin_raises_is_answered_as_what_the_store_raises(
+    serve: Serve, elsewhere: Store, tmp_path: Path
+) -> None:
+    """ADK raises a RuntimeError in its place; one of an agent's own stays what it is."""
+    (tmp_path / "agents" / "plugged").mkdir(parents=True)
+    (tmp_path / "agents" / "plugged" / "agent.py").write_text(PLUGGED)
+    who = {**WHO, "app_name": "plugged"}
+    await elsewhere.sessions.create_session(**who)
+    async with client_of(serve(agents=tmp_path / "agents", fit=answer_errors)) as client:
+        async with elsewhere.turns.hold(**who):
+            busy = await client.post("/run", json={**TURN, "appName": "plugged"})
+        failed = await client.post("/run", json={**TURN, "appName": "plugged"})
+
+    assert 409 == busy.status_code, busy.text
+    assert "SessionBusyError" in busy.json()["detail"]
+    assert 1 <= int(busy.headers["Retry-After"])
+    assert 500 == failed.status_code
 
 
 async def test_a_page_of_an_allowed_origin_reads_that_a_turn_runs_and_another_takes_none(
