@@ -81,7 +81,8 @@ class TurnPlugin(BasePlugin):
         await stack.enter_async_context(self._turns.kept(hold))
         self._running[invocation_context.invocation_id] = hold, stack
         marker, known = marker_of(session), hold.known
-        if marker is None or (marker.epoch, marker.revision) != (known.epoch, known.revision):
+        now = known.epoch, known.revision, known.restores
+        if marker is None or (marker.epoch, marker.revision, marker.restores) != now:
             config = getattr(invocation_context.run_config, "get_session_config", None)
             fresh = await service.get_session(**key.ids, config=config)
             if fresh is None:

@@ -6,10 +6,12 @@ import pytest
 from google.adk.agents.callback_context import CallbackContext
 from google.adk.agents.run_config import RunConfig
 from google.adk.apps import App
+from google.adk.events import Event
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import InvalidInputError, SessionBusyError, Store
+from gcp_adk_store import InvalidInputError, Point, SessionBusyError, Store
 from gcp_adk_store.turns import TurnPlugin
 from tests.turns.conftest import WHO, texts
 from tests.turns.test_running import WHERE, Echo, Gate, history, says, whole
@@ -66,6 +68,44 @@ async def test_a_run_that_waited_gets_the_events_that_it_asked_for(store: Store,
     await second
     await events.aclose()
     assert ["answers one", "two"] == seen
+
+
+class Paused(BasePlugin):
+    """Lets a run wait after its runner has read the session."""
+
+    def __init__(self) -> None:
+        """Wait for the test."""
+        super().__init__("paused")
+        self.came, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def on_user_message_callback(self, **_: object) -> None:
+        """Wait."""
+        self.came.set()
+        await self.may_go_on.wait()
+
+
+async def test_a_run_gets_a_session_that_was_restored_and_has_as_many_events(
+    store: Store, other: Store
+) -> None:
+    """A restore takes the number of appends back."""
+    session = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(session, Event(author="user", content=says("old")))
+    seen: list[str | None] = []
+
+    async def look(callback_context: CallbackContext) -> None:
+        seen.extend(texts(callback_context.session.events))
+
+    paused = Paused()
+    agent = Echo(name="echo", before_agent_callback=look)
+    app = App(name="app", root_agent=agent, plugins=[paused, TurnPlugin(other.turns)])
+    run = asyncio.create_task(texts_of(Runner(app=app, session_service=other.sessions), "two"))
+    await paused.came.wait()
+    restored = await store.restore_session(**WHO, at=Point.position(0))
+    await store.sessions.append_event(restored, Event(author="user", content=says("new")))
+    paused.may_go_on.set()
+    await run
+
+    assert ["new", "two"] == seen
 
 
 async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> None:
