@@ -18,7 +18,7 @@ from typing_extensions import override
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.conversation.decisions import USER, ConversationTurn, active_agent, has_ended, in_force
 from gcp_adk_store.ces.conversation.models import as_model
-from gcp_adk_store.ces.conversation.program import Program, TurnSessions, with_mocks
+from gcp_adk_store.ces.conversation.program import Program, TurnSessions, mocking
 from gcp_adk_store.ces.conversation.turn import Turn
 from gcp_adk_store.ces.host.logs import NoteRun
 from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -299,7 +299,12 @@ class Conversation:
                 self._turns.run(self.runner, **message) if self._turns else self.runner.run_async(**message)
             )
             async with aclosing(runs) as events:
-                async for event in with_mocks(events, place, mocks):
+                while True:
+                    # Step by step: between two of them the caller's own code runs, in the same context.
+                    with mocking(place, mocks):
+                        event = await anext(events, None)
+                    if event is None:
+                        return
                     yield event
 
     async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:

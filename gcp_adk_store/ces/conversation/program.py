@@ -4,8 +4,8 @@ import ast
 import asyncio
 import contextvars
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
@@ -111,20 +111,14 @@ class _Sent:
 _SENT: Final[ContextVar[_Sent | None]] = ContextVar("gcp_adk_store_sent", default=None)
 
 
-async def with_mocks(
-    events: AsyncIterator[Event], key: SessionKey, mocks: MockConfig | None
-) -> AsyncIterator[Event]:
-    """Yield *events*, those of a turn of the session *key*, in which *mocks* answer calls of tools."""
-    while True:
-        # Step by step: between two of them the caller's own code runs, in the same context.
-        token = _SENT.set(_Sent(key, mocks))
-        try:
-            event = await anext(events, None)
-        finally:
-            _SENT.reset(token)
-        if event is None:
-            return
-        yield event
+@contextmanager
+def mocking(key: SessionKey, mocks: MockConfig | None) -> Iterator[None]:
+    """Let *mocks* answer calls of tools in a turn of the session *key* that begins in the block."""
+    token = _SENT.set(_Sent(key, mocks))
+    try:
+        yield
+    finally:
+        _SENT.reset(token)
 
 
 _APPENDS: Final = 10
