@@ -382,6 +382,8 @@ def _target(document: Mapping[str, Any], reference: str, where: str) -> Mapping[
         raise InvalidInputError(f"{where}: {reference} is outside of the document; copy it into the document")
     node: Any = document
     for step in unquote(reference[2:]).split("/"):
+        if isinstance(node, list):
+            node = {str(index): item for index, item in enumerate(node)}
         node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
     return _mapping(node, where)
 

@@ -84,6 +84,7 @@ def operation(
             {"user": "alice"},
         ),
         ({"$ref": "#/components/schemas/Extended%20Note"}, {"user": "mallory"}, {"user": "alice"}),
+        ({"$ref": "#/components/schemas/Both/allOf/1"}, {"user": "mallory"}, {"user": "alice"}),
         (USER, {"body": "mallory"}, "alice"),
         ({"type": "array", "items": WHOSE}, {"body": [{"user": "mallory"}]}, [{"user": "alice"}]),
     ],
@@ -92,6 +93,7 @@ def test_values_of_the_session_are_sent_at_every_depth(schema: Any, given: dict[
     """In place of the caller's; objects that the caller may leave out stay out."""
     note = {"$ref": "#/components/schemas/Note"}
     components = {"Renamed": {**note, **USER}, "Extended Note": {**note, "properties": {"user": USER}}}
+    components["Both"] = {"allOf": [NOTE, WHOSE]}
     found = operation(schema, components={**components, "Whose": WHOSE, "User": USER, "Note": NOTE})
 
     assert sent == found.request(given, {}, SESSION).json
