@@ -6,12 +6,12 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import httpx
 
@@ -179,6 +179,16 @@ class AllowedHost:
         return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
 
 
+_KINDS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "allow_loopback": ("True or False", bool),
+    "timeout_s": ("a number", float, int),
+    "look_up_timeout_s": ("a number", float, int),
+    "max_request_bytes": ("a whole number", int),
+    "max_response_bytes": ("a whole number", int),
+    "max_redirects": ("a whole number", int),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpPolicy:
     """Where requests of user code, and of OpenAPI tools, may go; by default nowhere.
@@ -210,17 +220,15 @@ class HttpPolicy:
     """Which servers are trusted; by default those of the certifi package."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.allow, str) or not isinstance(self.allow, Collection):
-            raise InvalidInputError("allow must be a list of hosts, not one text")
-        object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
-        if not isinstance(self.allow_loopback, bool):
-            raise InvalidInputError("allow_loopback must be True or False")
-        numbers = (self.timeout_s, self.look_up_timeout_s)
-        sizes = (self.max_request_bytes, self.max_response_bytes, self.max_redirects)
-        if not all(isinstance(each, int | float) for each in numbers) or not all(
-            isinstance(each, int) for each in sizes
-        ):
-            raise InvalidInputError("timeouts must be numbers; bytes and max_redirects must be whole numbers")
+        given: Any = self.allow
+        if isinstance(given, str) or not isinstance(given, Collection):
+            raise InvalidInputError(f"allow must be a list of hosts, not {type(given).__name__}")
+        object.__setattr__(self, "allow", tuple(given))  # what is checked now stays what it is
+        for name, (wanted, *kinds) in _KINDS.items():
+            value = getattr(self, name)
+            is_other = isinstance(value, bool) and bool not in kinds  # Python counts it as a number
+            if is_other or not isinstance(value, tuple(kinds)):
+                raise InvalidInputError(f"{name} must be {wanted}, not {type(value).__name__}")
         self.allowed_hosts()
         positive = (
             min(self.timeout_s, self.look_up_timeout_s, self.max_request_bytes, self.max_response_bytes) > 0

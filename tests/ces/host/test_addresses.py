@@ -277,7 +277,15 @@ def test_what_is_no_host_is_refused_before_anything_runs(entry: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"allow": "a.test"}, {"allow": [5]}, {"allow_loopback": "no"}, {"max_redirects": None}]
+    "wrong",
+    [
+        {"allow": "a.test"},
+        {"allow": [5]},
+        {"allow_loopback": "no"},
+        {"max_redirects": None},
+        {"timeout_s": "5"},
+        {"max_request_bytes": True},
+    ],
 )
 def test_a_value_of_another_kind_is_no_policy(wrong: dict[str, Any]) -> None:
     """A text would be true, and allow this machine."""
