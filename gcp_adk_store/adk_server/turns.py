@@ -58,7 +58,7 @@ def one_turn_at_a_time(
     if app.middleware_stack is not None:
         raise RuntimeError("one_turn_at_a_time() comes after get_fast_api_app() and before it serves")
     options = {"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
-    # Within ADK's middlewares: what they refuse takes no turn, and their headers are in the answers here.
+    # Within ADK's middlewares: a request that they refuse takes no turn, and each answer gets their headers.
     app.user_middleware.append(Middleware(_OneTurn, turns=turns, options=options))
 
 

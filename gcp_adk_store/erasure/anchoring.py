@@ -141,7 +141,7 @@ class Anchors:
 
 
 def _has_expired(document: Document) -> bool:
-    """Return whether a session has ended; one that cannot be read is counted as such."""
+    """Return whether a session has ended; one that cannot be read has not: the report counts it."""
     try:
         return read_header(document, with_state=False).has_expired
     except StoredDataError:

@@ -127,7 +127,7 @@ class KmsEnvelope:
             if encrypts_artifacts:
                 raise InvalidInputError(
                     "ADK_STORE_ENCRYPT_ARTIFACTS is set without ADK_STORE_ENCRYPTION_KEY, so that nothing "
-                    "would be encrypted: name the key, or unset both"
+                    "would be encrypted: name the key, or unset it"
                 )
             return None
         return cls(

@@ -39,9 +39,9 @@ class OtherPlaces:
                 "a store that was made of services opens no other bucket: use Store.connect"
             )
         objects = self.open_objects(name)
-        if to_read and self.require_there is not None:
-            self.require_there(name)
         try:
+            if to_read and self.require_there is not None:
+                self.require_there(name)
             yield objects
         finally:
             await objects.close()
@@ -55,7 +55,7 @@ def beside_a_folder(session_limits: SessionLimits, artifact_limits: ArtifactLimi
 
     def open_folder(name: str) -> Objects:
         if name in ("", MEMORY):
-            raise InvalidInputError(f"anchors is {name!r}, it must be the path of a folder, which stays")
+            raise InvalidInputError(f"anchors is {name!r}, it must be the path of a folder, which keeps them")
         return open_backend(name, session_limits, artifact_limits).objects
 
     return OtherPlaces(

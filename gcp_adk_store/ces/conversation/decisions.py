@@ -165,7 +165,7 @@ def calls_of(content: types.Content | None) -> list[types.FunctionCall]:
 def unreached_ends(calls: Iterable[types.FunctionCall], responses: Iterable[types.Part]) -> list[types.Part]:
     """Return answers to *calls* of ``end_session`` that have none in *responses*: they end no session."""
     answered = {part.function_response.id for part in responses if part.function_response is not None}
-    error = {"error": "it was not carried out, because of what came before it"}
+    error = {"error": "the session goes on: a call before this one failed, or handed over to an agent"}
     return [
         types.Part(function_response=types.FunctionResponse(id=call.id, name=call.name, response=error))
         for call in calls

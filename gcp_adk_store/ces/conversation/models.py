@@ -32,7 +32,7 @@ from gcp_adk_store.errors import InvalidInputError
 SERVICE_ERRORS: Final = (APIError, httpx.HTTPError, GoogleAuthError)
 """What a model of ADK raises if its service, the way to it or the credentials fail."""
 MOST_SAID: Final = 500
-"""Characters of what is said of the failure of a model."""
+"""The most characters that an error says of the failure of a model."""
 _MENTION: Final = re.compile(r"\{@(?:TOOL|AGENT):\s*([^{}]+?)\s*\}")
 _VARIABLE: Final = re.compile(r"\{\{\s*([A-Za-z_]\w*)\s*\}\}|\{\s*([A-Za-z_]\w*)\s*\}")
 
@@ -301,7 +301,7 @@ def response_json(said: LlmResponse) -> dict[str, Any]:
     """Return *said* as ``after_model_callback`` sees it.
 
     Raises:
-        ModelFailedError: code and later requests could not have it, such as arguments that nest too deep.
+        ModelFailedError: neither code nor a later request can have it, such as arguments that nest too deep.
     """
     what = "the response of the model"
     try:

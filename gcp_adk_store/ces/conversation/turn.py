@@ -67,8 +67,8 @@ class Turn:
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events of the turn; each is appended before the next is made.
 
-        What a model, a service or the sandbox raises is raised when what was done before is yielded, such as
-        the responses of tools and the variables that they changed.
+        An error of a model, a service or the sandbox is raised after the events of what was done before it,
+        such as the responses of tools and the variables that they changed.
         """
         declared = {
             name: value for name, value in self.program.app.variables.items() if name not in self.held.state

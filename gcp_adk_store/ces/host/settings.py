@@ -135,7 +135,7 @@ class RuntimeSettings:
 
 
 def _is_of(kind: Any, value: object) -> bool:
-    """Whether *value* is of the *kind* of a setting, none of which is true or false."""
+    """Return whether a setting may have *value*; none is True or False, which Python counts as numbers."""
     return isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
 
 

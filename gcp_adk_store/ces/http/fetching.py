@@ -176,8 +176,8 @@ class HttpAccess:
                         return await self._read(response, said)
                     if not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
                         said.append(
-                            f"{request.method} {request.url.host} leads to {_origin(following.url)}, where "
-                            "headers of this one must not go; name that server, such as by --server"
+                            f"{request.method} {request.url.host} redirects to {_origin(following.url)}, "
+                            "which must not get the headers of this one; name that server, such as by --server"
                         )
                         return await self._read(response, said)
                 finally:

@@ -26,7 +26,7 @@ _NO_SCHEMA: Final = frozenset(
 )
 """Keywords whose values are data, or schemas that count only where something refers to them."""
 _BY_NAME: Final = frozenset({"patternProperties", "dependentSchemas", "dependencies"})
-"""Keywords whose values are schemas by names, which are no keywords."""
+"""Keywords whose values have schemas by the names of fields, and not by keywords."""
 _BRACKET: Final = re.compile(r"[\[\]]")
 _AS_UNDERSCORE: Final = re.compile(r"[.\[\s]")
 """What PHP reads as an underscore in the name of a field."""
