@@ -177,7 +177,7 @@ class HttpAccess:
                     if not (outgoing.leaves_origin or _same_origin(request.url, following.url)):
                         said.append(
                             f"{request.method} {request.url.host} redirects to {_origin(following.url)}, "
-                            "which must not get the headers of this one; name that server, such as by --server"
+                            "which must not get the headers of this one; name it instead, such as by --server"
                         )
                         return await self._read(response, said)
                 finally:
