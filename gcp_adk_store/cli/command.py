@@ -36,6 +36,9 @@ _PARTS: Final = {
 }
 """Of each command the module, its name there, and what the list of commands says of it."""
 
+_NO_ARGUMENTS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""From click 8.2 on, the error whose message is the help of a command, of many lines and without arguments."""
+
 
 class _Parts(click.Group):
     """Imports a subcommand when it runs: most load ADK and Google's clients, which takes a second."""
@@ -79,6 +82,8 @@ def _with_escaped_usage_errors() -> Iterator[None]:
     try:
         yield
     except click.UsageError as exc:
+        if isinstance(exc, _NO_ARGUMENTS):
+            raise
         exc.message = in_one_line(exc.message)  # type: ignore[misc]  # it is set in a constructor alone
         raise
 

@@ -40,6 +40,14 @@ def test_the_list_of_commands_says_what_each_is_for() -> None:
     assert all(row.endswith(".") and not row.endswith("...") for row in rows)
 
 
+@pytest.mark.parametrize("names", [[], ["sessions"], ["sessions", "turn"], ["ces"]])
+def test_a_name_of_commands_alone_lists_them(names: list[str]) -> None:
+    """As with --help."""
+    alone, helped = (CliRunner().invoke(command, [*names, *option]).output for option in ([], ["--help"]))
+
+    assert alone == helped
+
+
 COMPLETE = """
 COMP_WORDS=({words}) COMPREPLY=()
 COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
