@@ -7,8 +7,13 @@ import sys
 def main() -> None:
     """Run the command."""
     from gcp_adk_store.cli.command import command  # noqa: PLC0415  # bulk workers import this package without it
+    from gcp_adk_store.cli.screen import StandardOutput  # noqa: PLC0415  # likewise
 
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
-        # Text of any language, and the bars of a chart, also where the encoding is not UTF-8.
-        sys.stdout.reconfigure(errors="backslashreplace")
-    command()
+    if not isinstance(sys.stdout, io.TextIOWrapper):  # such as none, where it is closed
+        command()
+        return
+    sys.stdout = output = StandardOutput(sys.stdout)
+    try:
+        command()
+    finally:
+        output.discard()

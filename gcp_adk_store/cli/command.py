@@ -37,7 +37,7 @@ _PARTS: Final = {
 """Of each command the module, its name there, and what the list of commands says of it."""
 
 _NO_ARGUMENTS: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
-"""From click 8.2 on, the error whose message is the help of a command, of many lines and without arguments."""
+"""From click 8.2 on, the error whose message is the help of a command: many lines, and no argument."""
 
 
 class _Parts(click.Group):

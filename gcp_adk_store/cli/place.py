@@ -16,15 +16,7 @@ import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.screen import (
-    CannotLookError,
-    NotThereError,
-    Result,
-    finish,
-    in_one_line,
-    printing,
-    quoted,
-)
+from gcp_adk_store.cli.screen import CannotLookError, NotThereError, Result, finish, in_one_line, quoted
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -370,8 +362,7 @@ def session_options(command: Command) -> Command:
 
 def announced(doing: str, at: OpenStore) -> None:
     """Print where a command looks before it takes long: on standard error if it prints JSON."""
-    with printing():
-        click.echo(f"{doing} {at.where}", err=click.get_current_context().params["as_json"])
+    click.echo(f"{doing} {at.where}", err=click.get_current_context().params["as_json"])
 
 
 def deletion_options(work: Work) -> Work:

@@ -1,7 +1,9 @@
 """Print tables, JSON and failures, with stored text made harmless."""
 
 import errno
+import io
 import json
+import os
 import shlex
 import sys
 import unicodedata
@@ -16,6 +18,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.status import Status
 from rich.text import Text
+from typing_extensions import override
 
 from gcp_adk_store.imports import how_to_install
 
@@ -138,27 +141,53 @@ class Result:
 
 def finish(result: Result, *, as_json: bool) -> None:
     """Print *result*, as JSON or for people, and end the command with its status."""
-    with printing():
-        if as_json:
-            click.echo(_as_json(result.data))
-        else:
-            show(*result.lines)
+    if as_json:
+        click.echo(_as_json(result.data))
+    else:
+        show(*result.lines)
     click.get_current_context().exit(result.status)
 
 
-@contextmanager
-def printing() -> Iterator[None]:
-    """Print within the block.
+class StandardOutput(io.TextIOWrapper):
+    """Standard output of a command: what its encoding lacks is escaped.
 
-    Raises:
-        CannotLookError: standard output takes no more, such as a file on a full disk.
+    A write, or a flush, raises a `CannotLookError` if it takes no more, such as a file on a full disk.
     """
-    try:
-        yield
-    except OSError as exc:
-        if exc.errno == errno.EPIPE:
-            raise  # the reader closed the pipe, for which click ends silently
-        raise CannotLookError(f"standard output cannot be written: {exc.strerror}") from exc
+
+    def __init__(self, given: io.TextIOWrapper) -> None:
+        super().__init__(
+            given.buffer,
+            encoding=given.encoding,
+            errors="backslashreplace" if given.errors == "strict" else given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
+
+    @override
+    def write(self, text: str, /) -> int:
+        with self._writing():
+            return super().write(text)
+
+    @override
+    def flush(self) -> None:
+        with self._writing():
+            super().flush()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            if exc.errno == errno.EPIPE:
+                raise  # the reader closed the pipe, for which click ends silently
+            raise CannotLookError(f"standard output cannot be written: {exc.strerror}") from exc
+
+    def discard(self) -> None:
+        """Drop what could not be written: Python would try again at its end, and end with 120."""
+        try:
+            super().flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
 
 
 def _as_json(data: Any) -> str:

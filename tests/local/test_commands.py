@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import subprocess
+import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from google.genai import types
 from gcp_adk_store import SessionLimits, Store
 from gcp_adk_store.cli.command import command
 from tests.support.clock import in_days
+from tests.support.documents import ROOT
 from tests.support.ready_programs import ready_programs
 from tests.support.stored import change, session_path
 
@@ -93,15 +95,31 @@ def run(*arguments: str, at: Path | str | None) -> Result:
         ["sessions", "export", *NAMED, "-"],
         ["export", "--app", "app", "-"],
         ["prune", "--app", "app", "--idle-days", "1", "--dry-run"],
+        ["sessions", "--help"],
+        ["cost", "--like", "chat"],
+        ["ces", "lint", str(ROOT / "examples/ces/app")],
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
 def test_standard_output_on_a_full_disk_is_one_error(folder: Path, arguments: list[str]) -> None:
     """With 2, as for a file that cannot be written."""
-    program = ready_programs() / "gcp-adk-store"
+    assert_is_one_error(
+        [str(ready_programs() / "gcp-adk-store"), *arguments], {"ADK_STORE_LOCAL": str(folder)}
+    )
+
+
+def test_what_a_full_disk_did_not_take_is_not_written_again() -> None:
+    """Python does so when a process ends, with what its buffer has."""
+    command = [sys.executable, "-m", "gcp_adk_store.cli", "cost", "--like", "chat"]
+    assert_is_one_error(command, {"PYTHONUNBUFFERED": ""})
+
+
+def assert_is_one_error(command: list[str], environ: dict[str, str]) -> None:
+    """Assert what a command says whose standard output is a full disk."""
     with open("/dev/full", "wb") as full:  # noqa: PTH123  # it is no path, but a device
         ended = subprocess.run(
-            [program, *arguments, "--local", folder],
+            command,
+            env={**os.environ, **environ},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
