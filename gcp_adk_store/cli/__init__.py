@@ -2,6 +2,7 @@
 
 import io
 import sys
+from typing import TextIO, cast
 
 
 def main() -> None:
@@ -12,7 +13,8 @@ def main() -> None:
     if not isinstance(sys.stdout, io.TextIOWrapper):  # such as none, where it is closed
         command()
         return
-    sys.stdout = output = StandardOutput(sys.stdout)
+    output = StandardOutput(sys.stdout)
+    sys.stdout = cast("TextIO", output)
     try:
         command()
     finally:

@@ -18,7 +18,6 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.status import Status
 from rich.text import Text
-from typing_extensions import override
 
 from gcp_adk_store.imports import how_to_install
 
@@ -148,30 +147,29 @@ def finish(result: Result, *, as_json: bool) -> None:
     click.get_current_context().exit(result.status)
 
 
-class StandardOutput(io.TextIOWrapper):
+class StandardOutput:
     """Standard output of a command: what its encoding lacks is escaped.
 
     A write, or a flush, raises a `CannotLookError` if it takes no more, such as a file on a full disk.
     """
 
     def __init__(self, given: io.TextIOWrapper) -> None:
-        super().__init__(
-            given.buffer,
-            encoding=given.encoding,
-            errors="backslashreplace" if given.errors == "strict" else given.errors,
-            line_buffering=given.line_buffering,
-            write_through=given.write_through,
-        )
+        self._given = given
+        if given.errors == "strict":
+            given.reconfigure(errors="backslashreplace")
 
-    @override
-    def write(self, text: str, /) -> int:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._given, name)
+
+    def write(self, text: str) -> int:
+        """Write *text*."""
         with self._writing():
-            return super().write(text)
+            return self._given.write(text)
 
-    @override
     def flush(self) -> None:
+        """Write what the buffer has."""
         with self._writing():
-            super().flush()
+            self._given.flush()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -185,9 +183,9 @@ class StandardOutput(io.TextIOWrapper):
     def discard(self) -> None:
         """Drop what could not be written: Python would try again at its end, and end with 120."""
         try:
-            super().flush()
+            self._given.flush()
         except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self._given.fileno())
 
 
 def _as_json(data: Any) -> str:
