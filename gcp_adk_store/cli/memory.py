@@ -213,7 +213,7 @@ def _named(path: str) -> "Embedder":
         found = imported(module, name)
         if not hasattr(found, "embed") or isinstance(found, type):
             found = found()
-    except Exception as exc:  # a module may raise anything
+    except (Exception, SystemExit) as exc:  # a module may raise anything, and scripts end
         raise CannotLookError(
             f"--embedder {in_one_line(path)} names no embedder ({type(exc).__name__}); pass MODULE:NAME"
         ) from exc

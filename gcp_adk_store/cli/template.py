@@ -13,8 +13,16 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.place import IDS, imported, json_option, open_store, place_options, with_remedy
-from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish
+from gcp_adk_store.cli.place import (
+    IDS,
+    command_line,
+    imported,
+    json_option,
+    open_store,
+    place_options,
+    with_remedy,
+)
+from gcp_adk_store.cli.screen import CannotLookError, Result, cell, finish, quoted
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
@@ -87,8 +95,9 @@ def _template(source: str) -> str:
         raise CannotLookError(f"the file {shown} does not exist; name a file, or MODULE:ATTRIBUTE")
     try:
         found = imported(module, attribute)
-    except Exception as exc:  # a module may raise anything
-        raise CannotLookError(f"{source} cannot be imported: {str(exc) or type(exc).__name__}") from exc
+    except (Exception, SystemExit) as exc:  # a module may raise anything, and scripts end
+        says = str(exc) if isinstance(exc, ImportError | AttributeError) else repr(exc)
+        raise CannotLookError(f"{source} cannot be imported: {says}") from exc
     text = getattr(found, "instruction", found)
     if not isinstance(text, str):
         raise CannotLookError(f"{source} is not a text but a {type(text).__name__}")
@@ -104,8 +113,10 @@ async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str
     async with open_store(place, needs_project=False) as at:
         found = await at.store.sessions.get_session(**key)
         if found is None:
+            of_user = f" --app {quoted(key['app_name'])} --user {quoted(key['user_id'])}"
             raise CannotLookError(
-                f"the session {session} does not exist; list_sessions shows the existing ones"
+                f"the session {session} does not exist; list the sessions: "
+                f"{command_line('sessions list', only=())}{of_user}"
             )
         names: set[str] | None = None
         if at.store.has_artifacts:

@@ -289,7 +289,7 @@ def test_a_session_that_artifacts_cannot_have_is_compared_by_its_state(tmp_path:
     assert "state 'user:name'" in result.output
 
 
-@pytest.mark.parametrize("code", ["x = (", "raise KeyError('k')"])
+@pytest.mark.parametrize("code", ["x = (", "raise KeyError('k')", "raise SystemExit(0)"])
 def test_a_module_that_fails_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """With 2, and not with the 1 of an unknown placeholder."""
     name = f"failing_module_{next(_numbers)}"
