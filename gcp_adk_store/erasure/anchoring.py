@@ -99,7 +99,7 @@ class Anchors:
             key = SessionKey(app=app, user=user, session=session)
             (document,) = await documents.get([layout.session(key)], fields=HEADER_WITHOUT_STATE)
             if document is None or _has_expired(document):
-                raise SessionMissingError("Session not found.")
+                raise SessionMissingError("session not found")
             yield [document]
             return
         parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
