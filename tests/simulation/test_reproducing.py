@@ -14,6 +14,7 @@ from gcp_adk_store.testing.simulation import (
     EndlessError,
     Faults,
     KilledError,
+    Scenario,
     ScheduleError,
     Service,
     World,
@@ -77,6 +78,34 @@ def test_a_schedule_that_fails_is_shown_as_short_as_it_can_be() -> None:
     assert "seed 3: AssertionError" in str(raised.value)
     assert "again: again 3" in str(raised.value)
     assert [line.split(maxsplit=1)[1] for line in raised.value.trace] == ["step 7"]
+
+
+async def a_test_that_fails(world: World) -> None:
+    """Fail as a test does that expects an error."""
+    await asyncio.sleep(1)
+    with pytest.raises(KilledError):
+        await world.process("a").start(asyncio.sleep, 1)
+
+
+async def a_call_that_is_cancelled(world: World) -> None:
+    """Await what was cancelled."""
+    call = world.process("a").start(asyncio.sleep, 10)
+    call.cancel()
+    await call
+
+
+@pytest.mark.parametrize("scenario", [a_test_that_fails, a_call_that_is_cancelled])
+def test_a_failure_that_is_no_exception_names_its_seed(scenario: Scenario) -> None:
+    """What pytest raises, and a cancellation, are not."""
+    with pytest.raises(ScheduleError, match="seed 3"):
+        simulate(scenario, seeds=[3])
+
+
+async def test_a_simulation_leaves_the_loop_of_its_test_alone() -> None:
+    """It needs none, so that a test which is a coroutine may run one."""
+    assert simulate(two_writers, seeds=[3]).schedules == 1
+    await asyncio.sleep(0)
+    assert asyncio.get_running_loop().is_running()
 
 
 def test_a_fault_that_does_not_matter_is_left_out() -> None:

@@ -56,11 +56,12 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         handle = self._ready.popleft()
         if handle.cancelled():
             return
+        around = asyncio._get_running_loop()  # noqa: SLF001  # that of a test that is a coroutine
         asyncio._set_running_loop(self)  # noqa: SLF001  # documented for authors of event loops
         try:
             handle._run()  # noqa: SLF001  # as every event loop does
         finally:
-            asyncio._set_running_loop(None)  # noqa: SLF001
+            asyncio._set_running_loop(around)  # noqa: SLF001
 
     def left(self) -> list[asyncio.Task[Any]]:
         """Return the tasks that have not ended, in the order of their begin."""

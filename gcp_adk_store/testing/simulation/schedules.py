@@ -1,9 +1,12 @@
 """Run a scenario in many orders, and show the shortest schedule that breaks it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
+
+import pytest
 
 from gcp_adk_store.testing.simulation.faults import Faults
 from gcp_adk_store.testing.simulation.world import Scenario, World
@@ -15,6 +18,9 @@ _SHOWN_LINES: Final = 60
 
 _MOST_TRIES: Final = 200
 """Runs that look for a shorter schedule."""
+
+_VERDICTS: Final = (Exception, asyncio.CancelledError, pytest.fail.Exception)
+"""What a scenario raises if something is wrong. ``pytest.raises`` fails with what is no ``Exception``."""
 
 
 class ScheduleError(AssertionError):
@@ -96,7 +102,7 @@ def simulate(
 def _run(scenario: Scenario, world: World) -> _Failure | None:
     try:
         world.run(scenario)
-    except Exception as exc:  # noqa: BLE001  # whatever a scenario raises is its verdict
+    except _VERDICTS as exc:
         return _Failure(exc, world)
     return None
 
