@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
 from google.genai import types
+from pydantic import ValidationError
 
 from gcp_adk_store import machine
 from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
@@ -19,6 +20,7 @@ from gcp_adk_store.artifacts.versions import (
     is_tombstone,
     reference_scope,
 )
+from gcp_adk_store.codec.events import invalid_places
 from gcp_adk_store.codec.names import filenames, is_upload_name, scope_prefix, uploads_prefix, user_prefix
 from gcp_adk_store.codec.objects import (
     ScannedObject,
@@ -179,7 +181,11 @@ class ArtifactService(ArtifactTransfers, BaseArtifactService):
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         key.require_savable()
-        part = ensure_part(artifact)
+        try:
+            part = ensure_part(artifact)
+        except ValidationError as exc:
+            # From None: pydantic's error quotes the artifact's content.
+            raise InvalidInputError(f"artifact is no Part, at {invalid_places(exc)}") from None
         uri = part.file_data.file_uri if part.file_data else None
         if uri and uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(uri, within=reference_scope(key, session_id))

@@ -265,7 +265,7 @@ def decode_event(text: str) -> StoredEvent:
     try:
         event = Event.model_validate_json(text)
     except ValidationError as exc:
-        left_out = _places(exc)
+        left_out = invalid_places(exc)
         pruned = _without_forbidden(text, exc)
         if pruned is None:
             # From None: pydantic's error quotes the event's content.
@@ -353,7 +353,7 @@ def _read_back(event: Event, text: str) -> Event:
     except ValidationError as exc:
         # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
-            f"event {event.id!r} cannot be read back from JSON at: {_places(exc)}; is a number not finite?"
+            f"event {event.id!r} cannot be read back from JSON at: {invalid_places(exc)}; is a number not finite?"
         ) from None
 
 
@@ -379,6 +379,7 @@ def _without_forbidden(text: str, error: ValidationError) -> Event | None:
         return None
 
 
-def _places(error: ValidationError) -> str:
+def invalid_places(error: ValidationError) -> str:
+    """Return the fields that *error* names, without their values."""
     places = {".".join(map(str, problem["loc"])) for problem in error.errors(include_input=False)}
     return ", ".join(sorted(places))[:200]

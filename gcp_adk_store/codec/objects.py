@@ -61,7 +61,7 @@ _RESERVED: Final = frozenset(
         ENCRYPTED,
     }
 )
-_FIELDS: Final = {_DISPLAY_NAME: "display_name", _FILE_URI: "file_uri", _FILE_MIME_TYPE: "mime_type"}
+_FIELDS: Final = {_DISPLAY_NAME: "display_name", _FILE_URI: "file_uri"}
 """The callers' names of these keys."""
 _BOUNDS: Final = Bounds(
     values=MAX_METADATA_BYTES,
@@ -185,8 +185,8 @@ def encode_artifact(
     """Return the object of a save of *part*.
 
     Raises:
-        InvalidInputError: *part* holds neither bytes, text nor a file's URI, or the metadata is over
-            8 KiB or not JSON.
+        InvalidInputError: *part* holds neither bytes, text nor a file's URI, its MIME type is none, or the
+            metadata is over 8 KiB or not JSON.
     """
     metadata: dict[str, str] = {_SAVE_ID: save_id}
     inline, file = part.inline_data, part.file_data
@@ -212,9 +212,12 @@ def encode_artifact(
         data, content_type = b"", file.mime_type
     else:
         raise InvalidInputError("Artifact must have either inline_data or text.")
+    content_type = content_type or DEFAULT_CONTENT_TYPE
+    if not (content_type.isascii() and content_type.isprintable()):
+        raise InvalidInputError(f"mime_type {ascii(content_type)[:80]} cannot be sent as a header")
     return ObjectFields(
         data=data,
-        content_type=_unicode(content_type or DEFAULT_CONTENT_TYPE, _FILE_MIME_TYPE),
+        content_type=content_type,
         metadata=checked_metadata({**metadata, **_encode_custom(custom_metadata or {})}),
         custom_time=custom_time,
         storage_class=storage_class,
@@ -233,10 +236,8 @@ def encode_file(
     """Return the properties of an artifact whose bytes come separately, as those of inline bytes.
 
     Raises:
-        InvalidInputError: the metadata is over 8 KiB or not JSON.
+        InvalidInputError: the MIME type is none, or the metadata is over 8 KiB or not JSON.
     """
-    if mime_type is not None and not (mime_type.isascii() and mime_type.isprintable()):
-        raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
     blob = types.Blob.model_construct(data=b"", mime_type=mime_type, display_name=display_name)
     return encode_artifact(
         types.Part.model_construct(inline_data=blob),
@@ -326,6 +327,8 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, str] = {}
     typed: dict[str, Any] = {}
     for key, value in custom.items():
+        if not isinstance(key, str):
+            raise InvalidInputError(f"a key of custom_metadata must be a string, not {type(key).__name__}")
         plain = _PLAIN.fullmatch(key) and key not in _RESERVED and isinstance(value, str) and value
         (flat if plain and is_unicode(value) else typed)[key] = value
     if typed:

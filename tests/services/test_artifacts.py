@@ -92,11 +92,16 @@ async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService)
         ({"session_id": "user/x"}, "reserved value 'user'"),
         ({"artifact": types.Part()}, "must have either inline_data or text"),
         ({"artifact": file("")}, "must have a file_uri"),
+        ({"artifact": binary(b"x", "image/é")}, "cannot be sent as a header"),
+        ({"artifact": binary(b"x", "image/png\n")}, "cannot be sent as a header"),
+        ({"artifact": file("gs://a/b", "image/\ud800")}, "cannot be sent as a header"),
+        ({"artifact": {"text": 3}}, "artifact is no Part, at text"),
         ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
         ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
         ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
         ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),
         ({"custom_metadata": {"no": object()}}, "JSON cannot hold"),
+        ({"custom_metadata": {3: "x"}}, "a key of custom_metadata must be a string, not int"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(
