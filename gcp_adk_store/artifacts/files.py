@@ -18,7 +18,7 @@ from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.codec.packing import CHANGED_BYTES, RunningChecksum
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.kernel import telemetry
-from gcp_adk_store.kernel.calls import Entered
+from gcp_adk_store.kernel.calls import Entered, checks_kinds
 from gcp_adk_store.kernel.operation import Operation, running
 from gcp_adk_store.kernel.ports import CHUNK_BYTES, Objects, Uploads
 from gcp_adk_store.kernel.threads import ended
@@ -58,6 +58,7 @@ class Progress:
             self._on_progress = None
 
 
+@checks_kinds
 class ArtifactReader:
     """Reads one version of an artifact in parts, each with one ranged request.
 
@@ -94,7 +95,7 @@ class ArtifactReader:
         """Move to *offset* bytes from the start, the position or the end, as in files; return the position.
 
         Raises:
-            InvalidInputError: the new position is before the start.
+            InvalidInputError: the new position is before the start, or no whole number.
         """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
         if start is None or start + offset < 0:
@@ -110,6 +111,7 @@ class ArtifactReader:
         """Return the next *size* bytes, by default all that are left; empty bytes at the end.
 
         Raises:
+            InvalidInputError: *size* is no whole number.
             StoredDataError: the version was deleted meanwhile, or is damaged.
             UnavailableError, AccessDeniedError: as the service's methods.
         """
@@ -270,12 +272,17 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
     of a device is written to. A file of the caller is written from its position on and stays open.
 
     Raises:
+        InvalidInputError: no path can be so, or the file is closed or not binary.
         OSError: a path cannot be written.
     """
     if not isinstance(target, (str, os.PathLike)):
+        await to_its_end(_require_binary, target)
         yield target
         return
-    temporary = await to_its_end(_Temporary, target)
+    try:
+        temporary = await to_its_end(_Temporary, target)
+    except ValueError as exc:
+        raise _no_path("target", target, exc) from exc
     try:
         yield temporary.file
         await to_its_end(temporary.keep)
@@ -344,12 +351,19 @@ class _Temporary:
 
 
 def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:
-    found = os.stat(path)
+    try:
+        found = os.stat(path)
+    except ValueError as exc:
+        raise _no_path("source", path, exc) from exc
     if not stat.S_ISREG(found.st_mode) or (found.st_size == 0 and not found.st_blocks and _has_content(path)):
         raise InvalidInputError(
             f"source {os.fspath(path)[:200]!r} is not an ordinary file with a size; copy it to one first"
         )
     return open(path, "rb"), found.st_size
+
+
+def _no_path(what: str, path: str | os.PathLike[str], exc: ValueError) -> InvalidInputError:
+    return InvalidInputError(f"{what} {os.fspath(path)[:200]!r} is no path: {exc}")
 
 
 def _has_content(path: str | os.PathLike[str]) -> bool:
@@ -366,9 +380,20 @@ def _size_of(file: BinaryIO) -> int:
             "source must be a path or a file that can seek: a save may have to start again; copy a pipe to a "
             "temporary file first"
         ) from exc
+    except ValueError as exc:
+        raise InvalidInputError("source is closed; open it again") from exc
     if not isinstance(file.read(0), bytes):
         raise InvalidInputError("source must be opened in binary mode")
     return size
+
+
+def _require_binary(file: BinaryIO) -> None:
+    try:
+        file.write(b"")
+    except OSError:
+        raise
+    except (AttributeError, TypeError, ValueError) as exc:
+        raise InvalidInputError("target must be an open file in binary mode") from exc
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:

@@ -257,11 +257,50 @@ async def test_parts_that_make_the_whole_are_checked(artifacts: GcsArtifactServi
     assert b"tes" == (await reader.read())[1:]
 
 
+def closed(file: io.BytesIO) -> io.BytesIO:
+    """Return *file*, closed."""
+    file.close()
+    return file
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (io.StringIO(), "target must be an open file in binary mode"),
+        (closed(io.BytesIO()), "target must be an open file in binary mode"),
+        ("no\0file", "is no path: embedded null"),
+    ],
+)
+async def test_a_target_that_takes_no_bytes_is_refused(
+    artifacts: GcsArtifactService, target: Any, message: str
+) -> None:
+    """Before any of them is read."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"x"))
+    with pytest.raises(InvalidInputError, match=message):
+        await artifacts.load_artifact_to(**FILM, target=target)
+
+
+async def test_places_in_an_artifact_are_whole_numbers(artifacts: GcsArtifactService) -> None:
+    """A wrong one moves nothing."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"bytes"))
+    reader = await artifacts.open_artifact(**FILM)
+    assert reader is not None
+    wrong: Any
+    for wrong in (None, 1.5, "1"):
+        with pytest.raises(InvalidInputError, match="size must be a whole number"):
+            await reader.read(wrong)
+        with pytest.raises(InvalidInputError, match="offset must be a whole number"):
+            reader.seek(wrong)
+    assert b"bytes" == await reader.read()
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         (io.StringIO("text"), "binary mode"),
         (iter([b""]), "source must be a string or a path or a binary file"),
+        (closed(io.BytesIO(b"x")), "is closed"),
+        ("no\0file", "is no path: embedded null"),
     ],
 )
 async def test_a_source_that_cannot_be_read_again_is_refused(
