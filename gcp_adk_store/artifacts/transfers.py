@@ -170,8 +170,8 @@ class ArtifactTransfers(Closing):
             The version that was written; after a reference, the version that it led to.
 
         Raises:
-            InvalidInputError: the artifact is a file outside of the bucket, or a reference leaves its scope, or
-                *target* is neither a path nor an open binary file.
+            InvalidInputError: the artifact is a file outside of the bucket, or a reference leaves its scope,
+                or *target* is neither a path nor an open binary file.
             StoredDataError: the version was deleted meanwhile, or is damaged; a file at a path is unchanged.
             OSError: *target* cannot be written.
         """

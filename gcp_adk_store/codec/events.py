@@ -353,7 +353,8 @@ def _read_back(event: Event, text: str) -> Event:
     except ValidationError as exc:
         # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
-            f"event {event.id!r} cannot be read back from JSON at: {invalid_places(exc)}; is a number not finite?"
+            f"event {event.id!r} cannot be read back from JSON at: {invalid_places(exc)}; "
+            "is a number not finite?"
         ) from None
 
 

@@ -146,6 +146,27 @@ async def test_what_cannot_be_signed_is_refused(artifacts: ArtifactService, opti
 
 
 @pytest.mark.parametrize(
+    "expiration",
+    [
+        0,
+        -1,
+        timedelta(0),
+        timedelta(seconds=-1),
+        datetime(2020, 1, 1, tzinfo=UTC),
+        datetime.fromisoformat("2020-01-01"),
+    ],
+)
+async def test_a_url_that_has_expired_is_not_made(artifacts: ArtifactService, expiration: Any) -> None:
+    """Cloud Storage refuses each request with it."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+    with pytest.raises(InvalidInputError, match="expiration is over"):
+        await artifacts.get_signed_url(**REPORT, expiration=expiration)
+    if isinstance(expiration, timedelta):
+        with pytest.raises(InvalidInputError, match="expiration is over"):
+            await artifacts.create_upload(**REPORT, expiration=expiration)
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"expiration": "tomorrow"}, "expiration must be a datetime or a timedelta or a whole number"),

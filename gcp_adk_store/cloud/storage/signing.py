@@ -1,10 +1,11 @@
 """Sign URLs that let a browser read or upload one object: with a key, or through IAM without one."""
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
+from google.adk.platform import time as platform_time
 from google.auth import exceptions as auth
 from google.auth import iam
 from google.auth.credentials import Scoped, Signing
@@ -61,6 +62,8 @@ class UrlSigner:
                 f"{', '.join(sorted(given))} cannot be passed; credentials= and "
                 "signing_service_account= of the service say who signs"
             )
+        if _is_over(expiration):
+            raise InvalidInputError(f"expiration is over: {expiration}; give a later one")
 
         def work(bucket: Any, once: Once) -> str:
             del once  # this process signs, or IAM does with a time limit of its own
@@ -95,6 +98,13 @@ class UrlSigner:
         if isinstance(credentials, Scoped):
             credentials = credentials.with_scopes(PLATFORM_SCOPES)  # a store's scopes do not include signing
         return _IamSigner(credentials, self._service_account or acts_as)
+
+
+def _is_over(expiration: datetime | timedelta | int) -> bool:
+    if isinstance(expiration, datetime):
+        ends_at = expiration if expiration.tzinfo else expiration.replace(tzinfo=UTC)  # as Google's client
+        return ends_at <= datetime.fromtimestamp(platform_time.get_time(), UTC)
+    return expiration <= (timedelta(0) if isinstance(expiration, timedelta) else 0)  # type: ignore[operator]
 
 
 class _IamSigner(Signing):
