@@ -26,6 +26,9 @@ class Form(NamedTuple):
     says: str
 
 
+# Of lone surrogates only those that stand for a byte that is no UTF-8: the calls of the system take no other.
+_PATH: Final = re.compile(r"[^\x00\ud800-\udc7f\udd00-\udfff]+")
+
 FORMS: Final = {
     "project": Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
     "database": Form(
@@ -40,8 +43,8 @@ FORMS: Final = {
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
         "1 to 32 letters, digits or '-', starting with a letter",
     ),
-    "local": Form(re.compile(r"[^\x00]+"), "the path of a folder, or ':memory:'"),
-    "credentials_file": Form(re.compile(r"[^\x00]+"), "a path"),
+    "local": Form(_PATH, "the path of a folder, or ':memory:'"),
+    "credentials_file": Form(_PATH, "a path"),
     "impersonate_service_account": Form(
         re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+"), "the email of a service account"
     ),

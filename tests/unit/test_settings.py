@@ -42,6 +42,20 @@ def test_an_empty_name_is_refused(field: str, build: Callable[[], StoreSettings]
     assert str(caught.value).startswith(f"{field} '' must be ")
 
 
+@pytest.mark.parametrize("path", ["", "a\0b", "a\ud800b", "a\udfff"])
+def test_a_path_that_no_system_has_is_refused(path: str) -> None:
+    """Before a call of the system raises an error of Python."""
+    with pytest.raises(InvalidInputError, match="must be the path of a folder"):
+        StoreSettings(local=path)
+    with pytest.raises(InvalidInputError, match="must be a path"):
+        StoreSettings(credentials_file=path)
+
+
+def test_a_path_may_have_bytes_that_are_no_utf_8() -> None:
+    """Python gives them so in variables and arguments."""
+    assert "a\udc80" == StoreSettings(local="a\udc80").local
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
