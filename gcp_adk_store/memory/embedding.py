@@ -24,6 +24,8 @@ _Vectors: TypeAlias = Sequence[Sequence[float]]
 _TASKS: Final[dict[EmbeddingKind, str]] = {"document": "RETRIEVAL_DOCUMENT", "query": "RETRIEVAL_QUERY"}
 _AT_ONCE: Final = 8
 """Requests of one call that run at a time."""
+_LONGEST_MS: Final = 60_000
+"""Of a request that nobody waits for any more: its thread ends then."""
 
 
 class GenaiEmbedder:
@@ -51,7 +53,8 @@ class GenaiEmbedder:
     async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> _Vectors:
         """Return one vector for each of *texts*, in one request to the Gemini API.
 
-        Vertex AI takes one text in a request of a Gemini model: then 8 requests run at a time.
+        Vertex AI takes one text in a request of a Gemini model: then 8 requests run at a time. Requests run
+        in threads, since a connection of the client's ``aio`` belongs to one event loop.
         """
         if self._client is None:
             try:
@@ -64,13 +67,17 @@ class GenaiEmbedder:
         one_each = self._client.vertexai and "gemini" in self.name
         parts = [[text] for text in texts] if one_each else [[*texts]]
         permits = asyncio.Semaphore(_AT_ONCE)
-        models = self._client.aio.models
-        config = types.EmbedContentConfig(task_type=_TASKS[kind], output_dimensionality=self.dimensions)
+        send = self._client.models.embed_content
+        config = types.EmbedContentConfig(
+            task_type=_TASKS[kind],
+            output_dimensionality=self.dimensions,
+            http_options=types.HttpOptions(timeout=_LONGEST_MS),
+        )
 
         async def request(part: list[str]) -> _Vectors:
             async with permits:
                 contents: Any = part
-                answer = await models.embed_content(model=self.name, contents=contents, config=config)
+                answer = await asyncio.to_thread(send, model=self.name, contents=contents, config=config)
             return [each.values or [] for each in answer.embeddings or []]
 
         return [vector for found in await gather(map(request, parts)) for vector in found]

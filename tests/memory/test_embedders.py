@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -28,6 +29,7 @@ from tests.support.lengths import at_length
 class Models(BaseHTTPRequestHandler):
     """The embedding methods of the Gemini API and of Vertex AI, as far as their REST documents show them."""
 
+    protocol_version = "HTTP/1.1"  # connections stay, as those of Google do
     asked: ClassVar[list[tuple[str, Any]]] = []
     status: ClassVar[int] = 200
 
@@ -80,7 +82,7 @@ async def test_texts_of_one_call_go_in_one_request(models: str) -> None:
     embedder = GenaiEmbedder(client, dimensions=2)
     assert [[5.0, 1.0], [3.0, 1.0]] == await embedder.embed(["first", "two"], "document")
     assert [[6.0, 1.0]] == await embedder.embed(["asking"], "query")
-    await client.aio.aclose()
+    client.close()
 
     (path, first), (_, second) = Models.asked
     assert "/v1beta/models/gemini-embedding-001:batchEmbedContents" == path
@@ -89,6 +91,18 @@ async def test_texts_of_one_call_go_in_one_request(models: str) -> None:
         (each["taskType"], each["outputDimensionality"]) for each in first["requests"]
     }
     assert "RETRIEVAL_QUERY" == second["requests"][0]["taskType"]
+
+
+def test_one_embedder_serves_event_loops_after_each_other_and_at_once(models: str) -> None:
+    """As ``Runner.run`` has them: each call begins a loop of its own, and closes it."""
+    embedder = GenaiEmbedder(gemini(models), dimensions=2)
+
+    def ask() -> Sequence[Sequence[float]]:
+        return asyncio.run(embedder.embed(["first"], "document"))
+
+    assert [[[5.0, 1.0]]] * 3 == [ask() for _ in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        assert [[[5.0, 1.0]]] * 6 == [*threads.map(lambda _: ask(), range(6))]
 
 
 async def test_vertex_ai_gets_one_text_in_a_request(models: str) -> None:
@@ -102,7 +116,7 @@ async def test_vertex_ai_gets_one_text_in_a_request(models: str) -> None:
     )
     texts = ["x" * size for size in range(1, 20)]
     found = await GenaiEmbedder(client, dimensions=2).embed(texts, "document")
-    await client.aio.aclose()
+    client.close()
 
     assert [float(len(text)) for text in texts] == [vector[0] for vector in found]
     assert len(texts) == len(Models.asked)
@@ -133,7 +147,7 @@ async def test_memories_are_found_by_vectors_of_a_model(models: str, adk_store_l
     assert "secret" not in str(caught.value)
     Models.status = 200
     assert 1 == (await memory.reindex_memories(**user)).embedded
-    await client.aio.aclose()
+    client.close()
 
 
 async def test_any_function_embeds() -> None:
