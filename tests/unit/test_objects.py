@@ -163,16 +163,16 @@ def test_a_number_that_no_save_encodes_is_no_version(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "field"),
+    ("part", "says"),
     [
-        (blob(b"x", None, "\ud800"), "display_name"),
-        (blob(b"x", "\ud800"), "mime_type"),
-        (file("gs://b/\ud800"), "file_uri"),
+        (blob(b"x", None, "\ud800"), "display_name holds a lone surrogate"),
+        (blob(b"x", "\ud800"), "mime_type .* cannot be sent as a header"),
+        (file("gs://b/\ud800"), "file_uri holds a lone surrogate"),
     ],
 )
-def test_a_name_that_is_no_unicode_is_refused(part: types.Part, field: str) -> None:
+def test_a_name_that_is_no_unicode_is_refused(part: types.Part, says: str) -> None:
     """With a typed error that names the field, before anything is sent: other services read it."""
-    with pytest.raises(InvalidInputError, match=f"{field} holds a lone surrogate"):
+    with pytest.raises(InvalidInputError, match=says):
         encode_artifact(part, custom_metadata=None, save_id="s")
 
 

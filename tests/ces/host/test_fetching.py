@@ -171,7 +171,7 @@ async def test_requests_of_tools_stay_in_their_origin(web: Web) -> None:
     found = await fetched("GET", url, leaves_origin=False)
 
     assert (found.status_code, found.text, web.last.path) == (302, "elsewhere", "/redirect")
-    assert f"127.0.0.1 leads to http://localhost:{web.port}, where headers" in found.said[0]
+    assert f"127.0.0.1 redirects to http://localhost:{web.port}, which must not get" in found.said[0]
     assert (await fetched("GET", f"{web.url}/redirect?to=/here", leaves_origin=False)).status_code == 200
 
 
