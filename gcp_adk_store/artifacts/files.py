@@ -95,7 +95,7 @@ class ArtifactReader:
         """Move to *offset* bytes from the start, the position or the end, as in files; return the position.
 
         Raises:
-            InvalidInputError: the new position is before the start, or no whole number.
+            InvalidInputError: the new position is before the start, or is not a whole number.
         """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
         if start is None or start + offset < 0:
@@ -111,7 +111,7 @@ class ArtifactReader:
         """Return the next *size* bytes, by default all that are left; empty bytes at the end.
 
         Raises:
-            InvalidInputError: *size* is no whole number.
+            InvalidInputError: *size* is not a whole number.
             StoredDataError: the version was deleted meanwhile, or is damaged.
             UnavailableError, AccessDeniedError: as the service's methods.
         """
@@ -272,7 +272,7 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
     of a device is written to. A file of the caller is written from its position on and stays open.
 
     Raises:
-        InvalidInputError: no path can be so, or the file is closed or not binary.
+        InvalidInputError: the path is malformed, or the file is closed or not binary.
         OSError: a path cannot be written.
     """
     if not isinstance(target, (str, os.PathLike)):
@@ -363,7 +363,7 @@ def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:
 
 
 def _no_path(what: str, path: str | os.PathLike[str], exc: ValueError) -> InvalidInputError:
-    return InvalidInputError(f"{what} {os.fspath(path)[:200]!r} is no path: {exc}")
+    return InvalidInputError(f"{what} {os.fspath(path)[:200]!r} is not a path: {exc}")
 
 
 def _has_content(path: str | os.PathLike[str]) -> bool:

@@ -185,8 +185,8 @@ def encode_artifact(
     """Return the object of a save of *part*.
 
     Raises:
-        InvalidInputError: *part* holds neither bytes, text nor a file's URI, its MIME type is none, or the
-            metadata is over 8 KiB or not JSON.
+        InvalidInputError: *part* holds neither bytes, text nor a file's URI, its MIME type cannot be a
+            header, or the metadata is over 8 KiB or not JSON.
     """
     metadata: dict[str, str] = {_SAVE_ID: save_id}
     inline, file = part.inline_data, part.file_data
@@ -236,7 +236,7 @@ def encode_file(
     """Return the properties of an artifact whose bytes come separately, as those of inline bytes.
 
     Raises:
-        InvalidInputError: the MIME type is none, or the metadata is over 8 KiB or not JSON.
+        InvalidInputError: the MIME type cannot be a header, or the metadata is over 8 KiB or not JSON.
     """
     blob = types.Blob.model_construct(data=b"", mime_type=mime_type, display_name=display_name)
     return encode_artifact(

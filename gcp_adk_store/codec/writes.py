@@ -122,8 +122,7 @@ class Document:
     @property
     def size(self) -> int:
         """Bytes of the document by Firestore's formula."""
-        name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in self.path.split("/"))
-        return name + _OF_A_DOCUMENT + _size(self.fields)
+        return document_size(self.path, self.fields)
 
 
 def in_order_of_names(path: str) -> list[bytes]:
@@ -142,7 +141,7 @@ ABSENT: Final = object()
 _OF_A_NAME: Final = 16
 _OF_A_DOCUMENT: Final = 32
 _NUMBER: Final = 8
-_INT64: Final = range(-(2**63), 2**63)
+INT64: Final = range(-(2**63), 2**63)
 _SEGMENT: Final = re.compile(r"`((?:[^`\\]|\\.)*)`|([^.`]+)", re.DOTALL)
 
 FORMAT: Final = 2
@@ -243,6 +242,12 @@ def order_of(value: Any) -> tuple[Any, ...]:
     return key
 
 
+def document_size(path: str, fields: Mapping[str, Any]) -> int:
+    """Return the bytes of a document by Firestore's formula."""
+    name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in path.split("/"))
+    return name + _OF_A_DOCUMENT + _size(fields)
+
+
 def _size(value: Any) -> int:
     match value:
         case str():
@@ -324,5 +329,5 @@ def _add(stored: Any, amount: int) -> int | float:
     if isinstance(stored, float):
         return stored + amount
     if isinstance(stored, int) and not isinstance(stored, bool):
-        return min(max(stored + amount, _INT64.start), _INT64.stop - 1)
+        return min(max(stored + amount, INT64.start), INT64.stop - 1)
     return amount

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final
@@ -17,6 +17,7 @@ from gcp_adk_store.kernel.calls import Bounds, operation
 from gcp_adk_store.kernel.concurrency import gather
 from gcp_adk_store.kernel.ports import ObjectExistsError, Objects
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.read.payloads import pages
 from gcp_adk_store.sessions.service import SessionService
 from gcp_adk_store.sessions.verify.decide import Anchor, AnchorReport, binding_of
@@ -83,8 +84,8 @@ class Anchors:
     ) -> AnchorReport:
         """As :meth:`gcp_adk_store.Store.anchor`."""
         report = AnchorReport(sessions=0, written=0, unreadable=0)
-        async for documents in self._listed(app_name, user_id, session_id):
-            outcomes = await gather(self._anchor(document) for document in documents)
+        async for headers in self._listed(app_name, user_id, session_id):
+            outcomes = await gather(self._anchor(stored) for stored in headers)
             for outcome in outcomes:
                 report = replace(report, sessions=report.sessions + 1)
                 if outcome is not None:
@@ -93,30 +94,32 @@ class Anchors:
                 on_progress(report)
         return report
 
-    async def _listed(self, app: str, user: str | None, session: str | None) -> AsyncIterator[list[Document]]:
+    async def _listed(
+        self, app: str, user: str | None, session: str | None
+    ) -> AsyncIterator[list[StoredSession | None]]:
+        """Yield the headers of sessions that have not ended; ``None`` for one that cannot be read."""
         layout, documents = self._storage.layout, self._storage.documents
         if user is not None and session is not None:
             key = SessionKey(app=app, user=user, session=session)
             (document,) = await documents.get([layout.session(key)], fields=HEADER_WITHOUT_STATE)
-            if document is None or _has_expired(document):
+            found = [] if document is None else _living([document])
+            if not found:
                 raise SessionMissingError("session not found")
-            yield [document]
+            yield found
             return
         parent = layout.app(app) if user is None else layout.user(UserKey(app=app, user=user))
-        async for found, _ in pages(
+        async for page, _ in pages(
             documents,
             layout.sessions_collection,
             parent=parent,
             fields=HEADER_WITHOUT_STATE,
             limit=_AT_ONCE,
         ):
-            yield [document for document in found if not _has_expired(document)]
+            yield _living(page)
 
-    async def _anchor(self, document: Document) -> str | None:
+    async def _anchor(self, stored: StoredSession | None) -> str | None:
         """Keep the head of a session; return the count that this changes."""
-        try:
-            stored = read_header(document, with_state=False)
-        except StoredDataError:
+        if stored is None:
             return "unreadable"
         head = stored.chain.hex()
         binding = binding_of(stored.key, stored.epoch)
@@ -140,9 +143,14 @@ class Anchors:
         return f"{self._storage.layout.prefix}-anchors/{epoch}/"
 
 
-def _has_expired(document: Document) -> bool:
-    """Return whether a session has ended; one that cannot be read has not: the report counts it."""
-    try:
-        return read_header(document, with_state=False).has_expired
-    except StoredDataError:
-        return False
+def _living(documents: Iterable[Document]) -> list[StoredSession | None]:
+    """Return the headers of sessions that have not ended; ``None`` for one that cannot be read."""
+    headers: list[StoredSession | None] = []
+    for document in documents:
+        try:
+            stored = read_header(document, with_state=False)
+        except StoredDataError:
+            headers.append(None)
+        else:
+            headers += [] if stored.has_expired else [stored]
+    return headers

@@ -25,7 +25,7 @@ def open_backend(path: str, session_limits: SessionLimits, artifact_limits: Arti
     """Return the backend in the folder *path*, or in memory; without I/O.
 
     Raises:
-        InvalidInputError: no file can have the *path*, such as one with a zero byte.
+        InvalidInputError: the system cannot have the *path*, such as one with a zero byte.
     """
     # An absolute path: a process may change its directory before the first call.
     database = Database(None if path == MEMORY else Path(path).absolute() / DATABASE)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.names import MAX_NAME_BYTES
 from gcp_adk_store.codec.spilling import MAX_DOCUMENT_BYTES
-from gcp_adk_store.codec.writes import Delete, Must, Write
+from gcp_adk_store.codec.writes import INT64, Delete, Must, Write, document_size
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.encoding import RESERVED, Encoded, micros
 
@@ -18,10 +18,7 @@ _MAX_VALUE_BYTES: Final = 1_048_487
 """Of one text or of one value of bytes: 1 MiB less 89 bytes."""
 
 _MAX_DEPTH: Final = 20
-_INT64: Final = range(-(2**63), 2**63)
 _NUMBER: Final = 8
-_OF_A_DOCUMENT: Final = 32
-_OF_A_NAME: Final = 16
 
 
 def require_commit(writes: Sequence[Write | Delete]) -> int:
@@ -34,7 +31,7 @@ def require_commit(writes: Sequence[Write | Delete]) -> int:
     for item in writes:
         size += len(item.path)
         if isinstance(item, Write):
-            size += weigh_map(item.fields, ())
+            size += _weigh_map(item.fields, ())
             for field, values in item.union.items():
                 size += _weigh_list(values, (field,), 1)
     if size > MAX_COMMIT_BYTES:
@@ -50,8 +47,7 @@ def require_document(path: str, fields: Mapping[str, Any]) -> None:
     Raises:
         InvalidInputError: it takes more than 1 MiB by Firestore's formula.
     """
-    name = _OF_A_NAME + sum(len(segment.encode()) + 1 for segment in path.split("/"))
-    size = name + _OF_A_DOCUMENT + weigh_map(fields, ())
+    size = document_size(path, fields)
     if size > MAX_DOCUMENT_BYTES:
         raise InvalidInputError(
             f"the document {path[:80]!r} would take {size} bytes, Firestore's limit is {MAX_DOCUMENT_BYTES}"
@@ -67,7 +63,7 @@ def is_surely_small(encoded: Encoded) -> bool:
     return size < MAX_DOCUMENT_BYTES // 2
 
 
-def weigh_map(fields: Mapping[str, Any], above: tuple[str, ...]) -> int:
+def _weigh_map(fields: Mapping[str, Any], above: tuple[str, ...]) -> int:
     """Return the bytes of a map at the path *above*, without those of its own name.
 
     Raises:
@@ -88,7 +84,7 @@ def _weigh(value: Any, path: tuple[str, ...], depth: int) -> int:
             size = 1
         case float() | datetime():
             size = _NUMBER
-        case int() if value in _INT64:
+        case int() if value in INT64:
             size = _NUMBER
         case bytes():
             size = _within(len(value), path)

@@ -58,7 +58,7 @@ class Database(NotPicklable):
         """Prepare the file at *path*; ``None`` keeps everything in memory, as long as this object lives.
 
         Raises:
-            InvalidInputError: no file can have the *path*, such as one with a zero byte.
+            InvalidInputError: the system cannot have the *path*, such as one with a zero byte.
         """
         if path is not None:
             _require_path(path)

@@ -150,7 +150,7 @@ def require_age(older_than_s: float) -> None:
     """Check that data of an age is certainly garbage.
 
     Raises:
-        InvalidInputError: it is below an hour, or is no number of a clock.
+        InvalidInputError: it is below an hour, or larger than a float can be.
     """
     if isinstance(older_than_s, int) and older_than_s > sys.float_info.max:
         raise InvalidInputError(f"older_than_s must be at most {sys.float_info.max:g}")

@@ -26,7 +26,7 @@ class Form(NamedTuple):
     says: str
 
 
-# Of lone surrogates only those that stand for a byte that is no UTF-8: the calls of the system take no other.
+# The system accepts only those lone surrogates that stand for a byte outside of UTF-8.
 _PATH: Final = re.compile(r"[^\x00\ud800-\udc7f\udd00-\udfff]+")
 
 FORMS: Final = {
@@ -294,9 +294,7 @@ def storage_emulator_url() -> str | None:
 
 
 def _no_address(variable: str, value: str, wanted: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{variable} is {value!r:.60}, which is no {wanted}; unset it for Google Cloud itself"
-    )
+    return InvalidInputError(f"{variable} is {value!r:.60}, not a {wanted}; unset it for Google Cloud itself")
 
 
 def names_ids() -> bool:

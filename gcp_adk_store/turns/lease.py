@@ -136,7 +136,7 @@ class Leases:
                 self._followed.committed([write], written)
                 now = replace(stored, update_time=written[0].update_time, inbox=inbox)
                 lease = self._lease(now, taken, lease_s=lease_s, since=since, own=message)
-                lease.required = stored.update_time
+                lease.is_as_known = stored is remembered
                 return lease
 
             return Commit([write], hold)

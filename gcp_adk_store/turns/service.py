@@ -400,9 +400,8 @@ class HeldTurns:
                 await asyncio.wait([reading])
             # An error of it is that of the turn's first read, which reads again.
             found = None if reading.exception() is not None else reading.result()
-            if known is not None and hold is not None and hold.required != known.update_time:
-                found = None  # others changed what this process left
-        if hold is not None and found is not None:
+        # If others changed the session meanwhile, the turn reads it again.
+        if hold is not None and found is not None and hold.is_as_known:
             hold.first_read = FirstRead(config, found)
         return hold
 

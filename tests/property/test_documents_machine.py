@@ -352,3 +352,22 @@ def test_what_is_known_of_a_followed_document_is_what_is_stored() -> None:
 
     run()
     assert 10 < len(known_later)
+
+
+def test_followed_documents_are_bounded() -> None:
+    """By their bytes together; the oldest go first. One with many keys takes long to copy: it is not kept."""
+    followed = FollowedDocuments()
+    for number in range(20):
+        large = Document(path=f"c/{number}", fields={"a": "x" * 2**20}, update_time="1.0", read_time=0)
+        followed.follow(large)
+    followed.follow(
+        Document(
+            path="c/keys",
+            fields={"a": dict.fromkeys(map(str, range(1001)), 1)},
+            update_time="1.0",
+            read_time=0,
+        )
+    )
+
+    assert list(range(5, 20)) == [n for n in range(20) if followed.known(f"c/{n}", now=0) is not None]
+    assert followed.known("c/keys", now=0) is None

@@ -268,7 +268,7 @@ def closed(file: io.BytesIO) -> io.BytesIO:
     [
         (io.StringIO(), "target must be an open file in binary mode"),
         (closed(io.BytesIO()), "target must be an open file in binary mode"),
-        ("no\0file", "is no path: embedded null"),
+        ("no\0file", "is not a path: embedded null"),
     ],
 )
 async def test_a_target_that_takes_no_bytes_is_refused(
@@ -300,7 +300,7 @@ async def test_places_in_an_artifact_are_whole_numbers(artifacts: GcsArtifactSer
         (io.StringIO("text"), "binary mode"),
         (iter([b""]), "source must be a string or a path or a binary file"),
         (closed(io.BytesIO(b"x")), "is closed"),
-        ("no\0file", "is no path: embedded null"),
+        ("no\0file", "is not a path: embedded null"),
     ],
 )
 async def test_a_source_that_cannot_be_read_again_is_refused(

@@ -107,7 +107,7 @@ def _toolsets(listed: Any) -> Iterator[ToolsetUse]:
 
 
 def rules_of(config: Mapping[str, Any]) -> Iterator[TransferRule | None]:
-    """Yield each transfer rule of an agent; None for an entry that is no rule of the platform's."""
+    """Yield each transfer rule of an agent; None for an entry that the platform does not know as a rule."""
     listed = config.get("transferRules") or []
     for each in listed if isinstance(listed, list) else [listed]:
         forced = member(each, "deterministicTransfer")

@@ -72,8 +72,8 @@ def read_app(
         credentials: The keys or tokens by which toolsets authenticate themselves, by name.
 
     Raises:
-        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*, or *folder* is no
-            path.
+        InvalidInputError: the app has no toolset of a name in *servers* or *credentials*, or *folder* is
+            not a path.
     """
     if not isinstance(folder, Path):
         raise InvalidInputError(f"folder must be a Path, not {type(folder).__name__}")

@@ -239,7 +239,7 @@ class ScriptedModel(BaseLlm):
         """Take the *replies*.
 
         Raises:
-            InvalidInputError: one is not a reply, or they are no list.
+            InvalidInputError: *replies* is not a list, or one of them is not a reply.
         """
         super().__init__(model="scripted")
         self.script(replies)
@@ -247,7 +247,7 @@ class ScriptedModel(BaseLlm):
     def script(self, replies: Iterable[Reply]) -> None:
         """Give these *replies* from now on; raises as the constructor."""
         if isinstance(replies, str | Mapping) or not isinstance(replies, Iterable):
-            raise InvalidInputError(f"replies must be a list of them, not {type(replies).__name__}")
+            raise InvalidInputError(f"replies must be a list, not {type(replies).__name__}")
         self._replies = [_response(reply, number) for number, reply in enumerate(replies, start=1)]
         self._next = 0
 

@@ -23,6 +23,7 @@ from gcp_adk_store.ces.apps.layout import AgentApp, load_code, load_tools
 from gcp_adk_store.ces.conversation.decisions import USER, Condition, in_force
 from gcp_adk_store.ces.guest.scanning import UNREADABLE
 from gcp_adk_store.ces.host.logs import NoteRun, RunLog, with_logs
+from gcp_adk_store.ces.host.session_runs import APPENDS
 from gcp_adk_store.ces.host.settings import SessionKey
 from gcp_adk_store.ces.tools.declarations import (
     CodeFile,
@@ -121,16 +122,12 @@ def mocking(key: SessionKey, mocks: MockConfig | None) -> Iterator[None]:
         _SENT.reset(token)
 
 
-_APPENDS: Final = 10
-"""Of a late response, if other writers are first each time."""
-
-
 async def _store(held: HeldSession) -> None:
     """Append the late responses that the turn of *held* did not."""
     service, key = held.home.service, held.key
     for event in held.late:
         try:
-            for left in range(_APPENDS - 1, -1, -1):
+            for left in range(APPENDS - 1, -1, -1):
                 session = await service.get_session(**key.names)
                 if session is None or any(each.id == event.id for each in session.events):
                     break

@@ -95,7 +95,7 @@ async def _end(task: asyncio.Task[ToolRun]) -> None:
 
 
 _USER: Final = "user"
-_APPENDS: Final = 10
+APPENDS: Final = 10
 """Of the response of an asynchronous tool, if other writers are first each time."""
 
 
@@ -240,7 +240,7 @@ class SessionRuns:
         started = time.monotonic()
         ran = await work(opened)
         logs = self._note(invocation, ran, (*opened.warnings, *ran.warnings), late=True)
-        left = _APPENDS - 1
+        left = APPENDS - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
             async with self._limiter.permit(invocation.key):

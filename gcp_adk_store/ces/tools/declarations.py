@@ -177,7 +177,7 @@ class PythonTool:
     """A tool that is Python code.
 
     Raises:
-        InvalidInputError: the code is no text, or the execution is unknown.
+        InvalidInputError: the code is not a text, or the execution is unknown.
     """
 
     name: str

@@ -102,7 +102,7 @@ class Parameter:
         """Return *value* as one text, such as that of a header.
 
         Raises:
-            ArgumentsError: it is too long or no UTF-8, or its style is not supported.
+            ArgumentsError: it is too long, is not UTF-8, or its style is not supported.
         """
         text = self._encoded(value)
         try:

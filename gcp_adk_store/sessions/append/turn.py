@@ -66,8 +66,8 @@ class TurnLease:
         """The update time of the session that had this inbox."""
         self.own: str | None = None
         """The message of the inbox with which the turn began. Its end leaves no trace of it."""
-        self.required = ""
-        """The update time that the write which took the turn required; empty if its answer was lost."""
+        self.is_as_known = False
+        """Whether the write that took the turn required the session as its caller knew it."""
         self.first_read: FirstRead | None = None
         """What was read of the session beside the write that took the turn."""
         self.defers = False
