@@ -49,6 +49,17 @@ def write_app(
     return app
 
 
+def write_slow_app(folder: Path, code: str = "return {result}") -> AgentApp:
+    """Write an app whose asynchronous tool ``work`` calls the tool ``slow``; *code* takes its result."""
+    body = code.format(result="tools.slow({}).json()['result']")
+    return write_app(
+        folder,
+        {"root": {"tools": ["work"]}},
+        tools={"work": f"def work():\n    {body}"},
+        asynchronous=("work",),
+    )
+
+
 def write_files(folder: Path, files: Mapping[str, Any]) -> Path:
     """Write *files* into *folder*, and return it; what is no text becomes JSON."""
     for name, content in files.items():

@@ -29,7 +29,7 @@ from gcp_adk_store.ces import (
 )
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
-from tests.ces.conversation.apps import write_app, write_files
+from tests.ces.conversation.apps import write_app, write_files, write_slow_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.host.runs import Gate, stored
 
@@ -386,12 +386,7 @@ async def test_a_response_that_came_during_a_cancelled_turn_is_stored(
                     await asyncio.Event().wait()
             yield LlmResponse(content=types.Content(parts=[part]))
 
-    app = write_app(
-        tmp_path,
-        {"root": {"tools": ["work"]}},
-        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
-        asynchronous=("work",),
-    )
+    app = write_slow_app(tmp_path)
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,

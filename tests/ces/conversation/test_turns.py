@@ -19,7 +19,7 @@ from gcp_adk_store import InvalidInputError, SessionMissingError, Store
 from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
 from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
 from gcp_adk_store.settings import MEMORY
-from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.apps import write_app, write_slow_app
 from tests.ces.conversation.conftest import Converse, first_turn
 from tests.ces.host.runs import Gate, stored
 from tests.support.documents import ROOT
@@ -305,12 +305,7 @@ async def test_a_background_tool_answers_later_and_the_next_request_has_it(
 ) -> None:
     """Its response is an event of its own, by the user."""
     slow = Gate({"result": 42})
-    app = write_app(
-        tmp_path,
-        {"root": {"tools": ["work"]}},
-        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
-        asynchronous=("work",),
-    )
+    app = write_slow_app(tmp_path)
     model = ScriptedModel([{"calls": [{"name": "work"}]}, "It is running.", "It is 42."])
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
     key = await conversation.begin()
@@ -385,12 +380,7 @@ async def test_each_message_is_one_turn_of_the_store(tmp_path: Path, converse: C
 async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
     """The lease of the turn that began the tool is over, and another turn may have followed."""
     slow = Gate({"result": 42})
-    app = write_app(
-        tmp_path,
-        {"root": {"tools": ["work"]}},
-        tools={"work": "def work():\n    set_variable('n', tools.slow({}).json()['result'])"},
-        asynchronous=("work",),
-    )
+    app = write_slow_app(tmp_path, "set_variable('n', {result})")
     async with Store.local(MEMORY) as store:
         conversation = converse(
             app,
@@ -433,12 +423,7 @@ async def test_a_response_that_comes_during_a_turn_is_its_last_event(
                 part = types.Part(text="Done.")
             yield LlmResponse(content=types.Content(parts=[part]))
 
-    app = write_app(
-        tmp_path,
-        {"root": {"tools": ["work"]}},
-        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
-        asynchronous=("work",),
-    )
+    app = write_slow_app(tmp_path)
     model = Waiting(model="waiting")
     conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
     key = await conversation.begin()
