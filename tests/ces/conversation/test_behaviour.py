@@ -424,7 +424,7 @@ async def test_a_script_that_is_over_is_an_error(tmp_path: Path, converse: Conve
 @pytest.mark.parametrize("replies", [5, "Hello.", {"text": "Hello."}])
 def test_replies_that_are_no_list_are_refused(replies: Any) -> None:
     """A text would be a reply for each character."""
-    with pytest.raises(InvalidInputError, match=f"a list of them, not {type(replies).__name__}"):
+    with pytest.raises(InvalidInputError, match=f"a list, not {type(replies).__name__}"):
         ScriptedModel(replies)
 
 
